@@ -40,6 +40,13 @@ def age(table: Table, *, seconds: float = GRACE_MS / 1000 + 60) -> None:
             os.utime(path, (time.time() - seconds,) * 2)
 
 
+def age_content(table: Table) -> None:
+    """Let all content and the first metadata file be older than an hour."""
+    for path in folder_of(table).iterdir():
+        if path.name == "v1.metadata.json" or path.name.endswith(".avro"):
+            os.utime(path, (time.time() - GRACE_MS / 1000 - 60,) * 2)
+
+
 def clean_up(table: Table) -> list[str]:
     exporter = table._open_table.post_commit.iceberg.exporter()
     newest = exporter.exported()
@@ -47,11 +54,11 @@ def clean_up(table: Table) -> list[str]:
     return clean_up_metadata(exporter._folder, newest)
 
 
-def needed(table: Table) -> set[str]:
-    """Every file that a retained snapshot leads to, by fastavro."""
+def needed(table: Table, number: int | None = None) -> set[str]:
+    """Every file that a retained snapshot leads to, of the newest metadata or of that with a number, by fastavro."""
     store = table._open_table.store
     names = set()
-    for snapshot in decoded.document(store)["snapshots"]:
+    for snapshot in decoded.document(store, number)["snapshots"]:
         names.add(snapshot["manifest-list"])
         for manifest in decoded.manifests(store, snapshot):
             names.add(manifest["manifest_path"])
@@ -77,8 +84,21 @@ def test_files_of_expired_snapshots_and_unfinished_exports_go_and_all_others_sta
     assert {under_way.name, "someone-elses.avro", "version-hint.text"} <= after
     kept_metadata = {name for name in after if name.endswith(".metadata.json")}
     assert len(kept_metadata) == 20
-    assert needed(table) == after - kept_metadata - {under_way.name, "someone-elses.avro", "version-hint.text"}
+    newest = int((folder_of(table) / "version-hint.text").read_text())
+    of_readers = needed(table, newest - 1)  # of the one before the newest, which was the newest an hour ago
+    assert len(of_readers - needed(table)) > 0
+    rest = after - kept_metadata - {under_way.name, "someone-elses.avro", "version-hint.text"}
+    assert needed(table) | of_readers == rest
     assert clean_up(table) == []
+
+
+def test_content_of_versions_that_readers_saw_within_the_last_hour_stays_however_old_it_is(tmp_path: Path) -> None:
+    """Its exporter slept between the put of the content and that of the metadata."""
+    table = exported_often(tmp_path / "t", 4)
+    of_readers = needed(table, 2) | needed(table, 3)
+    age_content(table)
+    table.export_iceberg(rebuild=True)
+    assert of_readers <= {path.name for path in folder_of(table).iterdir()}
 
 
 def test_young_files_stay(tmp_path: Path) -> None:

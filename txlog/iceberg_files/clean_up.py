@@ -1,19 +1,21 @@
 """Deletes files of the metadata folder that no reader needs: of expired snapshots, of exports that never finished.
 
 In: the metadata folder and its newest metadata. Out: which files were deleted. A file stays if a retained snapshot
-needs it, if it is young, so that whoever read an older metadata file can go on, or if it may belong to an export that
-is under way.
+needs it, if it is young or readers may need it that opened an older metadata file within the last hour, or if it may
+belong to an export that is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DELETES, file_paths
 from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.names import content_version, metadata_name, metadata_number
-from txlog.iceberg.table_metadata import Exported, current_snapshot, parsed
+from txlog.iceberg.table_metadata import Exported, parsed
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.store.base import ObjectMeta
 from txlog.util.parallel import parallel_map
@@ -43,61 +45,59 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
     now_ms = next((meta.modified_ms for meta in listed if meta.name == metadata_name(exported.number)), None)
     if now_ms is None:
         return []  # the listing is older than the newest metadata
-    candidates = [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS and _may_go(meta, exported)]
+    old = [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS]
+    before = _newest_of(folder, old)
+    if before is None:
+        return []
+    candidates = [meta.name for meta in old if _may_go(meta, exported, before)]
     if not candidates:
         return []
-    needed = {*_needed(folder, exported), *_needed_by_readers(folder, exported, listed, now_ms)}
-    names = [meta.name for meta in candidates if meta.name not in needed][:_MOST]
+    needed = {*_needed(folder, exported.document["snapshots"], exported.format_version)}
+    lists = {snapshot["manifest-list"] for snapshot in exported.document["snapshots"]}
+    dropped = [each for each in before.document["snapshots"] if each["manifest-list"] not in lists]
+    with contextlib.suppress(IcebergExportError, NotFoundError):  # it is damaged, so no reader needs it
+        needed.update(_needed(folder, dropped, before.format_version))
+    names = [name for name in candidates if name not in needed][:_MOST]
     for _ in parallel_map(folder.store.delete, names, threads=_AT_ONCE):
         pass
     return names
 
 
-def _may_go(meta: ObjectMeta, exported: Exported) -> bool:
-    """Content of newer versions belongs to an export that is under way; one of older versions loses its race."""
+def _newest_of(folder: MetadataFolder, old: Sequence[ObjectMeta]) -> Exported | None:
+    """The newest of our metadata files that are an hour old: readers may have opened it, and may still need all its
+    snapshots. A rebuild drops them all, and each export the oldest.
+    """
+    for number in sorted(filter(None, (metadata_number(meta.name) for meta in old)), reverse=True):
+        name = metadata_name(number)
+        try:
+            return Exported(number, parsed(folder.store.read(name), name), ())
+        except (IcebergExportError, NotFoundError):  # another library's, or deleted since
+            continue
+    return None
+
+
+def _may_go(meta: ObjectMeta, exported: Exported, before: Exported) -> bool:
+    """Content of versions newer than ``before`` is of younger metadata, or of an export that is under way: an exporter
+    may sleep for long between its puts.
+    """
     number = metadata_number(meta.name)
     if number is not None:
         return number <= exported.number - _METADATA_FILES
     version = content_version(meta.name)
-    return version is not None and version < exported.version
+    return version is not None and version <= before.version
 
 
-def _needed(folder: MetadataFolder, exported: Exported) -> Iterator[str]:
-    """The names of all lists, manifests and delete files of retained snapshots."""
+def _needed(folder: MetadataFolder, snapshots: Sequence[Mapping[str, Any]], format_version: int) -> Iterator[str]:
+    """The names of all lists, manifests and delete files of snapshots."""
     manifests: dict[str, ManifestFile] = {}
-    lists = [snapshot["manifest-list"] for snapshot in exported.document["snapshots"]]
+    lists = [snapshot["manifest-list"] for snapshot in snapshots]
     for path, body in zip(lists, parallel_map(folder.read_content, lists, threads=_AT_ONCE), strict=True):
         yield _name(path)
-        manifests.update((each.path, each) for each in read_manifest_list(body, exported.format_version, path))
+        manifests.update((each.path, each) for each in read_manifest_list(body, format_version, path))
     yield from map(_name, manifests)
     deletes = [path for path, manifest in manifests.items() if manifest.content == DELETES and manifest.live_files]
     for path, body in zip(deletes, parallel_map(folder.read_content, deletes, threads=_AT_ONCE), strict=True):
         yield from map(_name, file_paths(body, path))
-
-
-def _needed_by_readers(
-    folder: MetadataFolder, exported: Exported, listed: Sequence[ObjectMeta], now_ms: int
-) -> Iterator[str]:
-    """The names that whoever opened the newest metadata file an hour ago may still open: a rebuild drops its snapshot.
-
-    Files that only a later one names are younger. Another library's metadata, or one with a gap, keeps nothing.
-    """
-    old = (meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS)
-    number = max((metadata_number(meta.name) or 0 for meta in old), default=0)
-    if not 0 < number < exported.number:
-        return
-    name = metadata_name(number)
-    try:
-        document = parsed(folder.store.read(name), name)
-        snapshot = current_snapshot(document)
-        if snapshot is None or any(
-            each["snapshot-id"] == snapshot["snapshot-id"] for each in exported.document["snapshots"]
-        ):
-            return
-        alone = {**document, "snapshots": [snapshot]}
-        yield from list(_needed(folder, Exported(number, alone, ())))
-    except (IcebergExportError, NotFoundError):
-        return
 
 
 def _name(path: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import orjson
 
 from txlog.errors import IcebergExportError
-from txlog.iceberg.names import HINT, metadata_name
+from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.store.base import PutOutcome
 from txlog.table import Table
@@ -70,13 +70,12 @@ def clean_up_exports(session: Session) -> None:
 def foreign_iceberg_commit(session: Session) -> None:
     """A library that knows nothing of Delta commits the next metadata file, which names nothing new."""
     store = session.iceberg
-    number = int(store.read(HINT))
-    document = orjson.loads(store.read(metadata_name(number)))
+    document = orjson.loads(store.read(metadata_name(int(store.read(HINT)))))
     document["last-updated-ms"] += 1
     document = dict(reversed(document.items()))  # each library formats JSON in its own way
-    while store.put_if_absent(metadata_name(number + 1), orjson.dumps(document)) is PutOutcome.ALREADY_EXISTS:
-        number += 1
-    store.put(HINT, str(number + 1).encode())
+    number = 1 + max(filter(None, (metadata_number(meta.name) for meta in store.list_from("v"))))
+    if store.put_if_absent(metadata_name(number), orjson.dumps(document)) is PutOutcome.WRITTEN:
+        store.put(HINT, str(number).encode())
 
 
 def _export(session: Session, table: Table, *, rebuild: bool) -> None:

@@ -167,12 +167,11 @@ class ExportHistory:
             self._require_hinted(objects[HINT][0])
 
     def _needed(self, document: Mapping[str, Any]) -> Iterator[str]:
-        """The names of everything reachable from the current snapshot of a metadata file, as far as it exists."""
-        current = document.get("current-snapshot-id")
+        """The names of everything reachable from the snapshots of a metadata file, as far as it exists."""
         for snapshot in document["snapshots"]:
             listed = _name(snapshot["manifest-list"])
             yield listed
-            if snapshot["snapshot-id"] != current or listed not in self._store.objects:
+            if listed not in self._store.objects:
                 continue
             for manifest in self._manifests(document["format-version"], snapshot["manifest-list"]):
                 yield _name(manifest.path)

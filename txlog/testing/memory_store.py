@@ -33,6 +33,7 @@ class MemoryLogStore:
         durable: What a power cut would leave of ``objects``.
         before_sync: If set, it is called with the name after a put became visible and before it becomes durable. If it
             returns False, the sync fails.
+        now_ms: The time that it gives new objects: of the caller's clock, unless the store has one of its own.
     """
 
     capabilities = _IN_MEMORY
@@ -42,6 +43,7 @@ class MemoryLogStore:
         self.objects: dict[str, tuple[bytes, int]] = {}
         self.durable: dict[str, tuple[bytes, int]] = {}
         self.before_sync: Callable[[str], bool] | None = None
+        self.now_ms: Callable[[], int] = ambient.now_ms
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         with self.lock:
@@ -63,7 +65,7 @@ class MemoryLogStore:
         with self.lock:
             if _check(name) in self.objects:
                 return PutOutcome.ALREADY_EXISTS
-            linked = self.objects[name] = (bytes(body), ambient.now_ms())
+            linked = self.objects[name] = (bytes(body), self.now_ms())
         if self.before_sync is not None and not self.before_sync(name):
             return PutOutcome.NOT_DURABLE
         with self.lock:
@@ -72,7 +74,7 @@ class MemoryLogStore:
 
     def put(self, name: str, body: bytes | memoryview) -> None:
         with self.lock:
-            self.objects[name] = (bytes(body), ambient.now_ms())
+            self.objects[name] = (bytes(body), self.now_ms())
 
     def delete(self, name: str) -> None:
         with self.lock:

@@ -138,6 +138,8 @@ class Run:
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
         for store in self.world.log_stores:
             store.before_sync = self._before_sync
+        # How long readers may still need a metadata file is a matter of which was put first.
+        self.world.iceberg.now_ms = self.now_ms
 
     def record(self, line: str) -> None:
         if self._keeps_story:
