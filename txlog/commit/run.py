@@ -34,6 +34,7 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import LostRace, call
+from txlog.log.conflicts import Committed, Conflict, Rebase, Reexecute, decide
 from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.state import TableState
@@ -80,7 +81,8 @@ class CommitRun:
         self.committer = committer
         self.plan = plan
         self.is_behind = False  # files changed since the plan was executed
-        self.executed_outside = self.reexecutions = 0  # outside of the commit queue's turn, and in all
+        self.executed_outside = 0  # of the commit queue's turn
+        self.reexecutions = 0
         self.log = committer.log
         self.store = committer.log.store.log
         self.proposal = proposal
@@ -267,8 +269,6 @@ class CommitRun:
 
     def _follow_winners(self) -> CommitOutcome | None:
         """Decide on the whole tail. Returns None to go on after a rebase, else how the commit ended."""
-        from txlog.log.conflicts import Committed, Conflict, Rebase, Reexecute, decide
-
         try:
             if self.state is not None:
                 self.log.still_has(self.state)
@@ -286,8 +286,8 @@ class CommitRun:
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
         self._make_found_commit_durable(decision.version)
-        is_ours = isinstance(decision, Committed)
-        return self._outcome(decision.version, "committed" if is_ours else "already_committed", None)
+        word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
+        return self._outcome(decision.version, word, None)
 
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
         """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
