@@ -230,3 +230,28 @@ def test_a_merge_tied_to_a_version_read_the_whole_table_where_a_clause_is_for_ro
         tied.when_not_matched_by_source_delete().execute()
     table.merge(rows((1, "a", 11)), ["id"], read_version=version).when_matched_update_all().execute()
     assert found(table) == [(1, "a", 11), (100, "z", 5), (2, "a", 20), (3, "b", 30), (None, "b", 40)]
+
+
+@pytest.mark.parametrize("how", ["mapped", "commented"])
+def test_nested_columns_are_merged_whatever_the_table_notes_of_their_members(tmp_path: Path, how: str) -> None:
+    place = [("x", pa.int64()), ("tags", pa.list_(pa.struct([("t", pa.string())])))]
+    note = {b"comment": b"east"} if how == "commented" else None
+    noted = pa.struct([pa.field(name, kind, metadata=note) for name, kind in place])
+    properties = {"delta.columnMapping.mode": "name"} if how == "mapped" else {}
+    schema = pa.schema([("id", pa.int64()), ("at", noted), ("before", noted)])
+    table = txlog.Table.create(tmp_path / "t", schema, properties=properties)
+    plain = pa.schema([("id", pa.int64()), ("at", pa.struct(place)), ("before", pa.struct(place))])
+    first = {"x": 1, "tags": [{"t": "a"}]}
+    table.append(pa.Table.from_pylist([{"id": 1, "at": first, "before": None}], plain))
+    moved, new = {"x": 2, "tags": [{"t": "b"}, None]}, {"x": 3, "tags": None}
+    source = pa.Table.from_pylist([{"id": 1, "at": moved}, {"id": 2, "at": new}], plain)
+    (
+        table.merge(source, on=["id"])
+        .when_matched_update({"at": "source.at", "before": "coalesce(target.before, target.at)"})
+        .when_not_matched_insert_all()
+        .execute()
+    )
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "at": moved, "before": first},
+        {"id": 2, "at": new, "before": None},
+    ]

@@ -27,6 +27,7 @@ from txlog.expressions.types import (
     is_integer,
     is_numeric,
     is_ordered,
+    is_same_nested,
 )
 from txlog.expressions.values import fit
 from txlog.protocol.schema import (
@@ -124,7 +125,7 @@ def call(name: str, arguments: Sequence[Expression], data_type: DataType, option
 
 def convert(expression: Expression, data_type: DataType) -> Expression:
     """An implicit cast: the same value as another type. The types are known to have this cast."""
-    if expression.type == data_type:
+    if expression.type == data_type or is_same_nested(expression.type, data_type):
         return expression
     if isinstance(expression, Value):
         if expression.value is None:
@@ -147,10 +148,11 @@ def cast_to(expression: Expression, data_type: DataType) -> Expression:
 def assigned(expression: Expression, data_type: DataType) -> Expression:
     """The expression as a value for a column (SQL store assignment): a value that does not fit raises, row by row."""
     if not can_assign(expression.type, data_type):
-        raise ValueError(
-            f"a value of type {type_name(expression.type)} cannot be stored as {type_name(data_type)}"
-            f"{': write CAST' if can_cast(expression.type, data_type) else ''}"
-        )
+        given, wanted = type_name(expression.type), type_name(data_type)
+        hint = ": write CAST" if can_cast(expression.type, data_type) else ""
+        if given == wanted:
+            hint = ", since they differ in which members may be null"
+        raise ValueError(f"a value of type {given} cannot be stored as {wanted}{hint}")
     return convert(expression, data_type)
 
 

@@ -16,10 +16,13 @@ from txlog.protocol.schema import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VOID,
+    Array,
     DataType,
     Decimal,
+    Map,
     Primitive,
     Struct,
+    type_to_arrow,
 )
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_ordered",
+    "is_same_nested",
 ]
 
 _PRECISION_MAX = 38
@@ -60,12 +64,18 @@ def is_ordered(data_type: DataType) -> bool:
     return is_numeric(data_type) or data_type in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
+def is_same_nested(left: DataType, right: DataType) -> bool:
+    """Whether nested types differ at most in the metadata of their members: comments, or ids of mapped columns."""
+    nested = (Struct, Array, Map)
+    return isinstance(left, nested) and isinstance(right, nested) and type_to_arrow(left) == type_to_arrow(right)
+
+
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type that both sides of a comparison, or all branches of a CASE, are cast to; None where there is none.
 
     Strings stay apart from all other types: Spark parses them, row by row, which an author rarely means.
     """
-    if left == right or right == VOID:
+    if left == right or right == VOID or is_same_nested(left, right):
         return left
     if left == VOID:
         return right
@@ -93,7 +103,7 @@ def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType 
 
 def can_cast(source: DataType, target: DataType) -> bool:
     """Whether ``CAST(source AS target)`` means the same in Spark and here. Time zones are UTC."""
-    if source in (target, VOID):
+    if source in (target, VOID) or is_same_nested(source, target):
         return True
     if is_numeric(source) and is_numeric(target):
         return not (is_floating(source) and isinstance(target, Decimal))
@@ -115,7 +125,7 @@ def can_assign(source: DataType, target: DataType) -> bool:
     Numbers go into any numeric type and are checked by value; strings and booleans never turn into numbers or times.
     """
     if isinstance(target, Struct):
-        return source in (target, VOID)
+        return source in (target, VOID) or is_same_nested(source, target)
     if source == STRING and target != STRING:
         return False
     if source == BOOLEAN and target not in (BOOLEAN, STRING):
