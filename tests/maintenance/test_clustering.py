@@ -152,3 +152,26 @@ def test_columns_whose_names_have_dots_and_commas_are_named_as_they_are_or_in_ba
         table.optimize(cluster_by="e.g")
     with pytest.raises(InvalidInputError, match="with backticks around a name"):
         table.optimize(cluster_by="a b.,c")
+
+
+def test_rows_that_seemed_small_by_the_first_file_go_through_the_temporary_folder(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a column of long text came later."""
+    monkeypatch.setattr(clustering, "_PART_BYTES", 100_000)
+    table = make_table(schema={"id": pa.int64(), "text": pa.string()})
+    table.append(pa.table({"id": range(50), "text": [None] * 50}, schema=table.schema))
+    for first in (50, 100, 150):
+        table.append(pa.table({"id": range(first, first + 50), "text": ["x" * 9_000] * 50}, schema=table.schema))
+    spilled = []
+    spill = clustering.Clustering._spill
+
+    def watched(*arguments: Any) -> Any:
+        spilled.append(spill(*arguments))
+        return spilled[-1]
+
+    monkeypatch.setattr(clustering.Clustering, "_spill", watched)
+    before = by_id(table)
+    table.optimize(cluster_by="id")
+    assert [len(paths) > 5 for paths in spilled] == [True]
+    assert by_id(table).equals(before)

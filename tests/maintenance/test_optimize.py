@@ -15,6 +15,7 @@ import pytest
 import txlog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
 from txlog.maintenance import optimize as module
+from txlog.maintenance import rewrite
 from txlog.maintenance.compaction import Compaction
 from txlog.maintenance.rewrite import BinRewriter
 from txlog.verify.verify import verify_table
@@ -309,3 +310,20 @@ def test_what_is_left_as_it_is_is_logged(
     assert result.bins_given_up == 2
     assert "left as they are" in caplog.text
     assert len(ids(table)) == 8
+
+
+def test_small_files_whose_rows_are_large_are_read_in_pieces(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them could hold more text together than a string column does."""
+    monkeypatch.setattr(rewrite, "_HELD_BYTES", 10_000)
+    table = make_table(schema={"id": pa.int64(), "text": pa.string()}, properties=VECTORS)
+    for first in (0, 50, 100):
+        table.append(pa.table({"id": range(first, first + 50), "text": ["x" * 300] * 50}, schema=table.schema))
+    table.delete("id % 10 = 3")
+    before = table.to_arrow().sort_by("id")
+    joined: list[Any] = []
+    monkeypatch.setattr(rewrite.pa, "concat_batches", joined.append)
+    assert table.optimize().files_added == 1
+    assert not joined
+    assert table.to_arrow().sort_by("id").equals(before)

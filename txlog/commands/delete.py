@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.commands.partitions import PartitionPredicate
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
 from txlog.commit.open_table import OpenTable
@@ -179,7 +179,7 @@ class DeleteRows(RowsOfCondition):
     def matches_whole_file(self, add: AddFile) -> bool:
         return self._condition.holds_for_every_row(add)
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         raise InvalidInputError("a delete has no new versions of rows")
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:

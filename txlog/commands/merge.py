@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.taken import taken_batches
 from txlog.commands.assignments import Assignments
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.merge_source import MergeSource, read_merge_source
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
@@ -318,41 +319,47 @@ class MergeRows:
         source_rows: NDArray[np.int64] | None,
     ) -> None:
         """Find the first clause that applies to each of the rows at ``left``."""
+        import numpy as np
+
         for bound in of:
             if not len(left):
                 return
             if bound.predicate is None:
                 clauses[left] = bound.number
                 return
-            source = None if source_rows is None else self._source.take(source_rows[left])
-            target = None if batch is None else batch.take(pa.array(left))
-            applies = _is_true(bound.predicate.evaluate(target, source))
+            applies = np.empty(len(left), dtype=bool)
+            for here, source in self._beside(None if source_rows is None else source_rows[left], len(left)):
+                target = None if batch is None else batch.take(pa.array(left[here]))
+                applies[here] = _is_true(bound.predicate.evaluate(target, source))
             clauses[left[applies]] = bound.number
             left = left[~applies]
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         import numpy as np
 
         assert hits.clauses is not None
         assert hits.source_rows is not None
-        made, places = [], [np.empty(0, np.int64)]
         for bound in self._by_number:
             at = np.flatnonzero(hits.clauses == bound.number)
             if bound.then != "update" or not len(at):
                 continue
             assert bound.assignments is not None
             source_rows = hits.source_rows[at]
-            source = self._source.take(source_rows) if (source_rows >= 0).all() else None
-            made.append(bound.assignments.apply(None if rows is None else rows.take(pa.array(at)), source, len(at)))
-            places.append(at)
-        if len(made) == 1:
-            return made[0], places[1]
-        if not made:
-            empty: list[list[Any]] = [[] for _ in self._schema.names]
-            return pa.RecordBatch.from_arrays(empty, names=list(self._schema.names)), places[0]
-        return pa.Table.from_batches(made).combine_chunks().to_batches()[0], np.concatenate(places)
+            for here, source in self._beside(source_rows if (source_rows >= 0).all() else None, len(at)):
+                old = None if rows is None else rows.take(pa.array(at[here]))
+                yield bound.assignments.apply(old, source, len(at[here])), at[here]
+
+    def _beside(
+        self, source_rows: NDArray[np.int64] | None, num_rows: int
+    ) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
+        """The rows of the source that are joined to so many rows, some at a time; None for those of no source."""
+        if source_rows is None:
+            yield slice(0, num_rows), None
+            return
+        for first, batch in taken_batches(self._source.rows, source_rows):
+            yield slice(first, first + batch.num_rows), batch
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         matched = [rows[rows >= 0] for rows in (each.live_source_rows for each in touched)]
@@ -371,7 +378,9 @@ class MergeRows:
             if bound.predicate is None:
                 clauses[left] = bound.number
                 break
-            applies = _is_true(bound.predicate.evaluate(None, self._source.take(left)))
+            applies = np.empty(len(left), dtype=bool)
+            for here, source in self._beside(left, len(left)):
+                applies[here] = _is_true(bound.predicate.evaluate(None, source))
             clauses[left[applies]] = bound.number
             left = left[~applies]
         return clauses
@@ -394,9 +403,9 @@ class MergeRows:
         for bound in self._of["not matched"]:
             assert bound.assignments is not None
             at = np.flatnonzero(is_written & (clauses == bound.number))
-            for start in range(0, len(at), 1 << 17):
-                rows = at[start : start + (1 << 17)]
-                yield bound.assignments.apply(None, self._source.take(rows), len(rows))
+            for _, rows in self._beside(at, len(at)):
+                assert rows is not None
+                yield bound.assignments.apply(None, rows, rows.num_rows)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         import numpy as np

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.large import large_type
 from txlog.arrow.spill import held
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.errors import InvalidInputError, StorageError
@@ -64,12 +65,6 @@ class MergeSource:
         if not len(self.indexed):
             return found
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
-
-    def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
-        """Rows of the source, by their numbers."""
-        taken = self.rows.take(pa.array(rows)).combine_chunks()
-        batches = taken.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=taken.schema)
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
         """Which rows of the source join a row of the table: all that have a key of the rows ``matched``."""
@@ -133,7 +128,7 @@ def read_merge_source(
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
-    columns = [KeyColumn(key.source, key.type).of(rows).cast(type_to_arrow(key.type)) for key in parts.keys]
+    columns = [_cast(KeyColumn(key.source, key.type).of(rows), type_to_arrow(key.type)) for key in parts.keys]
     is_valid = np.ones(rows.num_rows, dtype=bool)
     for column in columns:
         is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
@@ -168,6 +163,11 @@ def merge_join(
     for key in parts.keys:
         check_key_type(".".join(key.target), key.type)
     return parts
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys in the type in which they are compared, or in the large form of it."""
+    return column if column.type == large_type(kind) else column.cast(kind)
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:

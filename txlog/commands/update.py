@@ -6,7 +6,7 @@ versions, in another partition if their partition columns change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from txlog.commands.assignments import Assignments
 from txlog.commands.delete import Condition, RowsOfCondition
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
 from txlog.commit.open_table import OpenTable
@@ -74,8 +74,10 @@ class UpdateRows(RowsOfCondition):
         self._kept_bytes += 0 if values is None else values.nbytes
         return Hits(positions, values=values)
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
-        return self._assignments.apply(rows, None, len(hits.positions)), None
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+        import numpy as np
+
+        yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, sum(len(each.replaced) for each in touched), 0

@@ -28,6 +28,7 @@ from txlog.maintenance.bins import Bin
 from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 from txlog.protocol.clustering import named_columns
 from txlog.protocol.schema import Struct, type_to_arrow
+from txlog.protocol.statistics_read import num_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterColumns", "Clustering"]
 
 _SAMPLE_ROWS = 200_000
+_SAMPLE_FILES = 8
 _PART_BYTES = 48 << 20
 _PARTS_MAX = 512  # limits how many files are open at once
 _COLUMNS_MAX = 8
@@ -101,11 +103,11 @@ class Clustering:
         size = self._bytes(each, rows)
         parts = min(_PARTS_MAX, size // _PART_BYTES + 1)
         if parts == 1:
-            batches = list(live_rows)
-            if batches:
-                table = pa.Table.from_batches(batches).combine_chunks()
-                (batch,) = table.to_batches()
-                yield from self._sorted(batch, np.arange(batch.num_rows), self._distances(batch))
+            batches, first = list(live_rows), 0
+            # One batch, unless there is more text than one holds: rows may be larger than they seemed.
+            for batch in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
+                numbers, first = np.arange(first, first + batch.num_rows), first + batch.num_rows
+                yield from self._sorted(batch, numbers, self._distances(batch))
             return
         ranks = [ranks.of_values(values) for ranks, values in zip(self._ranks, sample, strict=True)]
         distances = np.sort(hilbert_distance(np.array(ranks), bits))
@@ -150,11 +152,15 @@ class Clustering:
         ], total
 
     def _bytes(self, each: Bin, rows: int) -> int:
-        """An estimate of the rows' size in memory, from the first rows."""
-        for add in each.files:
+        """An estimate of the rows' size in memory, from the first rows of some files: older files may lack columns."""
+        size = counted = 0.0
+        for add in each.files[:: -(-len(each.files) // _SAMPLE_FILES)]:
             for _, batch in self.rows.live(add):
-                return int(batch.nbytes / batch.num_rows * rows)
-        return 0
+                weight = num_records(add.stats) or batch.num_rows
+                size += batch.nbytes / batch.num_rows * weight
+                counted += weight
+                break
+        return int(size / max(counted, 1) * rows)
 
     def _spill(self, live_rows: Iterator[pa.RecordBatch], cuts: NDArray[np.uint64]) -> Sequence[Path]:
         """Write each row into the file of its part of the curve, with its number and its distance."""

@@ -43,6 +43,7 @@ __all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
 _SMALL_BYTES = 2 * MIB  # files of this size together are read at once
+_HELD_BYTES = 64 * MIB  # the most that their rows may take in memory
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 
@@ -177,11 +178,11 @@ class BinRewriter:
         for files, found in parallel_map(self._read_small, _together(each.files), threads=_READS_AT_ONCE):
             counts = [] if found is None else found[0]
             if found is None:
-                (add,) = files
-                counts.append(0)
-                for batch in self._live_batches(add):
-                    counts[0] += batch.num_rows
-                    yield batch
+                for add in files:
+                    counts.append(0)
+                    for batch in self._live_batches(add):
+                        counts[-1] += batch.num_rows
+                        yield batch
             elif found[1] is not None:
                 yield found[1]
             for add, num_live in zip(files, counts, strict=True):
@@ -191,15 +192,23 @@ class BinRewriter:
     def _read_small(
         self, files: Sequence[AddFile]
     ) -> tuple[Sequence[AddFile], tuple[list[int], pa.RecordBatch | None] | None]:
-        """The number of live rows in each file, and the rows of all; None for a large file, which is read in pieces."""
+        """The number of live rows in each file, and the rows of all.
+
+        None for a large file, and for files whose rows take much more memory than the files; they are read in pieces.
+        """
         if files[0].size > _SMALL_BYTES:
             return files, None
         counts: list[int] = []
         batches: list[pa.RecordBatch] = []
+        held_bytes = 0
         for add in files:
-            found = list(self._live_batches(add))
-            counts.append(sum(batch.num_rows for batch in found))
-            batches += found
+            counts.append(0)
+            for batch in self._live_batches(add):
+                counts[-1] += batch.num_rows
+                held_bytes += batch.nbytes
+                batches.append(batch)
+                if held_bytes > _HELD_BYTES:
+                    return files, None
         return files, (counts, pa.concat_batches(batches) if batches else None)
 
     def _live_batches(self, add: AddFile) -> Iterator[pa.RecordBatch]:

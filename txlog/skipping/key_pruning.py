@@ -58,6 +58,8 @@ class _SortedRanges:
     @classmethod
     def of(cls, column: pa.Array | KeyRanges) -> _SortedRanges | None:
         """None for a type whose bounds are not looked at."""
+        if not isinstance(column, KeyRanges) and pa.types.is_large_string(column.type):
+            column = _whole_range(column)
         if isinstance(column, KeyRanges):
             lows, highs = _sorted_values(column.lows), _sorted_values(column.highs)
         else:
@@ -190,6 +192,12 @@ def _sorted_values(column: pa.Array) -> SortedValues | None:
     values = np.empty(len(texts), dtype=object)
     values[:] = texts
     return values
+
+
+def _whole_range(column: pa.Array) -> KeyRanges:
+    """Of more text than a string column holds only the least and the greatest value."""
+    ends = pc.min_max(column)
+    return KeyRanges(pa.array([ends["min"].as_py()], pa.string()), pa.array([ends["max"].as_py()], pa.string()))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

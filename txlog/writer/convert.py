@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from txlog.arrow.large import small_offsets
 from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
 from txlog.arrow.uuids import is_uuid, uuid_strings
 from txlog.protocol.schema import (
@@ -212,6 +213,8 @@ def _leaf_conversion(
         # Arrow wants a precision for the integer type's whole range; a wide type in between checks the values instead.
         wide = pa.decimal256(20 + target.scale, target.scale)
         return _checked_cast(lambda array: array.cast(wide).cast(arrow), column, arrow)
+    if pa.types.is_large_string(source) or pa.types.is_large_binary(source):
+        return _checked_cast(lambda array: small_offsets(array).cast(arrow), column, arrow)
     return _checked_cast(_plain_cast(arrow), column, arrow)
 
 

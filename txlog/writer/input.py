@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow.large import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 from txlog.util.frozen import dataclass
@@ -39,11 +40,17 @@ def open_data(data: Any) -> DataStream:
     """Open ``data`` for one pass; a batch is asked for only when the one before it has been dealt with.
 
     Takes a ``pyarrow`` Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a polars LazyFrame, any object with
-    ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those.
+    ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those. A batch with more text than a table's
+    string column holds comes in parts.
     Raises InvalidInputError naming what to pass instead.
     """
     if isinstance(data, DataStream):
         return data
+    stream = _opened(data)
+    return DataStream(stream.schema, itertools.chain.from_iterable(map(cut_by_text, stream.batches)))
+
+
+def _opened(data: Any) -> DataStream:
     if isinstance(data, pa.RecordBatch):
         return DataStream(data.schema, iter((data,)))
     if isinstance(data, pa.Table):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import from_numbers
+from txlog.arrow.large import joined_chunks, large_type
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.util.arguments import described
@@ -46,11 +47,14 @@ class KeyColumn:
         return ".".join(self.path)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The column from rows with the table's names; null where a struct around it is null."""
+        """The column from rows with the table's names; null where a struct around it is null.
+
+        More text than a string array of Arrow holds comes as ``large_string`` or ``large_binary``.
+        """
         column = rows.column(self.path[0])
         for name in self.path[1:]:
             column = pc.struct_field(column, name)
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return joined_chunks(column) if isinstance(column, pa.ChunkedArray) else column
 
 
 def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
@@ -244,6 +248,8 @@ def _codes(column: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:
     """The index of each value among the distinct ones; -1 for null and for other values."""
     import numpy as np
 
+    if column.type != distinct.type:  # one of them is large
+        column, distinct = column.cast(large_type(column.type)), distinct.cast(large_type(distinct.type))
     places = pc.index_in(column, value_set=distinct)
     if places.null_count:
         places = pc.fill_null(places, -1)

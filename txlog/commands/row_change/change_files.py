@@ -284,8 +284,8 @@ class ChangeFiles:
                     yield self._labelled(rows.filter(pa.array(mask)), kind)
             if operation.makes_images and comes_back.any():
                 old = rows.filter(pa.array(comes_back)).select(names) if names else None
-                images, _ = operation.images(old, hits.at(at[comes_back]))
-                yield self._labelled(images, UPDATE_POSTIMAGE)
+                for images, _ in operation.images(old, hits.at(at[comes_back])):
+                    yield self._labelled(images, UPDATE_POSTIMAGE)
 
     def _labelled(self, rows: pa.RecordBatch, kind: str) -> pa.RecordBatch:
         kinds = pa.repeat(pa.scalar(kind, pa.string()), rows.num_rows)

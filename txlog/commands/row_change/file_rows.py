@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from txlog.arrow.arrays import from_flags, from_numbers
+from txlog.arrow.large import PART_BYTES, cut_by_text
 from txlog.commands.row_change.row_ids import RowIds
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
@@ -31,7 +32,6 @@ __all__ = ["FileReader", "FileRows", "plain_parts"]
 
 _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
-_PART_BYTES = 256 << 20  # Arrow's string arrays end at 2 GiB, and memory may end earlier
 _WHOLE_ROWS = 1 << 15  # batch size for many columns: small enough to stay in the CPU caches
 
 
@@ -190,32 +190,18 @@ class FileRows:
 
 
 def plain_parts(
-    positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = _PART_BYTES
+    positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = PART_BYTES
 ) -> Iterator[tuple[NDArray[_Integer], pa.RecordBatch]]:
     """The same rows with dictionary-encoded columns decoded. A long string that each row has is in a dictionary only
     once, so the rows come in parts: each has at most ``part_bytes`` of text in a column, or a single row.
     """
-    rows = batch.num_rows
-    if rows > 1 and any(_text_bytes(column) > part_bytes for column in batch.columns):
-        half = rows // 2
-        yield from plain_parts(positions[:half], batch.slice(0, half), part_bytes)
-        yield from plain_parts(positions[half:], batch.slice(half), part_bytes)
-    elif rows:
-        columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns]
-        yield positions, pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _text_bytes(column: pa.Array) -> int:
-    """The bytes of a column's text once it is decoded from its dictionary; 0 without a dictionary."""
-    import pyarrow.compute as pc
-
-    if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
-        return 0
-    lengths = pc.binary_length(column.dictionary)
-    longest = pc.max(lengths).as_py() or 0
-    if longest * len(column) <= _PART_BYTES // 8:
-        return int(longest * len(column))
-    return int(pc.sum(pc.cast(lengths.take(column.indices), pa.int64())).as_py() or 0)
+    start = 0
+    for part in cut_by_text(batch, part_bytes):
+        columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in part.columns]
+        if part.num_rows:
+            here = positions[start : start + part.num_rows]
+            yield here, pa.RecordBatch.from_arrays(columns, names=part.schema.names)
+        start += part.num_rows
 
 
 def _below_root(uri: str, log_path: str) -> str:

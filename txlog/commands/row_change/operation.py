@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
@@ -30,6 +30,7 @@ __all__ = [
     "BringsFiles",
     "DecidesByValues",
     "Hits",
+    "Images",
     "LooksUpTogether",
     "RemembersFiles",
     "RowOperation",
@@ -89,6 +90,10 @@ class Touched:
         return self.hits.source_rows[self.live]
 
 
+Images: TypeAlias = "tuple[pa.RecordBatch, NDArray[np.int64]]"
+"""New versions of rows in the table's columns, and the places in ``hits`` of the rows that they are versions of."""
+
+
 class RowOperation(Protocol):
     """One delete, update, upsert or merge, bound to a table's definition. `look_up` is called by several threads."""
 
@@ -120,11 +125,10 @@ class RowOperation(Protocol):
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         """The matching rows of one file."""
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
-        """The new versions of these rows, in the table's columns; a deleted row has none.
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+        """The new versions of these rows; a deleted row has none.
 
-        Also their indices into ``hits``; None if every hit has one, in order. ``rows`` has `image_fields`, and is None
-        if that is empty.
+        ``rows`` has `image_fields`, and is None if that is empty.
         """
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:

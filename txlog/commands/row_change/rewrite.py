@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, RowOperation, Touched
+from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Images, RowOperation, Touched
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
@@ -261,7 +261,7 @@ class FileRewriter:
         kept = () if hits.values is None else hits.values.schema.names
         unread = tuple(field for field in fields if field.name not in kept)
         if not unread:
-            yield self._with_ids(*self._operation.images(hits.values, hits), ids)
+            yield from self._with_ids(self._operation.images(hits.values, hits), ids)
             return
         for here, rows in self._rows.at(each.add, positions, unread):
             at = np.searchsorted(positions, here)
@@ -270,16 +270,14 @@ class FileRewriter:
                 names = [field.name for field in fields]
                 columns = [(some.values if name in kept else rows).column(name) for name in names]
                 rows = pa.RecordBatch.from_arrays(columns, names=names)
-            images, places = self._operation.images(rows, some)
-            yield self._with_ids(images, places, None if ids is None else ids.take(pa.array(at)))
+            images = self._operation.images(rows, some)
+            yield from self._with_ids(images, None if ids is None else ids.take(pa.array(at)))
 
-    def _with_ids(
-        self, images: pa.RecordBatch, places: NDArray[np.int64] | None, ids: pa.Array | None
-    ) -> pa.RecordBatch:
-        """``ids`` are those of all candidate rows; ``places`` are the indices of the images' rows among them."""
-        if self._rows.ids is None or ids is None:
-            return images
-        return self._rows.ids.changed(images, ids if places is None else ids.take(pa.array(places)))
+    def _with_ids(self, images: Iterable[Images], ids: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """``ids`` are those of all candidate rows."""
+        columns = self._rows.ids
+        for batch, places in images:
+            yield batch if columns is None or ids is None else columns.changed(batch, ids.take(pa.array(places)))
 
     # --- copies ---------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.arrow.spill import held as held_rows
+from txlog.arrow.taken import taken_rows
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
@@ -122,7 +123,7 @@ def _source(
     tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
     order = np.lexsort((places, tasks))
     if (order != np.arange(len(order))).any():
-        found, tasks = found.take(pa.array(order)), tasks[order]
+        found, tasks = taken_rows(found, order), tasks[order]
     rows, kinds = found.select(range(width)), found.column(width).to_numpy()
     source = numbered(rows, kinds, keys)
     if len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):

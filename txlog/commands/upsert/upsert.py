@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
+from txlog.arrow.taken import taken_batches
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.row_change.file_rows import FileReader, FileRows
-from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
@@ -337,15 +338,17 @@ class UpsertRows:
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+        import numpy as np
+
         assert isinstance(self._source, Source)
         assert self._updated is not None
         assert rows is not None
-        taken = self._source.rows.select(list(self._updated)).take(pa.array(hits.source_rows))
-        columns = [
-            taken.column(name).combine_chunks() if name in self._updated else rows.column(name) for name in self._names
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=self._names), None
+        assert hits.source_rows is not None
+        for first, new in taken_batches(self._source.rows.select(list(self._updated)), hits.source_rows):
+            old = rows.slice(first, new.num_rows)
+            columns = [(new if name in self._updated else old).column(name) for name in self._names]
+            yield pa.RecordBatch.from_arrays(columns, names=self._names), np.arange(first, first + new.num_rows)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         import numpy as np

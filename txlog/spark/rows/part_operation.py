@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.arrow.taken import taken_batches
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, RowOperation, Touched
+from txlog.commands.row_change.operation import Hits, Images, RowOperation, Touched
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import Field
@@ -60,7 +61,7 @@ class PartOperation:
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         return self._inner.look_up(rows, add)
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         return self._inner.images(rows, hits)
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
@@ -123,12 +124,13 @@ class UpsertInPlace(PartOperation):
             here.append(is_updated & ~self._elsewhere[source_rows])
         return here, written
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         import numpy as np
 
         assert hits.clauses is not None
         assert hits.source_rows is not None
         at = np.flatnonzero(hits.clauses)
-        taken = pa.Table.from_batches(self._rows).take(pa.array(hits.source_rows[at])).combine_chunks()
-        batches = taken.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=taken.schema), at
+        if not len(at):
+            return
+        for first, batch in taken_batches(pa.Table.from_batches(self._rows), hits.source_rows[at]):
+            yield batch, at[first : first + batch.num_rows]

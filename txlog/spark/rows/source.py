@@ -103,11 +103,9 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table:
 
 def part_source(rows: pa.Table) -> PartSource:
     """Unpack rows of a materialised source: the columns `NUMBER` and `DATA`."""
-    data = pa.concat_arrays(rows.column(DATA).chunks) if rows.num_rows else None
-    kind = rows.schema.field(DATA).type
-    names = [kind.field(at).name for at in range(kind.num_fields)]
-    columns = [pa.array([], kind.field(at).type) for at in range(kind.num_fields)] if data is None else data.flatten()
-    return PartSource(pa.table(columns, names=names), rows.column(NUMBER).to_numpy())
+    schema = pa.schema([*rows.schema.field(DATA).type])
+    batches = [pa.RecordBatch.from_arrays(chunk.flatten(), schema=schema) for chunk in rows.column(DATA).chunks]
+    return PartSource(pa.Table.from_batches(batches, schema), rows.column(NUMBER).to_numpy())
 
 
 # --- in tasks -------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.taken import taken_rows
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.merge_engines.engine import RETRACTABLE, FieldFunction, MergeEngine, SequenceGroup
@@ -175,7 +176,7 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
     is_same = count[keys] == 1
     if not is_same.any():
         return merged
-    before = old.rows.take(pa.array(old_row[keys]))
+    before = taken_rows(old.rows, old_row[keys])
     for name in merged.rows.schema.names:
         new, was = merged.rows.column(name), before.column(name)
         if pa.types.is_nested(new.type):
@@ -208,7 +209,7 @@ def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
     is_dead = np.zeros(len(places), dtype=bool)
     is_dead[is_new] = runs.retracts[places[is_new]]
     has_row = is_new & ~is_dead
-    rows = columns.new.take(pa.array(runs.rows[places[has_row]] - runs.num_old))
+    rows = taken_rows(columns.new, runs.rows[places[has_row]] - runs.num_old)
     return Merged(rows, has_row, is_dead)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.taken import taken_column
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -94,7 +96,7 @@ class Runs:
         rows[there] = self.rows[places[there]]
         if nulls:
             rows[there] = np.where(self.retracts[places[there]], -1, rows[there])
-        return column.take(pa.array(rows, mask=rows < 0))
+        return taken_column(column, rows)
 
 
 def runs_of(
