@@ -142,3 +142,25 @@ def test_a_merge_engine_of_the_call_or_of_the_table_merges_rows_of_one_key(
     assert {row["id"]: row["sold"] for row in rows} == {1: 32, 2: 20, 3: 14}
     refused = run(*upsert, "--merge-engine", "first-row", "--json")
     assert "differ from txlog.merge-engine = first-row" in (refused.stdout or refused.stderr)
+
+
+def test_a_changelog_with_a_column_that_the_table_lacks_is_told_how_to_add_it(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "changes.csv").write_text("id,day,at,op\n1,wed,7,u\n2,mon,5,d\n9,wed,1,c\n")
+    call = ["upsert", table, tmp_path / "changes.csv", "--key", "id", "--row-kind", "op"]
+    assert "at  table has no such column, data int64  -> drop it, or add it with --merge-schema" in run(*call).output
+    said = run(*call, "--sequence-by", "at").output
+    assert "sequence_by names 'at', which is no column of the table; there are id, day" in said
+    assert "add the column with --merge-schema" in said
+    would = run(*call, "--sequence-by", "at", "--merge-schema", "--dry-run")
+    assert "1 row would be inserted" in would.output, would.output
+    assert len(found(table)) == 4
+    assert run(*call, "--sequence-by", "at", "--merge-schema").exit_code == 0
+    rows = txlog.Table.open(table).to_arrow().sort_by("id").select(["id", "day", "at"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, "wed", 7), (3, "tue", None), (4, "tue", None), (9, "wed", 1)]
+
+
+def test_advice_to_set_a_property_names_the_command(table: Path) -> None:
+    said = run("changes", table, "--from", "0").output
+    assert "txlog set URI delta.enableChangeDataFeed=true turns it on" in said
+    assert run("set", table, "delta.appendOnly=true").exit_code == 0
+    assert "txlog set URI --unset delta.appendOnly" in run("delete", table, "--all").output

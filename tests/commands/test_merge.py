@@ -112,6 +112,7 @@ def test_two_source_rows_for_one_row_of_the_table_are_an_error_and_else_none() -
         ("target.id = source.id and source.v > 1", "source alone"),
         ("target.day = 'a'", "no equality"),
         ("target.nope = source.id", "nope"),
+        ("id", r"give the list on=\['id'\], or write target.id = source.id"),
         ([], "empty"),
     ],
 )

@@ -44,7 +44,6 @@ _OPTION_FOR = {
     'schema_mode="merge"': "--merge-schema",
     'mode="merge-on-read"': "--mode merge-on-read",
     "leave mode out": "leave --mode out",
-    'table.set_properties({"delta.enableDeletionVectors": "true"})': "txlog set URI delta.enableDeletionVectors=true",
     "read_version is": "--read-version is",
     "Table.open opens it": "--exist-ok accepts it",
     "force=True": "--force",
@@ -53,6 +52,10 @@ _OPTION_FOR = {
     "allow_expired_files=True": "--allow-expired-files",
     "or create the table": "or create the table, by txlog create or txlog append --create",
 }
+
+_SET = re.compile(r"table\.set_properties\(\{([^{}]*)\}\)")
+_UNSET = re.compile(r"table\.unset_properties\(\[[\"']([^\"']*)[\"']\]\)")
+_PAIR = re.compile(r"[\"']([^\"']*)[\"']: [\"']([^\"']*)[\"']")
 
 # Padding of a table's last column: spaces at the end of a line, perhaps before its last color code.
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
@@ -177,4 +180,10 @@ def error_to_json(error: TxlogError) -> dict[str, Any]:
 def _in_options(message: str) -> str:
     for advised, option in _OPTION_FOR.items():
         message = message.replace(advised, option)
-    return message
+    message = _SET.sub(lambda found: f"txlog set URI {_as_pairs(found[1])}", message)
+    return _UNSET.sub(r"txlog set URI --unset \1", message)
+
+
+def _as_pairs(properties: str) -> str:
+    """``KEY=VALUE KEY=VALUE`` from what stands between the braces of a dict of strings."""
+    return " ".join(f"{key}={value}" for key, value in _PAIR.findall(properties))

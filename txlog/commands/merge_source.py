@@ -145,6 +145,12 @@ def merge_join(
 
     Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
+    if state.schema.find(condition.strip(" `")) is not None:
+        name = condition.strip(" `")
+        raise InvalidInputError(
+            f"the join {condition!r} is a column, not a condition: for rows that are equal in it, give the list"
+            f" on=[{name!r}], or write {target_alias}.{name} = {source_alias}.{name}"
+        )
     bound = parse_predicate(
         condition, state.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
     )

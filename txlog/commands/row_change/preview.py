@@ -14,11 +14,13 @@ from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.operation import RowOperation
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import state_to_change
+from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.util import ambient
+from txlog.writer.input import open_data
 
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 
@@ -66,19 +68,33 @@ def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str 
 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:
     """``how`` are ``UpsertOptions``. Raises as `Table.upsert`."""
-    from txlog.commands.upsert.upsert import bound_upsert
+    from txlog.commands.upsert.upsert import added_columns, bound_upsert
 
-    return _preview(open_table, "an upsert", lambda state: bound_upsert(open_table, state, rows, how))
+    stream = open_data(rows)
+    return _preview(
+        open_table,
+        "an upsert",
+        lambda state: bound_upsert(open_table, state, stream, how),
+        lambda state: added_columns(state, stream.schema, how),
+    )
 
 
-def _preview(open_table: OpenTable, what: str, operation_for: Callable[[TableState], RowOperation]) -> RowPreview:
+def _preview(
+    open_table: OpenTable,
+    what: str,
+    operation_for: Callable[[TableState], RowOperation],
+    definition_for: Callable[[TableState], Definition | None] = lambda _: None,
+) -> RowPreview:
     options = RowOptions()
     state = state_to_change(open_table, options, what)
     with TxlogError.located(open_table.uri, state.version):
-        operation = operation_for(state)
+        definition = definition_for(state)
+        defined = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
+        operation = operation_for(defined)
         with_vectors = uses_vectors(state, options.mode)
     unsent = UnsentFiles(open_table.store.files)
-    would = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors).would_do(state)
+    change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
+    would = change.would_do(state)
     return RowPreview(
         state.version,
         would.rows_inserted,

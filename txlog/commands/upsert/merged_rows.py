@@ -62,6 +62,12 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     if not stored and not asked and upsert.row_kind is None:
         return None
     if upsert.sequence_by is not None:
+        if state.schema.find(upsert.sequence_by) is None:
+            raise InvalidInputError(
+                f"sequence_by names {upsert.sequence_by!r}, which is no column of the table; there are"
+                f" {', '.join(state.schema.names)}. Rows are compared with those of the table too, which has to keep"
+                ' their sequence: add the column with schema_mode="merge"'
+            )
         asked = {**asked, "sequence.field": upsert.sequence_by}
     keys = [key.path[0] for key in key_columns(upsert.keys, state.schema)]
     if not stored:

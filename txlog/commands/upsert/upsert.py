@@ -20,7 +20,7 @@ from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
-from txlog.commands.table_definition import check_adds_columns, with_new_columns
+from txlog.commands.table_definition import Definition, check_adds_columns, with_new_columns
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
 from txlog.commands.upsert.staged_keys import StagedKeys
@@ -48,6 +48,7 @@ __all__ = [
     "UpsertRows",
     "WhenMatched",
     "WhenNotMatched",
+    "added_columns",
     "bound_upsert",
     "source_columns",
     "upsert_rows",
@@ -100,10 +101,8 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     if found is not None:
         return found
     stream = open_data(data)
-    definition = None
-    if upsert.schema_mode == "merge":
-        with TxlogError.located(open_table.uri, state.version):
-            definition = with_new_columns(state, stream.schema, _own_columns(stream.schema, upsert))
+    with TxlogError.located(open_table.uri, state.version):
+        definition = added_columns(state, stream.schema, upsert)
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_upsert(open_table, bound_to, stream, upsert)
     if operation.is_empty and options.app_id is None and definition is None:
@@ -111,9 +110,12 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     return run_prepared(open_table, state, options, operation, definition)
 
 
-def _own_columns(found: pa.Schema, upsert: UpsertOptions) -> list[str]:
-    """The columns of a source without the one of the row kinds."""
-    return [name for name in found.names if upsert.row_kind is None or fold_name(name) != fold_name(upsert.row_kind)]
+def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) -> Definition | None:
+    """The table with the new columns of a source, without the one of the row kinds; None if it gets none."""
+    if upsert.schema_mode != "merge":
+        return None
+    kind = None if upsert.row_kind is None else fold_name(upsert.row_kind)
+    return with_new_columns(state, found, [name for name in found.names if fold_name(name) != kind])
 
 
 def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
