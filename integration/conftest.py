@@ -77,9 +77,12 @@ def _group_of(item: pytest.Item) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """What the collection made stays to the end: no later round of the garbage collector need look at it."""
+    """What the collection made stays to the end: no later round of the garbage collector need look at it. Those rounds
+    may be rarer, too: each story of the schedule explorer makes thousands of objects that reference counts free.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
