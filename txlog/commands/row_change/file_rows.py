@@ -76,8 +76,6 @@ class FileRows:
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
         self.ids = RowIds.of(state)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
-        ids = self.ids.fields if self.ids is not None else ()
-        self._everything = self.reader((*state.schema.fields, *ids), are_whole_rows=True)
 
     def reader(
         self,
@@ -123,7 +121,9 @@ class FileRows:
         """
         import numpy as np
 
-        for positions, batch in self._everything.batches(add, with_dead_rows=False):
+        ids = self.ids.fields if self.ids is not None else ()
+        everything = self.reader((*self._state.schema.fields, *ids), are_whole_rows=True)
+        for positions, batch in everything.batches(add, with_dead_rows=False):
             if without is not None:
                 goes = are_among(positions.view(np.uint64), without)
                 if goes.any():

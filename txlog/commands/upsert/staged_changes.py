@@ -165,7 +165,7 @@ class StagedChanges(UpsertRows):
         self._mismatches = mismatches
         self._held = held
         self._are_new = ~staged.are_deletes & (mismatches.held == 0)
-        self._rows = FileRows(open_table.store, state).reader(state.schema.fields)
+        self._open_table = open_table
 
     def parameters(self) -> dict[str, str]:
         condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
@@ -199,8 +199,9 @@ class StagedChanges(UpsertRows):
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Read from the tasks' files, which have each new row once."""
+        reader = FileRows(self._open_table.store, self._state).reader(self._state.schema.fields)
         for file in self.source_files:
-            for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
+            for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
                 wanted = is_written[_places(self._staged.index, batch)]
                 if wanted.any():
                     yield batch.filter(pa.array(wanted))

@@ -7,6 +7,7 @@ from all live files: another writer may have deleted or added a key.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
+from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -211,8 +213,7 @@ class UpsertRows:
         self._index = source.index
         keys = self._index.keys
         paths = [key.path for key in keys]
-        self._pruner = KeyPruner(paths, self._index.columns, state.schema, state.partition_columns)
-        self._range = key_range(paths, self._index.columns, state.schema)
+        self._paths, self._state = paths, state
         self._names = list(state.schema.names)
         names = {path[0] for path in paths}
         self._fields = tuple(field for field in state.schema.fields if field.name in names)
@@ -221,6 +222,15 @@ class UpsertRows:
         is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
         self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
         self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
+
+    @functools.cached_property
+    def _pruner(self) -> KeyPruner:
+        """Made only if a file is not known: for a small source it costs more than what else the source costs."""
+        return KeyPruner(self._paths, self._index.columns, self._state.schema, self._state.partition_columns)
+
+    @functools.cached_property
+    def _range(self) -> Predicate | None:
+        return key_range(self._paths, self._index.columns, self._state.schema)
 
     @property
     def is_empty(self) -> bool:
