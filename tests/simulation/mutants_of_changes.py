@@ -50,7 +50,7 @@ def leaves_old_versions_of_rows(patch: pytest.MonkeyPatch) -> None:
 def keeps_rows_that_another_task_outdid(patch: pytest.MonkeyPatch) -> None:
     """Two tasks changed one row, and both of its new versions are added."""
 
-    def as_written(open_table: Any, state: Any, job: Any, committables: Any, staged: Any, unsent: Any) -> Any:
+    def as_written(open_table: Any, state: Any, job: Any, committables: Any, *rest: Any) -> Any:
         return tuple(file for each in committables for file in each.files)
 
     patch.setattr(staged_changes, "_files_of_latest", as_written)
