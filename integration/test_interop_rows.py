@@ -182,3 +182,38 @@ def test_deltalake_and_polars_read_what_we_changed_and_deltalake_changes_it_furt
     by_deltalake = read_by_deltalake(deltalake.DeltaTable(str(tmp_path)), "id", "day").to_pylist()
     by_polars = polars.read_delta(str(tmp_path)).select("id", "day").to_dicts()
     assert sorted(by_deltalake, key=repr) == sorted(by_polars, key=repr) == expected
+
+
+def test_no_reader_sees_tombstones_and_sparks_compaction_drops_them(delta: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    kept = {
+        **VECTORS,
+        "txlog.merge-engine": "deduplicate",
+        "txlog.sequence.field": "seq",
+        "txlog.tombstone-retention": "interval 7 days",
+    }
+    table = txlog.Table.create(path, "id bigint, seq bigint, name string not null", properties=kept)
+
+    def upsert(kind: str, id: int, seq: int) -> None:
+        rows = pa.table({"op": [kind], "id": [id], "seq": [seq], "name": [f"{id}.{seq}"]})
+        table.upsert(rows, keys=["id"], row_kind="op")
+
+    for id in range(3):
+        upsert("+I", id, 10)
+    upsert("-D", 0, 20)
+    upsert("-D", 7, 20)
+    upsert("+U", 0, 15)
+    for _ in range(2):
+        found = delta.read.format("delta").load(str(path))
+        assert sorted(row["id"] for row in found.collect()) == [1, 2]
+        assert (found.count(), found.where("seq >= 20").count()) == (2, 0)
+        assert found.selectExpr("max(seq)").collect()[0][0] == 10
+        assert sorted(read_by_deltalake(deltalake.DeltaTable(path))["id"].to_pylist()) == [1, 2]
+        assert sorted(polars.read_delta(str(path))["id"].to_list()) == [1, 2]
+        table.optimize()
+    delta.sql(f"delete from delta.`{path}` where id = 2")
+    upsert("+U", 7, 15)
+    delta.sql(f"optimize delta.`{path}`")
+    upsert("+U", 0, 15)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1]
+    assert verify_table(table._open_table.store).is_sound

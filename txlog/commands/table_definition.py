@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.commands.row_change.tombstones import check_tombstones
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
@@ -412,6 +413,7 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapp
 def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
     """Check that the properties for merging rows of one key, and for their change feed, fit the table."""
     engine = MergeEngine.stored(configuration, schema)
+    check_tombstones(configuration, schema, engine)
     producer = configuration.get(CHANGELOG_PRODUCER)
     has_feed = TableProperties.of(configuration).enable_change_data_feed
     if producer in ("input", "lookup") and not has_feed:

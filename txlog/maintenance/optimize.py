@@ -36,6 +36,7 @@ from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import kept_log, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
+from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
 from txlog.result.maintenance import RewriteResult
@@ -97,6 +98,8 @@ def optimize(
     if max_bytes is not None:
         max_bytes = whole_number("max_bytes", max_bytes, at_least=1)
     select = _selection(open_table, where)
+    if not dry_run:
+        tidy_tombstones(open_table)
 
     def target_of(state: TableState) -> int:
         return target_file_size_bytes or state.properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
@@ -111,14 +114,14 @@ def optimize(
             return ClusterColumns.of(wanted, state.schema, state.partition_columns)
 
     def bins_for(state: TableState) -> list[Bin]:
-        fields = physical_fields(state.schema, state.partition_columns)
+        fields, files = physical_fields(state.schema, state.partition_columns), without_tombstones(state, select(state))
         if wanted is None:
-            found = bins_of(select(state), fields, target_of(state), files_min=files_min)
+            found = bins_of(files, fields, target_of(state), files_min=files_min)
         elif of_table is None:
-            found = bins_to_cluster(select(state), fields, _as_json(columns_of(state).names), _CLUSTER_BYTES)
+            found = bins_to_cluster(files, fields, _as_json(columns_of(state).names), _CLUSTER_BYTES)
         else:
             bin_bytes = min(_CLUSTER_BYTES, max_bytes or _CLUSTER_BYTES)
-            found = bins_not_yet_clustered(select(state), of_table, target_of(state), bin_bytes, files_min=files_min)
+            found = bins_not_yet_clustered(files, of_table, target_of(state), bin_bytes, files_min=files_min)
         return cheapest_first(found, max_bytes)
 
     def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:

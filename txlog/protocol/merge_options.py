@@ -21,6 +21,7 @@ __all__ = [
     "MERGE_FLAGS",
     "PREFIX",
     "ROW_DEDUPLICATE",
+    "TOMBSTONE_RETENTION",
     "field_option",
     "merge_options",
 ]
@@ -69,6 +70,9 @@ CHANGELOG_PRODUCER: Final = "txlog.changelog-producer"
 CHANGELOG_PRODUCERS: Final = ("none", "input", "lookup")
 ROW_DEDUPLICATE: Final = "txlog.changelog-producer.row-deduplicate"
 """Whether the change data feed leaves out updates that change nothing."""
+
+TOMBSTONE_RETENTION: Final = "txlog.tombstone-retention"
+"""How long the key of a deleted row is kept with its sequence; an interval."""
 
 _NAMES: Final = frozenset(("merge-engine", "sequence.field", DEFAULT_FUNCTION, *MERGE_FLAGS))
 

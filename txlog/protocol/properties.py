@@ -28,6 +28,7 @@ from txlog.protocol.merge_options import (
     MERGE_FLAGS,
     PREFIX,
     ROW_DEDUPLICATE,
+    TOMBSTONE_RETENTION,
     field_option,
 )
 from txlog.util.arguments import described
@@ -336,6 +337,7 @@ _OWN = {
     ICEBERG_CATALOG: _Form(_catalog_entry, "catalog.namespace.table"),
     CHANGELOG_PRODUCER: _choice(*CHANGELOG_PRODUCERS),
     ROW_DEDUPLICATE: _BOOLEAN,
+    TOMBSTONE_RETENTION: _INTERVAL_FORM,
     f"{PREFIX}merge-engine": _choice(*MERGE_ENGINES, aggregate="aggregation"),
     f"{PREFIX}sequence.field": _TEXT,
     f"{PREFIX}{DEFAULT_FUNCTION}": _FUNCTIONS,

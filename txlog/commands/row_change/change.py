@@ -25,6 +25,7 @@ from txlog.commands.row_change.operation import (
     BringsFiles,
     DecidesByValues,
     Hits,
+    KeepsTombstones,
     LooksUpTogether,
     RemembersFiles,
     RowOperation,
@@ -32,6 +33,7 @@ from txlog.commands.row_change.operation import (
 )
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.rewrite import FileRewriter
+from txlog.commands.row_change.tombstones import is_tombstones
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -188,6 +190,11 @@ class RowChange:
         for add, vector, stats in changed.marked:
             builder.replace_vector(add, vector, stats=stats)
         builder.add(*(file.to_add() for file in changed.new_files))
+        tombstones = self._operation.tombstones() if isinstance(self._operation, KeepsTombstones) else None
+        if tombstones is not None:
+            builder.add(*self._rewriter.tombstones(tombstones))
+            if self._change_files is not None:
+                self._change_files.require()
         inserted, updated, deleted = self._operation.counts(touched, is_written)
         return WriteMetrics(
             rows=inserted + updated,
@@ -257,6 +264,8 @@ class RowChange:
         vectors = DeletionVectorReader(self._open_table.store, state.version)
         whole = [add for add in adds if add.key in self._whole]
         touched = [self._touched(add, vectors) for add in adds if add.key not in self._whole]
+        if isinstance(self._operation, KeepsTombstones):
+            self._operation.see_tombstones([each for each in touched if is_tombstones(each.add)])
         touched = [each for each in touched if each.live.any()]
         return whole, self._operation.decided(touched) if isinstance(self._operation, DecidesByValues) else touched
 

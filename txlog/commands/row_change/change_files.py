@@ -116,6 +116,7 @@ class ChangeFiles:
         self._task_ids = itertools.count()
         self._collected: list[RowChanges] = []
         self._is_net = False  # an operation changed rows that an earlier one wrote or copied
+        self._is_required = False
         self._written: tuple[bytes, tuple[ChangeFile, ...]] | None = None
         self.seconds = 0.0
         """The cost of the last write of change files."""
@@ -133,6 +134,11 @@ class ChangeFiles:
         """Forget what an earlier attempt did to rows."""
         self._collected = []
         self._is_net = False
+        self._is_required = False
+
+    def require(self) -> None:
+        """Write a change file even if nothing changes: not every reader knows a vector on a new file for what it is."""
+        self._is_required = True
 
     def collect(self, changes: RowChanges, builder: ProposalBuilder) -> None:
         """Call before ``changes`` are put into ``builder``."""
@@ -144,7 +150,7 @@ class ChangeFiles:
 
         Raises what writing files and reading changed files raises.
         """
-        if not any(changes.need_files for changes in self._collected):
+        if not self._is_required and not any(changes.need_files for changes in self._collected):
             return 0
         files = self.write(builder)
         if not files and (builder.adds or builder.removes):

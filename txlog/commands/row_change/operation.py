@@ -31,6 +31,7 @@ __all__ = [
     "DecidesByValues",
     "Hits",
     "Images",
+    "KeepsTombstones",
     "LooksUpTogether",
     "RemembersFiles",
     "RowOperation",
@@ -185,6 +186,18 @@ class DecidesByValues(Protocol):
 
         Called before `RowOperation.inserted`, at each execution.
         """
+
+
+@runtime_checkable
+class KeepsTombstones(Protocol):
+    """A `RowOperation` that may leave the keys of deleted rows in the table, as ``tombstones`` says, and heeds them."""
+
+    def see_tombstones(self, touched: Sequence[Touched]) -> None:
+        """Files of tombstones, all rows of which are dead, that hold a match. Called before `DecidesByValues.decided`,
+        at each execution."""
+
+    def tombstones(self) -> pa.RecordBatch | None:
+        """The rows to leave, in the table's columns, after `DecidesByValues.decided`; None for none."""
 
 
 @runtime_checkable

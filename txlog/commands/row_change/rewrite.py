@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Images, RowOperation, Touched
+from txlog.commands.row_change.tombstones import tombstone_adds
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
@@ -91,6 +92,7 @@ class _Written:
     copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
     images: list[_Images] = field(default_factory=list)
     source: _SourceFiles | None = None
+    tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
     seconds: float = 0.0
 
 
@@ -217,6 +219,18 @@ class FileRewriter:
         ]
         fractions = {each.add.path: len(dead) / each.num_rows for _, each, dead in left}
         return Changed(marked, removed, [], vector_bytes, dead_fractions=fractions)
+
+    # --- tombstones -----------------------------------------------------------------------------------------
+
+    def tombstones(self, rows: pa.RecordBatch) -> list[AddFile]:
+        """Files of these rows, all of which are dead from the start."""
+        found = self._written.tombstones
+        if found is None or not found[0].equals(rows):
+            ids = self._rows.ids
+            batch = rows if ids is None else ids.changed(rows, pa.nulls(rows.num_rows, pa.int64()))
+            adds = tombstone_adds(self._files, self._write([batch]), self._unsent)
+            found = self._written.tombstones = rows, adds
+        return found[1]
 
     # --- images ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Touched
+from txlog.commands.row_change.tombstones import retention_ms, tombstone_rows
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.known_keys import known_keys
 from txlog.commands.upsert.mismatches import Mismatches
@@ -179,6 +180,8 @@ class MergedRows(UpsertRows):
         self._reads_old = engine.reads_old_rows or self._leaves_same
         needed = state.schema.names if self._leaves_same else needed_columns(engine, state.schema.names)
         self._old_fields: tuple[Field, ...] = tuple(field for field in state.schema.fields if field.name in needed)
+        self._keeps_tombstones = retention_ms(configuration) is not None
+        self._tombstones: Sequence[Touched] = ()
         self._basis: bytes | None = None
         self._merged: Merged | None = None
         if not self._reads_old:
@@ -216,31 +219,50 @@ class MergedRows(UpsertRows):
             for each in touched
         ]
 
+    def see_tombstones(self, touched: Sequence[Touched]) -> None:
+        """See `KeepsTombstones`."""
+        self._tombstones = sorted(touched, key=lambda each: each.add.path)
+
+    def tombstones(self) -> pa.RecordBatch | None:
+        """See `KeepsTombstones`."""
+        deletes = None if self._merged is None else self._merged.deletes
+        if deletes is None or not self._keeps_tombstones:
+            return None
+        return tombstone_rows(self._schema, self._index.keys, self._engine.sequence, deletes)
+
     def _merge(self, touched: Sequence[Touched]) -> Merged:
         """The merge with the table's rows; the last result if the same rows of the same files match again."""
-        import numpy as np
 
         digest = hashlib.sha256()
-        for each in touched:
-            positions = each.hits.positions[each.live]
+        live = [(each, each.live) for each in touched]
+        dead = [(each, ~each.live) for each in self._tombstones]
+        for each, counts in (*live, *dead):
+            positions = each.hits.positions[counts]
             digest.update(repr((each.add.path, len(positions))).encode() + positions.tobytes())
         if self._merged is not None and self._basis == digest.digest():
             return self._merged
-        schema = to_arrow(Struct(self._old_fields))
-        batches: list[pa.RecordBatch] = []
-        keys = [np.empty(0, np.int64)]
-        for each in touched:
-            hits = each.hits.at(each.live)
-            assert hits.source_rows is not None
-            for here, rows in self._files.at(each.add, hits.positions, self._old_fields):
-                batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
-                keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
-        old = KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
-        merged = self._merged_with(old)
+        old = self._old_rows(live)
+        buried = self._old_rows(dead)
+        merged = self._merged_with(_with_deletes(old, buried) if len(buried.keys) else old)
         self._merged = without_same(merged, old) if self._leaves_same else merged
         self._basis = digest.digest()
         self.num_decisions += 1
         return self._merged
+
+    def _old_rows(self, files: Sequence[tuple[Touched, NDArray[np.bool_]]]) -> KeyedRows:
+        """Of the rows of files that match, those that count."""
+        import numpy as np
+
+        schema = to_arrow(Struct(self._old_fields))
+        batches: list[pa.RecordBatch] = []
+        keys = [np.empty(0, np.int64)]
+        for each, counts in files:
+            hits = each.hits.at(counts)
+            assert hits.source_rows is not None
+            for here, rows in self._files.at(each.add, hits.positions, self._old_fields):
+                batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
+                keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
+        return KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
 
     def _merged_with(self, old: KeyedRows) -> Merged:
         """Raises `MismatchFound` for rows that cannot be stored, unless they are to fail."""
@@ -295,3 +317,12 @@ class MergedRows(UpsertRows):
         assert merged is not None
         rows = merged.rows.filter(pa.array(is_written[merged.has_row]))
         yield from rows.to_batches(max_chunksize=1 << 17)
+
+
+def _with_deletes(old: KeyedRows, deletes: KeyedRows) -> KeyedRows:
+    """The rows of the table, and the tombstones of others."""
+    import numpy as np
+
+    kinds = np.repeat(np.array([INSERT, DELETE], dtype=np.int8), [len(old.keys), len(deletes.keys)])
+    rows = pa.concat_tables([old.rows.cast(deletes.rows.schema), deletes.rows])
+    return KeyedRows(rows, np.concatenate([old.keys, deletes.keys]), kinds)

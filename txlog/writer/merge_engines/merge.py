@@ -5,8 +5,9 @@ depends only on the old rows and the changelog, so it can be repeated on a newer
 
 Order. The old rows of a key come first, then the changelog as it arrived. A sequence sorts all of them, old rows before
 new ones that are equal. Without a sequence a merge is a fold, so its result does not depend on how a changelog is split
-into commits. With a sequence, a committed delete leaves no trace, so a row that comes later counts even if it is older;
-and all values of a table's row have its greatest sequence.
+into commits. With a sequence, a committed delete leaves no trace unless the table keeps tombstones (old rows of the
+kind -D), so a row that comes later counts even if it is older; and all values of a table's row have its greatest
+sequence.
 """
 
 from __future__ import annotations
@@ -65,11 +66,13 @@ class Merged:
         rows: A row for each key that has a new one, by key number.
         has_row: Which keys these are.
         is_dead: Which keys have no row any more. A key in neither keeps its row in the table.
+        deletes: Of an engine that takes whole rows, the row that deleted each of these keys.
     """
 
     rows: pa.Table
     has_row: NDArray[np.bool_]
     is_dead: NDArray[np.bool_]
+    deletes: pa.Table | None = None
 
 
 def needed_columns(engine: MergeEngine, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,6 +147,8 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     kinds = np.zeros(num_old + len(new.keys), dtype=np.int8)
     if new.kinds is not None:
         kinds[num_old:] = new.kinds
+    if old is not None and old.kinds is not None:
+        kinds[:num_old] = old.kinds
     columns = _Columns(new.rows, None if old is None else old.rows)
     retracts = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
     is_wanted = wanted_rows(engine, kinds)
@@ -186,7 +191,7 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
             is_same &= equal | (new.is_null().to_numpy() & was.is_null().to_numpy())
     has_row = merged.has_row.copy()
     has_row[keys[is_same]] = False
-    return Merged(merged.rows.filter(pa.array(~is_same)), has_row, merged.is_dead)
+    return Merged(merged.rows.filter(pa.array(~is_same)), has_row, merged.is_dead, merged.deletes)
 
 
 def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
@@ -210,7 +215,8 @@ def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
     is_dead[is_new] = runs.retracts[places[is_new]]
     has_row = is_new & ~is_dead
     rows = taken_rows(columns.new, runs.rows[places[has_row]] - runs.num_old)
-    return Merged(rows, has_row, is_dead)
+    deletes = taken_rows(columns.new, runs.rows[places[is_dead]] - runs.num_old) if is_dead.any() else None
+    return Merged(rows, has_row, is_dead, deletes)
 
 
 class _Columns:

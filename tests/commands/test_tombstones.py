@@ -1,0 +1,256 @@
+"""Deleted keys that are kept with their sequence: an older row that comes later does not bring them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.log.files import add_files_of
+from txlog.protocol.actions import AddFile
+from txlog.util import ambient
+
+SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string())])
+KEPT = {
+    "delta.enableDeletionVectors": "true",
+    "txlog.merge-engine": "deduplicate",
+    "txlog.sequence.field": "seq",
+    "txlog.tombstone-retention": "interval 7 days",
+}
+DAY_MS = 24 * 3600 * 1000
+
+
+class Later(ambient.Ambient):
+    """The real clock, some days ahead."""
+
+    def __init__(self, days: float) -> None:
+        self._ahead_ms = int(days * DAY_MS)
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+def changes(*rows: tuple[str, int, int, str | None]) -> pa.Table:
+    kinds, ids, sequences, names = zip(*rows, strict=True)
+    return pa.table({"op": kinds, "id": ids, "seq": sequences, "name": names})
+
+
+def upsert(table: txlog.Table, *rows: tuple[str, int, int, str | None]) -> txlog.WriteResult:
+    return table.upsert(changes(*rows), keys=["id"], row_kind="op")
+
+
+def rows_of(table: txlog.Table) -> list[tuple[int, int, str | None]]:
+    return sorted((row["id"], row["seq"], row["name"]) for row in table.to_arrow().to_pylist())
+
+
+def adds(table: txlog.Table) -> list[AddFile]:
+    log = table._open_table.log
+    return add_files_of(log.files(log.newest_state()))
+
+
+def tombstones(table: txlog.Table) -> list[AddFile]:
+    return [add for add in adds(table) if "txlog.tombstones" in (add.tags or {})]
+
+
+@pytest.fixture(
+    params=[{}, {"delta.enableChangeDataFeed": "true"}, {"delta.enableRowTracking": "true"}],
+    ids=["plain", "feed", "tracking"],
+)
+def table(request: pytest.FixtureRequest, make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=SCHEMA, properties={**KEPT, **request.param})
+
+
+def test_a_late_row_does_not_bring_a_deleted_key_back_and_a_newer_one_does(table: txlog.Table) -> None:
+    upsert(table, ("+I", 1, 10, "a"), ("+I", 2, 10, "b"))
+    upsert(table, ("-D", 1, 20, "a"))
+    upsert(table, ("+U", 1, 15, "late"), ("+U", 2, 15, "B"))
+    assert rows_of(table) == [(2, 15, "B")]
+    upsert(table, ("+I", 1, 21, "again"))
+    assert rows_of(table) == [(1, 21, "again"), (2, 15, "B")]
+    upsert(table, ("-D", 1, 19, None))
+    assert rows_of(table) == [(1, 21, "again"), (2, 15, "B")]
+    assert table.verify(["id"]).is_sound
+
+
+def test_a_delete_that_comes_before_its_row_counts_too(table: txlog.Table) -> None:
+    result = upsert(table, ("-D", 7, 5, None))
+    assert (result.outcome, table.version, table.count()) == ("committed", 1, 0)
+    assert upsert(table, ("+I", 7, 4, "late")).metrics.rows == 0
+    assert rows_of(table) == []
+    upsert(table, ("+I", 7, 5, "the same sequence, and later"))
+    assert rows_of(table) == [(7, 5, "the same sequence, and later")]
+
+
+def test_a_tombstone_holds_the_key_and_its_sequence_alone(table: txlog.Table) -> None:
+    upsert(table, ("+I", 1, 10, "secret"))
+    upsert(table, ("-D", 1, 20, "secret"))
+    (add,) = tombstones(table)
+    import pyarrow.parquet as pq
+
+    (row,) = pq.read_table(Path(table.uri) / add.path, partitioning=None).select(SCHEMA.names).to_pylist()
+    assert row == {"id": 1, "seq": 20, "name": None}
+    assert add.deletion_vector is not None
+    assert add.deletion_vector.cardinality == 1
+    assert (table.count(), table.to_arrow().num_rows, table.to_dataset().count_rows()) == (0, 0, 0)
+    assert table.verify().is_sound
+    assert txlog.Table.open(table.uri).snapshot().to_arrow(where="id = 1").num_rows == 0
+
+
+def test_a_delete_that_is_known_already_leaves_no_second_tombstone(table: txlog.Table) -> None:
+    upsert(table, ("-D", 1, 20, None))
+    upsert(table, ("-D", 1, 20, None), ("-D", 1, 15, None))
+    assert sum(add.deletion_vector.cardinality for add in tombstones(table) if add.deletion_vector) <= 2
+    upsert(table, ("-D", 1, 12, None))
+    assert len(tombstones(table)) <= 2
+
+
+def test_the_change_feed_tells_of_rows_and_not_of_tombstones(make_table: Callable[..., txlog.Table]) -> None:
+    import deltalake
+
+    table = make_table(schema=SCHEMA, properties={**KEPT, "delta.enableChangeDataFeed": "true"})
+    upsert(table, ("+I", 1, 10, "a"))
+    upsert(table, ("-D", 1, 20, None), ("-D", 9, 20, None))
+    upsert(table, ("-D", 8, 1, None))
+    told = [(row["_commit_version"], row["_change_type"], row["id"]) for row in table.changes(1).read_all().to_pylist()]
+    assert told == [(1, "insert", 1), (2, "delete", 1)]
+    theirs = pa.table(deltalake.DeltaTable(table.uri).load_cdf(starting_version=1)).to_pylist()
+    assert sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in theirs) == told
+
+
+def test_tombstones_of_other_writers_are_seen_after_a_lost_race(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert(table, ("+I", 1, 10, "a"))
+    other = txlog.Table.open(table.uri)
+    meanwhile = [lambda: upsert(other, ("-D", 1, 20, None))]
+    log = type(table._open_table.store.log)
+    put = log.put_if_absent
+
+    def late(self: Any, name: str, body: bytes) -> Any:
+        if meanwhile:
+            meanwhile.pop()()
+        return put(self, name, body)
+
+    monkeypatch.setattr(log, "put_if_absent", late)
+    result = upsert(table, ("+U", 1, 15, "late"), ("+I", 2, 1, "b"))
+    assert result.metrics.lost_races == 1
+    assert rows_of(table) == [(2, 1, "b")]
+
+
+def test_a_sink_keeps_tombstones_from_checkpoint_to_checkpoint(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "cdc", mode="upsert", keys=["id"], row_kind="op", sequence_by="seq")
+    for checkpoint_id, rows in enumerate(
+        [changes(("+I", 1, 10, "a")), changes(("-D", 1, 20, None)), changes(("+U", 1, 15, "late"), ("+I", 2, 1, "b"))]
+    ):
+        with sink.task(checkpoint_id) as task:
+            task.write(rows)
+        sink.commit(checkpoint_id, [task.committable])
+    assert rows_of(table) == [(2, 1, "b")]
+
+
+# --- upkeep -----------------------------------------------------------------------------------------------------------
+
+
+def test_optimize_joins_tombstones_and_drops_those_past_the_retention(table: txlog.Table) -> None:
+    for number in range(4):
+        upsert(table, ("+I", number, 1, "a"))
+        upsert(table, ("-D", number, 20, None))
+    assert len(tombstones(table)) == 4
+    upsert(table, ("+I", 9, 1, "a"))
+    table.optimize()
+    (joined,) = tombstones(table)
+    assert joined.deletion_vector is not None
+    assert joined.deletion_vector.cardinality == 4
+    table.optimize()
+    assert tombstones(table) == [joined]
+    upsert(table, *(("+U", number, 15, "late") for number in range(4)))
+    assert rows_of(table) == [(9, 1, "a")]
+    assert table.verify().is_sound
+    with ambient.use(Later(days=8)):
+        table.optimize()
+    assert tombstones(table) == []
+    upsert(table, ("+U", 1, 15, "as a new row"))
+    assert rows_of(table) == [(1, 15, "as a new row"), (9, 1, "a")]
+
+
+def test_a_purge_takes_tombstones_out(table: txlog.Table) -> None:
+    upsert(table, ("+I", 1, 10, "a"), ("+I", 2, 10, "b"))
+    upsert(table, ("-D", 1, 20, None))
+    table.purge()
+    assert [add.deletion_vector for add in adds(table)] == [None]
+
+
+def test_without_the_property_tombstones_are_heeded_until_optimize_drops_them(table: txlog.Table) -> None:
+    upsert(table, ("-D", 1, 20, None))
+    table.unset_properties(["txlog.tombstone-retention"])
+    upsert(table, ("-D", 2, 20, None), ("+I", 1, 15, "late"), ("+I", 2, 15, "in one upsert"))
+    assert rows_of(table) == []
+    upsert(table, ("+I", 2, 1, "no tombstone any more"))
+    assert rows_of(table) == [(2, 1, "no tombstone any more")]
+    table.optimize()
+    assert tombstones(table) == []
+
+
+# --- definition -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [
+        ("txlog.sequence.field", "needs txlog.merge-engine = deduplicate and txlog.sequence.field"),
+        ("delta.enableDeletionVectors", "needs delta.enableDeletionVectors = true"),
+    ],
+)
+def test_a_table_that_cannot_keep_tombstones_is_refused(tmp_path: Path, missing: str, why: str) -> None:
+    kept = {key: value for key, value in KEPT.items() if key != missing}
+    with pytest.raises(txlog.InvalidInputError, match=why):
+        txlog.Table.create(tmp_path, SCHEMA, properties=kept)
+    with pytest.raises(txlog.InvalidInputError, match="an interval of weeks"):
+        txlog.Table.create(tmp_path, SCHEMA, properties={**KEPT, "txlog.tombstone-retention": "long"})
+
+
+def test_columns_that_must_not_be_null_hold_something_in_tombstones(make_table: Callable[..., txlog.Table]) -> None:
+    columns = (
+        "s struct<k: bigint, x: int>, seq timestamp, a string not null, b binary not null, c boolean not null,"
+        " d decimal(5,2) not null, e date not null, f double not null, g array<int>"
+    )
+    table = make_table(schema=columns, properties=KEPT)
+    key = pa.array([{"k": 1}], pa.struct([("k", pa.int64()), ("x", pa.int32())]))
+    at = pa.array([5], pa.timestamp("us", "UTC"))
+    table.upsert(pa.table({"op": ["-D"], "s": key, "seq": at}), keys=["s.k"], row_kind="op")
+    assert (len(tombstones(table)), table.count()) == (1, 0)
+    with pytest.raises(txlog.InvalidInputError, match="g must not be"):
+        make_table(schema="id bigint, seq bigint, g array<int> not null", properties=KEPT, name="u")
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["+I", "+U", "-D"]), st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=4
+        ),
+        max_size=6,
+    ),
+    st.sets(st.integers(0, 5), max_size=2),
+)
+def test_the_result_is_the_same_in_whatever_order_commits_come(
+    tmp_path_factory: pytest.TempPathFactory, commits: list[list[tuple[str, int, int]]], optimized_after: set[int]
+) -> None:
+    """Of each key the change with the greatest sequence stays; equal ones go by arrival."""
+    table = txlog.Table.create(tmp_path_factory.mktemp("t"), SCHEMA, properties=KEPT)
+    last: dict[int, tuple[int, str, str]] = {}
+    for number, rows in enumerate(commits):
+        named = [(kind, key, sequence, f"{number}.{at}") for at, (kind, key, sequence) in enumerate(rows)]
+        upsert(table, *named)
+        for kind, key, sequence, name in named:
+            if key not in last or sequence >= last[key][0]:
+                last[key] = (sequence, kind, name)
+        if number in optimized_after:
+            table.optimize()
+    expected = sorted((key, sequence, name) for key, (sequence, kind, name) in last.items() if kind != "-D")
+    assert rows_of(table) == expected
