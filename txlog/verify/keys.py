@@ -40,9 +40,9 @@ EXAMPLES_MAX = 20
 FILES_MAX = 20
 """Of one key, the rows of this many files are told one by one."""
 _FILES_SHOWN = 3
-_PART_ROWS = 1 << 21  # sorted at once: some 150 MB
+_PART_ROWS = 1 << 20  # sorted at once
 _PARTS_AT_ONCE = 256  # files open at once
-_CHUNK_ROWS = 1 << 19
+_CHUNK_ROWS = 1 << 18
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 by the golden ratio: integers in a row spread over the upper bits
 
 OnRows = Callable[[int, int], None]
