@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.arrow import taken
-from txlog.arrow.taken import taken_batches, taken_column, taken_rows
+from txlog.arrow.taken import joined_rows, taken_batches, taken_column, taken_rows
 
 MIB = 1 << 20
 
@@ -49,3 +49,11 @@ def test_single_rows_come_out_of_a_column_of_more_text_than_an_array_holds() -> 
     ]
     found = taken_column(pa.chunked_array(chunks), np.array([79, 1, 79]))
     assert found.to_pylist() == [b"\0" * 3] * 3
+
+
+def test_only_few_rows_are_copied_to_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"n": pa.chunked_array([[1, 2], [3]])})
+    assert joined_rows(rows).column("n").num_chunks == 1
+    assert joined_rows(rows) == rows
+    monkeypatch.setattr(taken, "_JOINED_BYTES", 20)
+    assert joined_rows(rows) is rows

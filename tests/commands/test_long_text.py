@@ -18,6 +18,7 @@ COUNT = 60
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "_BYTES_MAX", 200)
+    monkeypatch.setattr(taken, "_JOINED_BYTES", 0)
     monkeypatch.setattr(taken, "_WHOLE_BYTES", 0)
     monkeypatch.setattr(taken, "_ROWS_AT_ONCE", 7)
 

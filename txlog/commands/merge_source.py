@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.large import large_type
 from txlog.arrow.spill import held
+from txlog.arrow.taken import joined_rows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.errors import InvalidInputError, StorageError
 from txlog.expressions.join import JoinCondition, split_join
@@ -135,7 +136,7 @@ def read_merge_source(
     indexed = np.flatnonzero(is_valid)
     if len(indexed) < rows.num_rows:
         columns = [column.take(pa.array(indexed)) for column in columns]
-    return MergeSource(rows, schema, keys, KeyIndex(keys, columns), indexed, parts.target)
+    return MergeSource(joined_rows(rows), schema, keys, KeyIndex(keys, columns), indexed, parts.target)
 
 
 def merge_join(

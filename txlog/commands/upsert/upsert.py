@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.arrow.taken import taken_batches
+from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import Hits, Images, Touched
@@ -210,6 +210,9 @@ class UpsertRows:
         self.num_source_rows = source.num_rows
         self._upsert = upsert
         self._updated = updated
+        self._new_values: pa.Table | None = None
+        if updated is not None and isinstance(source, Source):
+            self._new_values = joined_rows(source.rows.select(list(updated)))
         self._index = source.index
         keys = self._index.keys
         paths = [key.path for key in keys]
@@ -353,11 +356,11 @@ class UpsertRows:
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
         import numpy as np
 
-        assert isinstance(self._source, Source)
         assert self._updated is not None
+        assert self._new_values is not None
         assert rows is not None
         assert hits.source_rows is not None
-        for first, new in taken_batches(self._source.rows.select(list(self._updated)), hits.source_rows):
+        for first, new in taken_batches(self._new_values, hits.source_rows):
             old = rows.slice(first, new.num_rows)
             columns = [(new if name in self._updated else old).column(name) for name in self._names]
             yield pa.RecordBatch.from_arrays(columns, names=self._names), np.arange(first, first + new.num_rows)
