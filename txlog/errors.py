@@ -1,6 +1,6 @@
 """The exception tree: every error that leaves txlog, grouped by what the caller can do about it.
 
-Each error carries ``table``, ``version`` and ``path`` where they are known; its message says what
+Each error carries ``table``, ``version`` and ``path`` where they are known; its message explains what
 happened, why, and what to do next. Errors can be pickled without loss, since Spark moves them between processes.
 
     TxlogError

@@ -28,7 +28,7 @@ class Buckets:
         self._writers: dict[int, Any] = {}
 
     def add(self, rows: pa.Table, buckets: NDArray[np.int64]) -> None:
-        """Write rows to their buckets. Raises ``OSError`` where there is no room."""
+        """Write rows to their buckets. Raises ``OSError`` if there is no space."""
         import numpy as np
 
         order = np.argsort(buckets, kind="stable")
@@ -40,7 +40,7 @@ class Buckets:
             start = end
 
     def drain(self) -> Iterator[pa.Table]:
-        """The rows of each bucket that has any, which are then gone. Nothing is added any more."""
+        """The rows of each non-empty bucket, which are then removed. No rows may be added afterwards."""
         for writer in self._writers.values():
             writer.close()
         for bucket in sorted(self._writers):

@@ -78,7 +78,7 @@ def check_footer(footer: bytes, metadata: Any) -> None:
 
 
 def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
-    """Those of the top-level columns ``names`` of which every value is an entry of a dictionary, as far as sizes tell.
+    """The top-level columns among ``names`` of which every value is a dictionary entry, as far as sizes show.
 
     Arrow reads such columns as dictionaries in a fraction of the time; others would take it several times as long.
     ``metadata`` has passed `check_footer`.

@@ -1,4 +1,4 @@
-"""Batches of unknown size held for more than one pass: in memory, and beyond a bound in a temporary file.
+"""Batches of unknown size stored for more than one pass: in memory, and above a limit in a temporary file.
 
 In: record batches of one schema. Out: one Arrow table. What was spilled is mapped into memory, so that pages of it are
 only there while they are used; the file has no name, and disappears with the table.
@@ -17,8 +17,8 @@ __all__ = ["held"]
 
 
 def held(batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, memory_max_bytes: int) -> pa.Table:
-    """All rows as a table that can be read again and again. Raises ``OSError`` where the temporary file cannot be
-    written, and what ``batches`` raises."""
+    """All rows as a table that can be read repeatedly. Raises ``OSError`` if the temporary file cannot be written, and
+    what ``batches`` raises."""
     in_memory: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:

@@ -218,7 +218,7 @@ def verify(
     """Check the invariants of a table. Exit code 1 if one is broken.
 
     Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size
-    that the log has for it; does not read what is in the data files, apart from the columns of --keys.
+    that the log has for it, but does not read the data files, except the columns of --keys.
     """
     txn_ids = _txn_ids(acknowledged)
     options = pairs(storage_options, "--storage-option")
@@ -248,7 +248,7 @@ def probe_store(
 ) -> None:
     """Test whether a store is safe for concurrent writers.
 
-    Races conditional puts against each other. Exit code 1 if the store is not safe.
+    Lets conditional puts race. Exit code 1 if the store is not safe.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)

@@ -38,8 +38,8 @@ def changes(
 ) -> None:
     """List the rows that versions inserted, updated and deleted.
 
-    The table needs its change data feed on (delta.enableChangeDataFeed). With --json all rows are one document; for a
-    person the first 100 are shown, or --limit.
+    The table needs its change data feed on (delta.enableChangeDataFeed). With --json all rows are one document.
+    Otherwise the first 100 rows are shown, or --limit.
     """
     options = pairs(storage_options, "--storage-option")
     most = limit or (None if as_json else _SHOWN_ROWS)

@@ -18,7 +18,7 @@ def set_properties(
     uri: Uri,
     properties: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="what to set: delta.appendOnly=true", show_default=False),
+        typer.Argument(metavar="[KEY=VALUE]...", help="properties to set: delta.appendOnly=true", show_default=False),
     ] = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="a property to remove; may be repeated")
@@ -29,7 +29,7 @@ def set_properties(
 ) -> None:
     """Set properties of a table, and remove others.
 
-    What is set and what is removed are a version each. `txlog show` lists the properties of a table.
+    Setting and removing make one version each. `txlog show` lists the properties of a table.
     """
     to_set = pairs(properties, "txlog set")
     if not to_set and not unset:

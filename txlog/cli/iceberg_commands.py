@@ -21,22 +21,22 @@ def iceberg(
     uri: Uri,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="export the newest version anew, over whatever Iceberg metadata is there"),
+        typer.Option("--rebuild", help="export the newest version in full, replacing existing Iceberg metadata"),
     ] = False,
     register: Annotated[
         str | None,
         typer.Option(
             metavar="CATALOG.NAMESPACE.TABLE",
-            help="make this entry in an Iceberg catalog of PyIceberg's configuration; each export moves it on",
+            help="create or update this entry in an Iceberg catalog (see PyIceberg); later exports update it",
         ),
     ] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Let Iceberg readers see the newest version.
+    """Export the newest version for Iceberg readers.
 
     Writes Iceberg metadata beside the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
-    every commit does this by itself.
+    every commit does this automatically.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("exporting"):
@@ -54,7 +54,7 @@ def iceberg(
 
 
 def iceberg_facts(table: txlog.Table, newest: int) -> dict[str, Any] | None:
-    """How far the Iceberg metadata of a table is, without writing any; None if it was never exported."""
+    """The exported version and its lag, without exporting; None if the table was never exported."""
     try:
         exported = table._open_table.post_commit.iceberg.exporter().exported()
     except TxlogError as error:

@@ -25,24 +25,24 @@ _INTERVAL_S = 60.0
 
 def maintain(
     uri: Uri,
-    watch: Annotated[bool, typer.Option("--watch", help="go on until SIGTERM or Ctrl-C, with a line a round")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line a round")] = False,
     interval: Annotated[
         float | None, typer.Option(min=0.1, metavar="SECONDS", help="with --watch: between two rounds (default: 60)")
     ] = None,
     small_files: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="compact partitions with at least so many small files")
+        int, typer.Option(min=1, metavar="NUMBER", help="compact partitions with at least this many small files")
     ] = 50,
     max_bytes: Annotated[int | None, typer.Option(metavar="BYTES", help="compact no more in a round", min=1)] = None,
     vacuum_every: Annotated[
-        float, typer.Option(min=0, metavar="HOURS", help="vacuum when the last one is so long ago; 0: never")
+        float, typer.Option(min=0, metavar="HOURS", help="vacuum if the last one was this long ago; 0: never")
     ] = 24,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Do what is due: compact small files, write a checkpoint, clean up the log, vacuum.
+    """Do the maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
 
-    For tables whose writers only write. Readers and writers go on meanwhile. With --watch --json, each round is one
+    For tables whose writers only write. Readers and writers continue meanwhile. With --watch --json, each round is one
     line of JSON.
     """
     if interval is not None and not watch:
@@ -75,7 +75,7 @@ def maintain(
 
 
 def _no_bar(what: str, done: int, total: int) -> None:
-    """A bar would stand between the lines of the rounds."""
+    """No bars: they would appear between the lines of the rounds."""
 
 
 def _until_stopped(out: Output, table: txlog.Table, work: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
 
 
 def schema_file(text: str) -> Path:
-    """The file that ``--schema`` names. A usage error says where columns in SQL belong, which are often given here."""
+    """The file that ``--schema`` names. A usage error explains where to give columns in SQL, a common mistake here."""
     if os.path.exists(text) and not os.path.isdir(text):
         return Path(text)
     what = "is a folder" if os.path.isdir(text) else "is no file"

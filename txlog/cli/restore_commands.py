@@ -20,7 +20,7 @@ _PATHS_SHOWN = 20
 
 def restore(
     uri: Uri,
-    version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to go back to")] = None,
+    version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to restore")] = None,
     timestamp: Annotated[
         str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")
     ] = None,
@@ -29,13 +29,14 @@ def restore(
         bool, typer.Option("--allow-missing-files", help="leave out rows whose files are gone")
     ] = False,
     allow_expired_files: Annotated[
-        bool, typer.Option("--allow-expired-files", help="take files that a vacuum may delete; only where none runs")
+        bool,
+        typer.Option("--allow-expired-files", help="also restore files that a vacuum may delete; only if none runs"),
     ] = False,
     user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="a note for the table's history")] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Make the table what it was at an older version.
+    """Restore a table to an older version.
 
     The versions in between stay in the history.
     """

@@ -1,4 +1,4 @@
-"""The commands of `txlog` that rewrite data files without changing a row, and what is left then: optimize, purge."""
+"""The commands of `txlog` that rewrite data files without changing a row, and check what is left: optimize, purge."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["check_deleted", "optimize", "purge"]
 
 _REMAINS_SHOWN = 50
 
-Where = Annotated[str | None, typer.Option(metavar="SQL", help="the partitions meant; default: all")]
-_NOTHING_SMALL = "nothing to rewrite: no small files that can be put together, and none with many dead rows"
-DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be rewritten")]
+Where = Annotated[str | None, typer.Option(metavar="SQL", help="which partitions; default: all")]
+_NOTHING_SMALL = "nothing to rewrite: no small files to combine, and none with many dead rows"
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be rewritten")]
 
 
 def optimize(
@@ -32,7 +32,9 @@ def optimize(
     where: Where = None,
     target_file_size: Annotated[int | None, typer.Option(metavar="BYTES", help="size of the new files", min=1)] = None,
     max_bytes: Annotated[int | None, typer.Option(metavar="BYTES", help="rewrite no more than this", min=1)] = None,
-    cluster_by: Annotated[str | None, typer.Option(metavar="COLUMNS", help="put near rows together, as in a,b")] = None,
+    cluster_by: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="cluster the rows by these, such as a,b")
+    ] = None,
     dry_run: DryRun = False,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
@@ -40,7 +42,7 @@ def optimize(
 ) -> None:
     """Rewrite small files, and files with many dead rows, as larger ones.
 
-    No row changes, and readers and writers go on meanwhile. The old files stay until vacuum deletes them.
+    No row changes, and readers and writers continue meanwhile. The old files stay until vacuum deletes them.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.steps() as report:
@@ -83,14 +85,15 @@ def purge(
 def check_deleted(
     uri: Uri,
     version: Annotated[
-        int | None, typer.Option("--version", min=0, metavar="NUMBER", help="that of the delete; default: the newest")
+        int | None,
+        typer.Option("--version", min=0, metavar="NUMBER", help="the version of the delete; default: the newest"),
     ] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Check that no file holds anything that was deleted up to a version. Exit code 1 if some may.
 
-    Looks at every file in the table's folder: data files of any version, named versions, change data, staging, the log.
+    Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("looking at files"):

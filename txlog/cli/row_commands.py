@@ -28,30 +28,30 @@ from txlog.cli.write_commands import (
 
 __all__ = ["delete", "update", "upsert"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say how many rows and files, and write nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show how many rows and files, and write nothing")]
 RowKind = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="says what a row does: +I, -U, +U, -D, or c, r, u, d")
+    str | None, typer.Option(metavar="COLUMN", help="the kind of each row: +I, -U, +U, -D, or c, r, u, d")
 ]
 RowKinds = Annotated[
-    list[str] | None, typer.Option("--row-kinds", metavar="WORD=KIND", help="what another word means: gone=-D")
+    list[str] | None, typer.Option("--row-kinds", metavar="WORD=KIND", help="the kind for another value: gone=-D")
 ]
 MergeEngine = Annotated[
     str | None,
     typer.Option(
         metavar="deduplicate|partial-update|aggregation|first-row",
-        help="what becomes of rows of one key; without it, what the table says",
+        help="how rows of one key are merged; default: the table's engine",
     ),
 ]
 MergeOptions = Annotated[
     list[str] | None,
-    typer.Option("--merge-option", metavar="KEY=VALUE", help="of the engine: fields.sold.aggregate-function=sum"),
+    typer.Option("--merge-option", metavar="KEY=VALUE", help="an engine's option: fields.sold.aggregate-function=sum"),
 ]
 
 
 def delete(
     uri: Uri,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows that go")] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help="delete every row, in place of --where")] = False,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows to delete")] = None,
+    all_rows: Annotated[bool, typer.Option("--all", help="delete every row, instead of --where")] = False,
     dry_run: DryRun = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
@@ -76,9 +76,9 @@ def update(
     uri: Uri,
     values: Annotated[
         list[str],
-        typer.Option("--set", metavar="COLUMN=SQL", help="what a column becomes: 'n=n + 1'; a string stands in quotes"),
+        typer.Option("--set", metavar="COLUMN=SQL", help="a column's new value: 'n=n + 1'; quote strings"),
     ],
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows that change; all without it")] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows to change; default: all")] = None,
     dry_run: DryRun = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
@@ -101,11 +101,11 @@ def update(
 def upsert(
     uri: Uri,
     files: Files,
-    keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="identifies a row; give one for each")],
+    keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="a column of the key; may be repeated")],
     when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
-    on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="a key twice in the files")] = "error",
-    sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="says which is the last")] = None,
+    on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="if the files have a key twice")] = "error",
+    sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value is the last")] = None,
     row_kind: RowKind = None,
     row_kinds: RowKinds = None,
     merge_engine: MergeEngine = None,
@@ -124,7 +124,7 @@ def upsert(
 ) -> None:
     """Update the rows whose keys the files have, and insert the others, as one version.
 
-    With --row-kind, rows may be deleted too. With a merge engine, rows of one key are merged: summed, or put together.
+    With --row-kind, rows may be deleted too. With a merge engine, rows of one key are merged, for example summed.
     """
     check_usage(file_format, app_id, checkpoint_id)
     how: dict[str, Any] = {
@@ -159,7 +159,7 @@ def _identity(app_id: str | None, checkpoint_id: int | None, user_metadata: str 
 
 
 def _words(given: dict[str, str]) -> dict[Any, str]:
-    """Row kinds by their words, which are numbers in files whose columns are."""
+    """Row kinds by value. A value of digits is also given as a number, for files with a column of numbers."""
     return {**given, **{int(word): kind for word, kind in given.items() if word.isdecimal()}}
 
 

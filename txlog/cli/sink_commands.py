@@ -49,7 +49,7 @@ def staging(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """List what sinks have staged and not committed, and clean it.
+    """List what sinks have staged and not committed, and clean it up.
 
     A sealed checkpoint waits for its application's recovery and is never removed. Vacuum removes the data files.
     """

@@ -42,7 +42,7 @@ def tags(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> No
 
 
 def untag(uri: Uri, name: Name, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Remove the name of a version. The next vacuum may take its files."""
+    """Remove the name of a version. The next vacuum may delete its files."""
     with opened(uri, storage_options, as_json) as (table, out):
         table.untag(name)
         out.result({"table": table.uri, "name": name}, Text(f"{name} is removed"))

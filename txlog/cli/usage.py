@@ -40,8 +40,8 @@ _INSTEAD = {
     "list": "files",
     "merge": "upsert",
     "probe": "probe-store",
-    "properties": "set URI KEY=VALUE; txlog show URI lists what is set",
-    "property": "set URI KEY=VALUE; txlog show URI lists what is set",
+    "properties": "set URI KEY=VALUE; txlog show URI lists those that are set",
+    "property": "set URI KEY=VALUE; txlog show URI lists those that are set",
     "reorg": "purge",
     "rollback": "restore",
     "schema": "show",
@@ -75,7 +75,7 @@ class CommandGroup(typer.core.TyperGroup):
             raise _reported(error, ctx.meta["wants_json"]) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Finds the command. If there is none of this name, the error says which one to use."""
+        """Finds the command. If there is none of this name, the error names the one to use."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:

@@ -24,9 +24,7 @@ def vacuum(
     uri: Uri,
     retention_hours: Annotated[
         float | None,
-        typer.Option(
-            min=0, metavar="HOURS", help="delete what was not needed for this long (default: as the table says)"
-        ),
+        typer.Option(min=0, metavar="HOURS", help="delete what was not needed for this long (default: the table's)"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what would be deleted")] = False,
     lite: Annotated[

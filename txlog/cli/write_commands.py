@@ -104,14 +104,14 @@ def overwrite(
     merge_schema: MergeSchema = False,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="merge-on-read|copy-on-write", help="how rows go from files that hold others too"),
+        typer.Option(metavar="merge-on-read|copy-on-write", help="how rows are removed from files with other rows"),
     ] = None,
     on_conflict: Annotated[
-        str, typer.Option(metavar="fail|rerun", help="where others commit first: rerun replaces what they wrote too")
+        str, typer.Option(metavar="fail|rerun", help="if others commit first: rerun also replaces what they wrote")
     ] = "fail",
     read_version: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", min=0, help="the rows were made from it; changes since then conflict"),
+        typer.Option(metavar="NUMBER", min=0, help="the version the rows were made from; later changes conflict"),
     ] = None,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,

@@ -1,4 +1,4 @@
-"""Changes by which columns a table is clustered, as Spark's ALTER TABLE ... CLUSTER BY does.
+"""Changes the columns that a table is clustered by, as Spark's ALTER TABLE ... CLUSTER BY does.
 
 In: an open table and the columns. Out: a commit of the metadata domain that names them. No file is rewritten: the next
 OPTIMIZE, of txlog or of Spark, clusters by them.
@@ -38,8 +38,8 @@ def cluster_by(
             return WriteResult(state.version, "committed", 0, "")
         if state.partition_columns:
             raise InvalidInputError(
-                f"the table is {partitioning_text(state.partition_columns)}, so it cannot be clustered: its rows lie by"
-                " partition already; table.optimize(cluster_by=...) orders them within each"
+                f"the table is {partitioning_text(state.partition_columns)}, so it cannot be clustered: its rows are"
+                " ordered by partition already; table.optimize(cluster_by=...) orders them within each"
             )
         needed = {**state.metadata.configuration, CLUSTERING_FEATURE: "supported"}
         builder.define(None, upgraded_for(state.protocol, state.schema, needed))
@@ -58,7 +58,7 @@ def cluster_by(
 
 
 def _columns_of(state: TableState) -> tuple[tuple[str, ...], ...] | None:
-    """The columns so far; None where the domain says nothing that can be understood, which this mends."""
+    """The current columns; None if the domain is damaged, which this corrects."""
     try:
         return clustering_columns(state.domains, state.schema)
     except CorruptLogError:

@@ -1,6 +1,6 @@
-"""Creates a table as version 0, or finds that the one which is there is what was asked for.
+"""Creates a table as version 0, or checks that an existing one fits the arguments.
 
-In: an open location, a schema and what else defines a table. Out: nothing; the table is there.
+In: an open location, a schema and the rest of a table's definition. Out: nothing; the table exists.
 """
 
 from __future__ import annotations

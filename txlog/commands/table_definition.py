@@ -85,7 +85,7 @@ def new_table(
     properties: Mapping[str, str] | None = None,
     cluster_by: str | Iterable[str] | None = None,
 ) -> tuple[Metadata, Protocol, tuple[DomainMetadata, ...]]:
-    """The first metadata and protocol of a table, and the domain that says by what it is clustered, if it is.
+    """The first metadata and protocol of a table, and the clustering domain if the table is clustered.
 
     ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
     columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.

@@ -81,5 +81,5 @@ def _conflict(open_table: OpenTable, reasons: tuple[ConflictReason, ...]) -> NoR
     try:
         raise_conflict(reasons, open_table.uri, READ_AGAIN)
     except ConflictError as error:
-        open_table.tell_conflict(error)
+        open_table.report_conflict(error)
         raise

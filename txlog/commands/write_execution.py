@@ -144,5 +144,5 @@ def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, de
     try:
         raise_conflict((reason,), open_table.uri)
     except ConflictError as error:
-        open_table.tell_conflict(error)
+        open_table.report_conflict(error)
         raise

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenTable"]
 
 KEY_CACHE_BYTES = 256 << 20
-"""The default memory in which a handle keeps the keys of data files."""
+"""The default memory, in bytes, for a handle's cache of keys of data files."""
 
 
 class OpenTable:
@@ -69,7 +69,7 @@ class OpenTable:
         self.post_commit = PostCommit(self.log)
         self.last_read = LastRead()
         self.after_commit: Callable[[TableState], None] | None = None
-        """Called with the state after each commit; must not raise. For work that is made of commits itself."""
+        """Called with the state after each commit; must not raise. For background work that makes commits itself."""
         self.warned_dead_fractions: dict[str, float] = {}
         """The fraction of dead rows in files, by path, as this handle last warned of it."""
         self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
@@ -86,14 +86,14 @@ class OpenTable:
         return KeyCache(self.key_cache_size_bytes)
 
     def state_if_exists(self) -> TableState | None:
-        """The newest version, or None where there is no table."""
+        """The newest version, or None if there is no table."""
         try:
             return self.log.newest_state()
         except TableNotFoundError:
             return None
 
     def writable_state(self) -> TableState:
-        """The newest version of a table this release can write.
+        """The newest version of a table that this release can write.
 
         Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
         """
@@ -108,18 +108,18 @@ class OpenTable:
             check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
 
     def check_rows_movable(self, state: TableState) -> None:
-        """The same for a commit that makes no new rows, which needs less of the writer."""
+        """The same for a commit without new rows, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
             check_can_move_rows(state.protocol, state.metadata)
             check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
 
     def check_maintainable(self, state: TableState) -> None:
-        """The same for a commit that makes no new data file, which needs less of the writer."""
+        """The same for a commit without new data files, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
             check_can_tend(state.protocol, state.metadata)
 
     def isolation(self, state: TableState, asked: Isolation | None = None) -> Isolation:
-        """The level to commit at: what was asked for, else the table's ``delta.isolationLevel``."""
+        """The level to commit at: the requested one, else the table's ``delta.isolationLevel``."""
         return asked or Isolation(state.properties.isolation_level)
 
     def replay_of(
@@ -192,7 +192,7 @@ class OpenTable:
             with TxlogError.located(self.uri):
                 outcome = self._committer.commit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
-            self.tell_conflict(error)
+            self.report_conflict(error)
             raise
         result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
         if result.version is not None and result.outcome == "committed":
@@ -209,9 +209,9 @@ class OpenTable:
     def commit_plan(
         self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
     ) -> WriteResult:
-        """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
+        """Execute ``plan`` on ``state`` and commit it. It is executed again whenever others change files first.
 
-        A plan that finds nothing to do at once commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
+        A plan that finds nothing to do at first commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
         the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
         """
         try:
@@ -231,11 +231,11 @@ class OpenTable:
         self._committer.make_version_durable(version)
 
     def is_on_disk(self, version: int) -> bool:
-        """Whether this handle has seen to it that the version and all below it survive a power cut."""
+        """Whether this handle has made the version and all below it durable."""
         return version <= self._committer.durable_version
 
-    def tell_conflict(self, error: ConflictError) -> None:
-        """Tell the hooks of a conflict that is about to be raised."""
+    def report_conflict(self, error: ConflictError) -> None:
+        """Call the hooks with a conflict that is about to be raised."""
         if self._hooks is not None:
             call(self._hooks.on_conflict, self.uri, error)
 

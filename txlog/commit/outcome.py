@@ -59,7 +59,7 @@ def next_step_after_conflict(proposal: Proposal) -> str:
 def raise_conflict(reasons: tuple[ConflictReason, ...], table: str, next_step: str = RUN_AGAIN) -> NoReturn:
     """The exception for a lost race: the first reason gives its class, and the message lists all reasons.
 
-    ``next_step`` says what its caller can do: `RUN_AGAIN`, or `READ_AGAIN` for a change tied to a version.
+    ``next_step`` is what its caller can do: `RUN_AGAIN`, or `READ_AGAIN` for a change tied to a version.
     """
     kind: type[ConflictError] = getattr(errors, reasons[0].rule)
     text = "; ".join(str(reason) for reason in reasons)

@@ -23,7 +23,7 @@ __all__ = ["LITTLE_WORK_S", "Plan"]
 LITTLE_WORK_S = 0.05
 """A plan with at most this much work left is executed inside its turn of the commit queue; otherwise outside.
 
-It doubles with each execution outside, so that a plan that other writers keep overtaking gets its turn in the end.
+It doubles with each execution outside, so that a plan that other writers keep overtaking gets its turn eventually.
 """
 
 
@@ -39,7 +39,7 @@ class Plan(Protocol):
         """
 
     def remaining_work_s(self, state: TableState) -> float:
-        """About how many seconds `execute` on ``state`` would take."""
+        """An estimate of how many seconds `execute` on ``state`` would take."""
 
     @property
     def metrics(self) -> WriteMetrics:

@@ -31,7 +31,7 @@ __all__ = ["resolve"]
 
 
 def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[], object] | None = None) -> bool:
-    """See `Table.resolve`. ``create`` makes the table where there is none; `txlog.resolve` says when."""
+    """See `Table.resolve`. ``create`` makes the table if there is none; `txlog.resolve` explains when."""
     check_text("txn_id", txn_id)
     if not isinstance(txn_id, str):
         raise InvalidInputError("pass the txn_id and version of a CommitStateUnknownError", table=open_table.uri)
@@ -113,7 +113,7 @@ def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
         open_table.log.state_at(version)
     except NotFoundError:
         raise NotFoundError(
-            f"v{version} was cleaned up from the log, which can no longer tell whether {txn_id} was it",
+            f"v{version} was cleaned up from the log, so it is unknown whether {txn_id} was it",
             table=open_table.uri,
             version=version,
         ) from None

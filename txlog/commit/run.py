@@ -430,7 +430,7 @@ class CommitRun:
         place = f"txlog.resolve({self.log.uri!r}, " if at == 0 else "table.resolve("  # there may be no table to open
         return CommitStateUnknownError(
             f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
-            f" {place}{self.proposal.txn_id!r}, {at}) tells which",
+            f" {place}{self.proposal.txn_id!r}, {at}) finds out whether it is",
             table=self.log.uri,
             version=at,
             txn_id=self.proposal.txn_id,
@@ -446,5 +446,5 @@ class CommitRun:
             found = parse_commit(body, self.sent, limits=self.log.limits, files=False).txn_id
         except TxlogError:
             found = None
-        told = self.log.uri, self.proposal.txn_id, "is" if found == self.proposal.txn_id else "was not seen", self.sent
-        logger.warning("%s: interrupted; commit %s %s in the log at version %d", *told)
+        facts = self.log.uri, self.proposal.txn_id, "is" if found == self.proposal.txn_id else "was not seen", self.sent
+        logger.warning("%s: interrupted; commit %s %s in the log at version %d", *facts)

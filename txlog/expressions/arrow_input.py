@@ -1,4 +1,4 @@
-"""A ``pyarrow.compute.Expression`` to a bound expression, as far as it says what SQL can say.
+"""A ``pyarrow.compute.Expression`` as a bound expression, if SQL has an equivalent.
 
 In: an expression that a caller built with pyarrow, and a schema. Out: a tree as from SQL text, with SQL's meaning of
 NULL and NaN. pyarrow shows the parts of an expression only in its serialized form: an Arrow file whose schema metadata

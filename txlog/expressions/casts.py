@@ -2,7 +2,7 @@
 
 In: an array or an Arrow expression of one Delta type. Out: the same of another. A value that the type cannot hold
 raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A fraction is cut off on the way to an integer and rounded
-half away from zero on the way to a decimal of fewer digits. `types.can_cast` says which pairs of types exist.
+half away from zero on the way to a decimal of fewer digits. `types.can_cast` lists the pairs of types that exist.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
 def to_decimal(values: Any, source: DataType, precision: int, scale: int) -> Any:
     """Integers or decimals as a decimal of any precision up to 76, rounded half away from zero.
 
-    Raises ``pyarrow.ArrowInvalid`` where a value has more digits before the point.
+    Raises ``pyarrow.ArrowInvalid`` if a value has more digits before the point.
     """
     if is_integer(source):
         values, source = _plain(values, pa.decimal128(_digits(source), 0)), Decimal(_digits(source), 0)
@@ -132,7 +132,7 @@ def _from_string(values: Any, target: DataType) -> Any:
 
 
 def _checked(values: Any, kind: str, target: DataType) -> Any:
-    """The strings, where each has the form; Arrow would take more forms than SQL does, such as 0x1F for a number."""
+    """The strings, if each has the form; Arrow accepts more forms than SQL does, such as 0x1F for a number."""
     fits = pc.match_substring_regex(values, _FORMS[kind])
     return _or_fail(fits, values, target)
 

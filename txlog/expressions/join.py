@@ -28,7 +28,7 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True)
 class JoinCondition:
-    """The parts of a condition, joined by AND; None for a part that there is not.
+    """The parts of a condition, joined by AND; None for an absent part.
 
     Attributes:
         keys: Equalities of a source column with a target column, in the order of the text.

@@ -54,7 +54,7 @@ def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: 
     if is_floating(data_type):
         column, arrow_type = _as_double(column), pa.float64()
         kept = [value for value in values if value == value]
-        kept += [-value for value in kept if value == 0]  # Arrow tells the two zeros apart, SQL does not
+        kept += [-value for value in kept if value == 0]  # Arrow distinguishes the two zeros, SQL does not
     found = pc.is_in(column, value_set=pa.array(kept, arrow_type))
     if any(value != value for value in values):
         found = pc.or_kleene(found, pc.is_nan(column))

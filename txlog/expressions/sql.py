@@ -112,7 +112,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
 
     Args:
         value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
-            can say it, or a Python value or ``pyarrow.Scalar``.
+            has an SQL equivalent, or a Python value or ``pyarrow.Scalar``.
         schema: Columns of the target, with the names that users know.
         context: What else an SQL text may name: see `Context`.
 
@@ -169,7 +169,7 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
 
 
 def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
-    """``2026-11-01`` is 2014 as SQL, which nobody means for a string column."""
+    """In SQL ``2026-11-01`` is the number 2014, which is never meant for a string column."""
     if not (any(each.isalpha() or each in "'`" for each in sql_text) or _PLAIN_NUMBER.fullmatch(sql_text)):
         quoted = "'" + sql_text + "'"
         raise InvalidInputError(

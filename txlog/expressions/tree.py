@@ -70,7 +70,7 @@ class Expression:
             source: The source row of each target row; of the same length, where both are given.
 
         Returns:
-            An array of the Arrow form of ``type``; null where SQL says NULL.
+            An array of the Arrow form of ``type``; null for SQL's NULL.
 
         Raises:
             InvalidInputError: For a value that SQL in ANSI mode refuses: an overflow, a division by zero, a string

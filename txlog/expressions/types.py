@@ -1,7 +1,7 @@
 """Type rules: the common type of two values, the type of arithmetic, and which casts exist. Spark's, in ANSI mode.
 
 In: Delta types. Out: Delta types, or None and False where SQL has no rule or txlog refuses to follow it. Pure tables;
-``build`` turns a refusal into an error that says what to write.
+``build`` turns a refusal into an error with what to write instead.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _DAY_MICROSECONDS = 86_400_000_000
 _WIDE = decimal.Context(prec=100)
 _FLOAT_ERROR = decimal.Decimal("2e-15")  # four times what one rounding loses, more than what the rounding back takes
 INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
-"""A least bound, or a greatest one, of just this says nothing: see `beside`."""
+"""A least or greatest bound of exactly this is unusable: see `beside`."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?"
@@ -146,9 +146,9 @@ def as_float32(number: float) -> float:
 
 
 def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -> decimal.Decimal | None:
-    """The decimal at or above (or below) ``value`` by what a bound loses that its writer has as a 64-bit float, or,
-    without a fraction, as a 64-bit integer, at whose ends all beyond them stand: deltalake does both. None where the
-    type has none.
+    """The decimal at or above (or below) ``value`` by the precision that a bound loses if its writer stores it as a
+    64-bit float, or, without a fraction, as a 64-bit integer, which cuts values at its ends: deltalake does both. None
+    if the type has no such value.
     """
     if value == INTEGER_ENDS[above]:
         return None

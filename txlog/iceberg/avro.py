@@ -1,6 +1,6 @@
-"""Avro object containers, written and read: just the types that Iceberg's manifests and manifest lists have.
+"""Avro object containers, written and read, with only the types that Iceberg's manifests and manifest lists use.
 
-In: values or bytes that are encoded already. Out: the bytes of a container file, or its header, its blocks and a
+In: values, or bytes that are already encoded. Out: the bytes of a container file, or its header, its blocks and a
 reader of their records. The sync marker is derived from the header, so equal content makes equal files.
 Avro 1.11, "Object Container Files" and "Binary Encoding".
 """
@@ -35,13 +35,13 @@ Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """Takes bytes and a position, and returns the value there and the position after it."""
 
 _MAGIC = b"Obj\x01"
-_RAW_BYTES_MAX = 1 << 30  # of one block: a damaged file must not fill the memory
-_COMPRESSION = 1  # 3 % larger than level 6, in a third of the time
-_SMALL_BYTES = 32_768  # so much is compressed in a small window: to prepare a large one takes longer than to fill it
+_RAW_BYTES_MAX = 1 << 30  # in one block: a damaged file must not fill the memory
+_COMPRESSION = 1  # output 3 % larger than with level 6, in a third of the time
+_SMALL_BYTES = 32_768  # up to this size a small window is used: preparing a large one takes longer than filling it
 
 
 class AvroError(ValueError):
-    """The bytes are no Avro container, or not one of the types that Iceberg's metadata has."""
+    """The bytes are not an Avro container, or have a type that Iceberg's metadata does not use."""
 
 
 class Container(NamedTuple):
@@ -78,9 +78,9 @@ def encode_bytes(body: bytes) -> bytes:
 
 
 class Block:
-    """The block of a container to come: records are compressed as they are added, so that few are in memory.
+    """The block of a future container: records are compressed as they are added, so that few are in memory.
 
-    A ``small`` one is of a few kilobytes.
+    A ``small`` block has a few kilobytes.
     """
 
     def __init__(self, *, small: bool = False) -> None:
@@ -90,12 +90,12 @@ class Block:
         self.records = 0
 
     def add(self, records: int, body: bytes | memoryview) -> None:
-        """Add some records, which are encoded already, one after the other."""
+        """Add some encoded records, one after the other."""
         self.records += records
         self._parts.append(self._stream.compress(body))
 
     def container(self, schema: bytes, header: Mapping[str, bytes]) -> bytes:
-        """The container file that has this block alone; no record can be added any more.
+        """The container file with this block as its only one; no further record can be added.
 
         Args:
             schema: The Avro schema of a record, as JSON.
@@ -115,7 +115,7 @@ class Block:
 
 
 def write_container(schema: bytes, header: Mapping[str, bytes], records: Sequence[bytes]) -> bytes:
-    """A container of records that are encoded already, in one compressed block; see `Block.container`."""
+    """A container of encoded records, in one compressed block; see `Block.container`."""
     raw = b"".join(records)
     block = Block(small=len(raw) <= _SMALL_BYTES)
     if records:
@@ -162,7 +162,7 @@ def _inflated(block: bytes, codec: bytes) -> bytes:
 
 
 def reader_of(schema: Any) -> Reader:
-    """A reader of values of a schema: records become dicts, arrays lists. A position behind the end is an IndexError.
+    """A reader of values of a schema: records become dicts, arrays lists. A position past the end is an IndexError.
 
     Raises AvroError for a type that Iceberg's metadata does not have.
     """

@@ -1,6 +1,6 @@
 """Avro values of many rows at once, as Arrow columns of bytes that are joined row by row.
 
-In: numbers, bytes and texts by column, null where a value is absent. Out: a binary array with the Avro bytes of each
+In: numbers, bytes and strings by column, null where a value is absent. Out: a binary array with the Avro bytes of each
 row. No row becomes a Python object. Avro 1.11, "Binary Encoding".
 """
 
@@ -60,7 +60,7 @@ def longs(numbers: Any, valid: Any = None) -> pa.BinaryArray:
 
 
 def blobs(values: pa.Array) -> pa.BinaryArray:
-    """Each value of a column of texts or bytes as ``string`` or ``bytes``; null stays null."""
+    """Each value of a column of strings or bytes as ``string`` or ``bytes``; null stays null."""
     body = values.cast(pa.binary())
     sizes = longs(numbers_of(pc.binary_length(body)))
     return pc.binary_join_element_wise(sizes, body, constant(b""))
@@ -76,7 +76,7 @@ def fixed_blobs(numbers: Any, valid: Any = None) -> pa.BinaryArray:
 
 
 def maps(pairs: Sequence[tuple[bytes, pa.BinaryArray]], length: int) -> Any:
-    """Optional maps to a value from a column's id, which is encoded already.
+    """Optional maps from a column's id, which is encoded already, to a value.
 
     Ids whose value is null are left out, and a map without any is null.
     """
@@ -95,7 +95,7 @@ def maps(pairs: Sequence[tuple[bytes, pa.BinaryArray]], length: int) -> Any:
 
 
 def _taken(choices: Sequence[bytes], numbers: Any) -> pa.BinaryArray:
-    """For each row the choice of its number."""
+    """For each row the choice with its number."""
     return binary_array(choices).take(from_numbers(numbers.astype(np.int64)))
 
 

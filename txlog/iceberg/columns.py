@@ -1,8 +1,8 @@
 """Many data files at once as records of Iceberg manifests: `FileEncoder` for a table of files, column by column.
 
-In: live files as ``FILES_SCHEMA``, under one definition of the table. Out: for each the bytes that `FileEncoder` makes
-of it, at a tenth of the cost, as one Arrow column. Statistics that Arrow's reader does not read as the rule for one
-file does, and files without a number of rows, are left to `FileEncoder`. Iceberg spec, "Data File Fields".
+In: live files as ``FILES_SCHEMA``, under one definition of the table. Out: one Arrow column with the bytes that
+`FileEncoder` makes for each file, at a tenth of the cost. Files without a row count, and statistics that Arrow reads
+differently from the rule for single files, are left to `FileEncoder`. Iceberg spec, "Data File Fields".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLAIN_PATH = "^[A-Za-z0-9_=-][A-Za-z0-9_.=-]*(/[A-Za-z0-9_=-][A-Za-z0-9_.=-]*)*
 
 
 class EncodedTable(NamedTuple):
-    """For each file its record, its rows, and the number of its values in ``partitions``.
+    """For each file its record, its row count, and the index of its partition values in ``partitions``.
 
     ``next_row_id`` is the row id after the last one; None in v2.
     """
@@ -64,9 +64,9 @@ def encode_files(
     Args:
         files: As ``FILES_SCHEMA``, in the order of the result.
         definition: The table's definition.
-        encoder: What encodes single files of it.
-        rows_of: Counts the rows of a file whose statistics do not.
-        next_row_id: The first row id that no row has; None in v2.
+        encoder: The encoder for single files of this definition.
+        rows_of: Counts the rows of a file whose statistics have no count.
+        next_row_id: The first row id that is not given yet; None in v2.
 
     Raises:
         CorruptLogError: A path or a partition value is not valid.
@@ -120,7 +120,7 @@ def _locations(paths: pa.StringArray, encoder: FileEncoder) -> pa.Array:
 
 
 def _partitions(files: pa.Table, encoder: FileEncoder, definition: Definition) -> tuple[Any, list[PartitionValues]]:
-    """For each file the number of its partition values, and the values; each combination is decoded once."""
+    """The partition values of the files: an index for each file, and the values; each combination is decoded once."""
     names = [field.physical_name for field in definition.partition]
     numbers = np.zeros(files.num_rows, np.int64)
     if not names:
@@ -138,7 +138,8 @@ def _partitions(files: pa.Table, encoder: FileEncoder, definition: Definition) -
 
 
 def _statistics(texts: pa.StringArray, definition: Definition) -> tuple[Any, Any, list[Any]]:
-    """Rows (-1 if unknown), which files need a closer look, and columns of counts, nulls, lower and upper bounds."""
+    """Row counts (-1 if unknown), which files need `FileEncoder`, and columns of counts, nulls, lower and upper
+    bounds."""
     leaves = leaves_of(definition.physical, frozenset(leaf.path for leaf in definition.leaves))
     unreadable = np.full(len(texts), -1), np.ones(len(texts), bool), [constant(NULL * 4)]
     if texts.null_count:
@@ -201,7 +202,7 @@ def _variable(values: pa.Array, data_type: DataType, *, upper: bool) -> pa.Binar
 
 
 def _numbers(column: pa.Array) -> Any:
-    """Numbers from 0, with -1 for nulls and for what is below."""
+    """Numbers from 0; -1 for nulls and for negative numbers."""
     return np.maximum(np.where(flags_of(column.is_valid()), numbers_of(column), -1), -1)
 
 

@@ -1,8 +1,8 @@
-"""What Iceberg metadata says of a table besides its files: schema, partition spec, name mapping.
+"""The definition of a table in Iceberg metadata: schema, partition spec, name mapping.
 
-In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: a `Definition`, the same
-for the same input. Ids that were given once are kept, also those of columns dropped since, because files of older
-snapshots hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
+In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: a `Definition`, which
+depends only on the input. Ids are never reused, also not those of dropped columns, because files of older snapshots
+hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ NAME_MAPPING = "schema.name-mapping.default"
 TABLE_PROPERTIES = {"gc.enabled": "false", "write.metadata.metrics.default": "counts"}
 """Iceberg table properties of every export.
 
-``gc.enabled``: Iceberg's maintenance refuses to delete files, which belong to the Delta table. The metrics mode: Spark
-would answer MIN and MAX from the bounds of files, and Delta's bounds of timestamps are only near the values.
+``gc.enabled``: Iceberg's maintenance must not delete files, which belong to the Delta table. The metrics mode: without
+it Spark would answer MIN and MAX from the bounds of files, and Delta's bounds of timestamps are only approximate.
 """
 
 _FIRST_PARTITION_ID = 1000
 _FEED = "delta.enableChangeDataFeed"
 _CHANGE_TYPE: dict[str, Any] = {"field-id": 2_147_483_446, "names": ["_change_type"]}
-"""A column that Spark puts into data files of tables with a change data feed: PyIceberg reads no file that has a column
-which the name mapping lacks. The id is below those that Iceberg reserves, and no column gets it."""
+"""A column that Spark writes to data files of tables with a change data feed. PyIceberg cannot read a file with a
+column that the name mapping lacks. The id is below those that Iceberg reserves, and no column gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +61,21 @@ class Definition:
     schema: dict[str, Any]
     spec: dict[str, Any]
     name_mapping: list[dict[str, Any]]
-    """With the columns dropped since, and the hidden columns of row tracking."""
+    """The name mapping, including dropped columns and the hidden columns of row tracking."""
     leaves: tuple[Leaf, ...]
     partition: tuple[PartitionField, ...]
     physical: Struct
-    """The Delta schema under the names that files and statistics have."""
+    """The Delta schema with the names used in files and statistics."""
     column_ids: Mapping[ColumnPath, int]
     last_column_id: int
     last_partition_id: int
     drops_history: bool
     """A name or id means another column than before, or a partition column has another type: this version is exported
-    in full, and older snapshots go."""
+    in full, and older snapshots are dropped."""
     is_mapped: bool
-    """Whether the table maps its columns, whose ids are Delta's then."""
+    """Whether the table maps its columns; then the ids are Delta's."""
     files_need_element_ids: bool
-    """Files with column ids must have ids inside lists and maps too, or readers show nulls there."""
+    """Whether files with column ids must have ids inside lists and maps too: otherwise readers show nulls there."""
 
 
 def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | None) -> Definition:
@@ -84,12 +84,13 @@ def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | 
     Args:
         metadata: The version's ``metaData`` action.
         format_version: 2 or 3.
-        before: The Iceberg table metadata exported last; None where there is none, or it is to be made anew.
+        before: The last exported Iceberg table metadata; None if there is none, or for a full export.
 
     Raises:
-        IcebergExportError: Iceberg readers could not read the table, or not rightly; it names the column and why.
+        IcebergExportError: Iceberg readers could not read the table, or would read it wrongly; names the column and
+        why.
         CorruptLogError: The table's schema cannot be read.
-        UnsupportedFeatureError: The schema has a type that this release does not know.
+        UnsupportedFeatureError: The schema has a type that this release does not support.
     """
     schema = schema_of(metadata)
     try:
@@ -99,7 +100,7 @@ def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | 
 
 
 def reason_against(metadata: Metadata, format_version: int) -> str | None:
-    """Why tables of this definition cannot be exported; None where they can."""
+    """Why tables of this definition cannot be exported; None if they can."""
     try:
         define(metadata, format_version, None)
     except IcebergExportError as error:
@@ -149,7 +150,7 @@ def _continued(
 
 
 def _known(before: Mapping[str, Any], mapping: list[dict[str, Any]]) -> Known:
-    """Every column of the name mapping with its newest type; hidden columns of row tracking are none."""
+    """Every column of the name mapping with its newest type, without the hidden columns of row tracking."""
     kinds: dict[int, str] = {}
     schemas = sorted(before.get("schemas", ()), key=lambda each: each["schema-id"] == before["current-schema-id"])
     for schema in schemas:
@@ -176,7 +177,7 @@ def _mapped_ids(mapping: list[dict[str, Any]], path: ColumnPath) -> Iterator[tup
 
 
 def _with_dropped(mapping: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """``mapping``, and what only ``old`` has: PyIceberg refuses a file with a column that the mapping lacks."""
+    """``mapping`` with the entries that only ``old`` has: PyIceberg refuses a file with a column that it lacks."""
     by_name = {entry["names"][0]: at for at, entry in enumerate(mapping)}
     merged = list(mapping)
     for entry in old:
@@ -189,7 +190,7 @@ def _with_dropped(mapping: list[dict[str, Any]], old: list[dict[str, Any]]) -> l
 
 
 def _hidden_columns(metadata: Metadata) -> list[dict[str, Any]]:
-    """Columns that data files may hold and the table does not have."""
+    """Columns that data files may have although the table does not."""
     configuration = metadata.configuration
     is_free = schema_of(metadata).find(_CHANGE_TYPE["names"][0]) is None
     feed = [_CHANGE_TYPE] if _FEED in configuration and is_free else []
@@ -215,7 +216,7 @@ def _spec(
     """The partition spec, and the highest partition field id ever given.
 
     A spec with the same columns is used again, whatever the columns are called now: Iceberg's partition fields have
-    names of their own. Only a name that another column has taken cannot stay.
+    separate names. Only a name that another column has taken must change.
     """
     sources = [converted.ids[(physical_name(_column(schema, name)),)] for name in metadata.partition_columns]
     owners = {each["name"]: each["id"] for each in converted.fields}
@@ -259,7 +260,7 @@ def _column(schema: Struct, name: str) -> Any:
 
 
 def _make_optional(converted: IcebergSchema, names: Sequence[str]) -> None:
-    """Data files do not hold partition columns, and PyIceberg does not read a file without a required column."""
+    """Make columns optional that data files lack (partition columns): PyIceberg needs required columns in the file."""
     for each in converted.fields:
         if each["name"] in names:
             each["required"] = False

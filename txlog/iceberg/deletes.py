@@ -1,8 +1,8 @@
 """Deleted rows for Iceberg readers: Delta's deletion vectors as Iceberg's delete files.
 
-In: the vectors that one Delta version gives to data files. Out: files to put, and where in them each vector lies. In
-format version 2 a vector becomes a Parquet file of positions. In version 3 all vectors of a version become one Puffin
-file, whose blobs are Delta's bytes. Iceberg spec, "Position Delete Files", "Deletion Vectors"; Puffin spec.
+In: the vectors that one Delta version gives to data files. Out: files to put, and the position of each vector in them.
+In format version 2 a vector becomes a Parquet file of positions. In version 3 all vectors of a version become one
+Puffin file, whose blobs are Delta's bytes. Iceberg spec, "Position Delete Files", "Deletion Vectors"; Puffin spec.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """What a manifest says of the delete file of one data file.
+    """The manifest entry of the delete file for one data file.
 
-    ``format`` is ``PARQUET`` or ``PUFFIN``; ``offset`` and ``length`` say where in a Puffin file the vector lies.
+    ``format`` is ``PARQUET`` or ``PUFFIN``; ``offset`` and ``length`` are the position of the vector in a Puffin file.
     """
 
     data_file: str
@@ -66,7 +66,7 @@ def delete_files(
 
     Args:
         vectors: At most one for a data file.
-        version: The Delta version, for the names.
+        version: The Delta version, which is part of the names.
         format_version: 2 or 3.
         base: The URI of the metadata folder, without a slash at its end.
 
@@ -74,7 +74,7 @@ def delete_files(
         The files to put into the folder, and one entry for each vector, in order.
 
     Raises:
-        CorruptLogError: A vector is no roaring bitmap, or marks another number of rows than it counts.
+        CorruptLogError: A vector is not a roaring bitmap, or its number of marked rows is not the recorded one.
     """
     if not vectors:
         return [], []
@@ -91,8 +91,8 @@ def delete_files(
 
 
 def _positions(vector: Vector) -> bytes:
-    """A Parquet file that names one data file in each row. Readers learn from the bounds of the manifest entry which
-    data file that is."""
+    """A Parquet file that names one data file in each row. Readers learn that data file from the bounds of the manifest
+    entry."""
     import pyarrow.parquet as pq
 
     counted = DeletionVectorDescriptor("i", "", cardinality=vector.cardinality)
@@ -122,7 +122,7 @@ def _puffin(vectors: Sequence[Vector], version: int, base: str) -> tuple[list[Ne
             {
                 "type": "deletion-vector-v1",
                 "fields": [_ROW_POSITION_ID],
-                "snapshot-id": -1,  # inherited from the manifest, says the spec
+                "snapshot-id": -1,  # per the spec, inherited from the manifest
                 "sequence-number": -1,
                 "offset": len(body),
                 "length": len(block),

@@ -1,7 +1,7 @@
-"""The export, as a pure function: Iceberg metadata before and Delta commits in, metadata after and new files out.
+"""The export as a pure function: from Iceberg metadata and Delta commits to new metadata and new files.
 
 Each Delta version with file actions becomes one snapshot, whose sequence number is the version. The same metadata and
-commits make the same files with the same names, whoever exports them: exporters that race do the same work.
+commits give the same files with the same names in every process, so exporters that race do the same work.
 Iceberg spec, "Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
 """
 
@@ -49,12 +49,12 @@ _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-dele
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Files that the export has to look into.
+    """Access to files that the export must read.
 
     ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
     Delta's bitmaps, ``rows`` the number of rows in a file whose statistics lack it. ``check_element_ids`` raises
     IcebergExportError for files that have ids for their columns, but none inside lists and maps; ``check_column_ids``
-    for files whose columns have other ids than the definition says.
+    for files whose columns have other ids than in the definition.
     """
 
     manifest: Callable[[str], bytes]
@@ -74,7 +74,7 @@ class DatedCommit:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is to be written: the new files first, then the metadata file. ``snapshots`` is how many are new."""
+    """What to write: the new files first, then the metadata file. ``snapshots`` is the number of new snapshots."""
 
     files: tuple[NewFile, ...]
     exported: Exported
@@ -91,14 +91,14 @@ def export_commits(
         metadata: The table's metadata at the version of ``before``.
         commits: Every commit after that version up to the version to export, in order.
         place: Where the table is.
-        sources: Files to look into.
+        sources: Access to files.
 
     Returns:
-        What to write; None if the table has to be exported anew with `export_version`, because a column's name or id
-        came to mean another column, or because a commit adds live files again.
+        What to write; None if the table must be exported in full with `export_version`, because a column's name or id
+            now means another column, or because a commit adds live files again.
 
     Raises:
-        IcebergExportError: The table cannot be exported; the message says why.
+        IcebergExportError: The table cannot be exported; the message gives the reason.
         CorruptLogError: A partition value, a path or a deletion vector is not valid.
     """
     work = _Work(before, place, sources, before.format_version)
@@ -132,10 +132,10 @@ def export_version(
         format_version: 2 or 3.
         number: N of the ``vN.metadata.json`` to write.
         place: Where the table is.
-        sources: Files to look into.
+        sources: Access to files.
 
     Raises:
-        IcebergExportError: The table cannot be exported; the message says why.
+        IcebergExportError: The table cannot be exported; the message gives the reason.
         CorruptLogError: A partition value, a path or a deletion vector is not valid.
     """
     work = _Work(None, place, sources, format_version)
@@ -145,7 +145,7 @@ def export_version(
 
 
 class _Work:
-    """An export in the making: a document and the manifests of its current snapshot."""
+    """An export in progress: a document and the manifests of its current snapshot."""
 
     def __init__(self, before: Exported | None, place: Place, sources: Sources, format_version: int) -> None:
         self._document: Mapping[str, Any] | None = before.document if before else None
@@ -170,7 +170,7 @@ class _Work:
         )
 
     def define(self, metadata: Metadata) -> bool:
-        """Take on a definition. False if the table has to be exported anew because of it."""
+        """Apply a definition. False if it requires a full export of the table."""
         if self._defined is None or self._defined[0] != metadata:
             definition = define(metadata, self._format_version, self._document)
             if definition.drops_history:
@@ -190,7 +190,7 @@ class _Work:
     # --- one commit ------------------------------------------------------------------------------------------
 
     def apply(self, dated: DatedCommit) -> bool:
-        """Follow one commit. False if the table has to be exported anew."""
+        """Apply one commit. False if it requires a full export of the table."""
         commit = dated.commit
         for action in commit.actions:
             if type(action) is Metadata and not self.define(action):
@@ -209,8 +209,9 @@ class _Work:
     def _repeats(self, changes: FileChanges, *, is_foreign: bool) -> bool:
         """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
 
-        Such an add brings no rows, and should say so; so do those of compacted files, hence the manifests are looked
-        into. Another engine's add may not say so. txlog itself adds only new files, which are not looked for.
+        Such an add brings no rows and should have ``dataChange`` false. So have those of compacted files, so the
+        manifests must be searched. Another engine's add may not have it. txlog itself adds only new files, which are
+        not searched for.
         """
         encoder = self._live.layout.encoder
         again = [add for add in changes.added if is_foreign or not add.data_change]
@@ -239,8 +240,8 @@ class _Work:
         )
 
     def _located(self, removes: Sequence[RemoveFile]) -> dict[str, PartitionValues | None]:
-        """Where the files are, with their partition values. A metaData action of the same commit may have changed the
-        partition columns: then manifests of the partitioning before are not searched by value."""
+        """The locations of files, with their partition values. A metaData action of the same commit may have changed
+        the partition columns: then manifests of the earlier partitioning are not searched by value."""
         encoder = self._live.layout.encoder
         return {
             encoder.location(each.path): None
@@ -274,7 +275,8 @@ class _Work:
         return FileCount(len(adds), sum(rows), sum(add.size for add in adds))
 
     def _check_ids(self, adds: Sequence[AddFile], taken_over: Sequence[AddFile]) -> None:
-        """Raise IcebergExportError for files whose columns Iceberg readers would not find, or take for others."""
+        """Raise IcebergExportError for files whose columns Iceberg readers would not find, or would mistake for
+        others."""
         definition = self._live.layout.writer.definition
         if definition.files_need_element_ids:
             self._sources.check_element_ids(adds)
@@ -374,7 +376,7 @@ class _Work:
 def _operation(
     added: FileCount, removed: FileCount, deletes: FileCount, dropped: FileCount, *, changes_data: bool
 ) -> str:
-    """What Iceberg calls a change. ``replace``: the same rows in other files, which a changelog may leave out."""
+    """The operation of the Iceberg snapshot. ``replace``: the same rows in other files, which a changelog may omit."""
     if not removed.files and not deletes.files and not dropped.files:
         return "append"
     if not added.files and not dropped.files:

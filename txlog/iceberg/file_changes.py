@@ -1,6 +1,6 @@
-"""What one Delta commit does to the files of a table, as Iceberg sees it.
+"""The changes of one Delta commit to a table's files, in Iceberg's terms.
 
-In: the file actions of a commit. Out: data files that come and go, and deletion vectors that come and go. Where the
+In: the file actions of a commit. Out: added and removed data files, and added and removed deletion vectors. If the
 same path is removed and added, only its deletion vector (or its statistics) changed: the data file stays.
 """
 
@@ -17,8 +17,8 @@ __all__ = ["FileChanges", "file_changes"]
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """``vectors`` are files with a deletion vector that they did not have before. ``without_vector`` are files that had
-    one and have it no longer, or whose data file is gone. ``changes_data`` is False where rows only moved.
+    """``vectors`` are files with a new deletion vector. ``without_vector`` are files that lost theirs, or whose data
+    file was removed with one. ``changes_data`` is False if rows only moved.
     """
 
     added: Sequence[AddFile]
@@ -29,7 +29,7 @@ class FileChanges:
 
 
 def file_changes(actions: Iterable[Action]) -> FileChanges | None:
-    """The changes of one commit; None where it has no file actions."""
+    """The changes of one commit; None if it has no file actions."""
     adds: dict[str, AddFile] = {}
     removes: dict[str, RemoveFile] = {}
     for action in actions:

@@ -58,7 +58,8 @@ class FileEncoder:
         return location_of(uri_text, self._root)
 
     def partition_values(self, texts: Mapping[str, str | None]) -> PartitionValues:
-        """The typed values of a file's ``partitionValues``. Raises CorruptLogError where one is of another type."""
+        """The typed values of a file's ``partitionValues``. Raises CorruptLogError if one does not fit its column's
+        type."""
         return tuple(
             decode(texts.get(field.physical_name), field.type, column=field.name) for field, *_ in self._partition
         )
@@ -78,8 +79,8 @@ class FileEncoder:
 
         Args:
             add: The file.
-            rows_of: Counts the rows of a file whose statistics do not.
-            first_row_id: The id of its first row, where the file itself names none (v3).
+            rows_of: Counts the rows of a file whose statistics have no count.
+            first_row_id: The id of its first row, if the file itself has none (v3).
         """
         known = self._statistics.read(add.stats)
         rows = rows_of(add) if known.num_records is None else known.num_records
@@ -118,7 +119,7 @@ class FileEncoder:
         return body, rows
 
     def delete_file(self, file: DeleteFile, partition: PartitionValues) -> bytes:
-        """The record of a delete file. In v2 its bounds name the one data file that it is about."""
+        """The record of a delete file. In v2 its bounds name the one data file that it applies to."""
         about = file.data_file.encode()
         bounds = NULL
         if file.format == "PARQUET":
@@ -148,7 +149,7 @@ class FileEncoder:
     # --- summaries of partition values -----------------------------------------------------------------------
 
     def summaries(self, files: Sequence[PartitionValues]) -> tuple[PartitionSummary, ...]:
-        """For each partition field what its values in ``files`` are."""
+        """For each partition field a summary of its values in ``files``."""
         found = []
         for at, (_, _, low, high) in enumerate(self._partition):
             values = [values[at] for values in files if values[at] is not None]
@@ -164,7 +165,7 @@ class FileEncoder:
         return tuple(found)
 
     def union(self, parts: Sequence[tuple[PartitionSummary, ...]]) -> tuple[PartitionSummary, ...]:
-        """Summaries that cover what each of ``parts`` covers."""
+        """Summaries that cover everything that each of ``parts`` covers."""
         return tuple(
             PartitionSummary(
                 any(each.contains_null for each in field),

@@ -1,7 +1,7 @@
-"""The manifests of a table's live files, changed by one commit after another: added to, rewritten, merged.
+"""The manifests of a table's live files, updated commit by commit: new ones added, changed ones rewritten, many merged.
 
 In: the manifests of the snapshot before, and entries to add or paths to remove. Out: the manifests of the snapshot
-after, and the new files that it needs. A manifest that holds nothing that changes is kept as it is.
+after, and the new files that it needs. A manifest without a changed entry is kept as it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The snapshot that is being made: its id, and its Delta version, which is its sequence number."""
+    """The snapshot in progress: its id, and its Delta version, which is its sequence number."""
 
     snapshot_id: int
     version: int
@@ -48,7 +48,7 @@ class Moment:
 
 @dataclass(slots=True)
 class FileCount:
-    """How many files came or went, with how many rows and bytes."""
+    """How many files were added or removed, with how many rows and bytes."""
 
     files: int = 0
     rows: int = 0
@@ -75,7 +75,7 @@ class LiveManifests:
         return self._layout
 
     def define(self, layout: Layout) -> None:
-        """Write what follows under another definition. Manifests of earlier ones can still be rewritten."""
+        """Write later entries under another definition. Manifests of earlier definitions can still be rewritten."""
         self._layouts[layout.spec_id] = self._layout = layout
 
     def add(
@@ -119,8 +119,8 @@ class LiveManifests:
             kept.append(changed or manifest)
         if wanted:
             raise IcebergExportError(
-                f"{counted(len(wanted), 'file')} that it removes, such as {min(wanted)}, or the deletion vectors of"
-                " them, are not in the exported snapshot. Export the table again with rebuild=True"
+                f"{counted(len(wanted), 'file')} that it removes, such as {min(wanted)}, or their deletion vectors,"
+                " are not in the exported snapshot. Export the table again with rebuild=True"
             )
         self.manifests = tuple(kept)
         return removed
@@ -134,7 +134,7 @@ class LiveManifests:
         )
 
     def drop_empty(self) -> None:
-        """Forget manifests that only say what an earlier snapshot deleted."""
+        """Drop manifests that only list what an earlier snapshot deleted."""
         self.manifests = tuple(manifest for manifest in self.manifests if manifest.live_files)
 
     def merge(self, moment: Moment) -> None:

@@ -1,8 +1,8 @@
 """Manifests: the Avro files that list data files or delete files, with their partition, rows and bounds.
 
-In: entries as bytes, which keep their form while a file lives. Out: the bytes of a manifest and the ``ManifestFile``
-that a manifest list holds of it; or the entries of a manifest read back, without decoding what is only copied. The
-header of a manifest holds the length of each entry for this. Iceberg spec, "Manifests".
+In: entries as bytes, which do not change while a file lives. Out: the bytes of a manifest and its ``ManifestFile`` for
+the manifest list; or the entries of a manifest read back, without decoding what is only copied. For this, the header of
+a manifest holds the length of each entry. Iceberg spec, "Manifests".
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
 
 
 class Entry(NamedTuple):
-    """One entry: a file, when it came or went, and the file's part of the entry as Avro bytes (``data_file``).
+    """One entry: a file, when it was added or removed, and the file's part of the entry as Avro bytes (``data_file``).
 
-    ``path`` is the data file's path; for a delete file that of the data file whose rows it deletes. ``size_bytes`` of
-    a deletion vector is that of its part of the Puffin file.
+    ``path`` is the data file's path; for a delete file, that of the data file whose rows it deletes. ``size_bytes`` of
+    a deletion vector is the size of its part of the Puffin file.
     """
 
     status: int
@@ -72,13 +72,13 @@ class Entry(NamedTuple):
     data_file: bytes
 
     def encoded(self) -> bytes:
-        """Sequence numbers are written out, not inherited: a file's data and its entry have the same one."""
+        """Sequence numbers are written, not inherited: a file's data and its entry have the same one."""
         return entry_start(self.status, self.snapshot_id, self.sequence_number) + self.data_file
 
 
-@functools.lru_cache(1024)  # the entries of one commit have the same
+@functools.lru_cache(1024)  # the entries of one commit share it
 def entry_start(status: int, snapshot_id: int, sequence_number: int) -> bytes:
-    """What stands before the ``data_file`` of an entry."""
+    """The bytes before the ``data_file`` of an entry."""
     sequence = SOME + encode_long(sequence_number)
     return b"".join((encode_long(status), SOME, encode_long(snapshot_id), sequence, sequence))
 
@@ -188,7 +188,7 @@ class ManifestWriter:
         version: int,
         first_row_id: int | None = None,
     ) -> tuple[NewFile, ManifestFile]:
-        """The manifest of some entries, in their order, and what a manifest list says of it.
+        """The manifest of some entries, in their order, and its description for the manifest list.
 
         Args:
             entries: At least one entry.
@@ -236,8 +236,8 @@ class ManifestWriter:
         version: int,
         first_row_id: int | None = None,
     ) -> tuple[NewFile, ManifestFile]:
-        """The manifest of new data files whose entries are in ``block``, with their lengths as Avro numbers; else as
-        `write`."""
+        """The manifest of new data files whose entries are in ``block``, with their lengths as Avro numbers; otherwise
+        like `write`."""
         body = block.container(self._schema, self._header(DATA, lengths))
         name = content_name(version, body, f"-m{DATA}.avro")
         return NewFile(name, body), ManifestFile(
@@ -260,9 +260,9 @@ class ManifestWriter:
 
 
 def read_entries(body: bytes, partition: Sequence[PartitionField], format_version: int, path: str) -> list[Entry]:
-    """The entries of a manifest that `ManifestWriter` wrote, without those of files that it names as deleted.
+    """The entries of a manifest that `ManifestWriter` wrote, without deleted files.
 
-    Raises IcebergExportError naming ``path`` where the bytes are no such manifest.
+    Raises IcebergExportError with ``path`` if the bytes are not such a manifest.
     """
     try:
         return _read_entries(body, partition, format_version)
@@ -271,7 +271,7 @@ def read_entries(body: bytes, partition: Sequence[PartitionField], format_versio
 
 
 def file_paths(body: bytes, path: str, *, deleted: bool = False) -> list[str]:
-    """The files that a manifest lists as live, or with ``deleted`` as deleted: of delete files their own paths.
+    """The files that a manifest lists as live, or with ``deleted`` as deleted; for delete files, their own paths.
 
     Raises as `read_entries`.
     """
@@ -310,7 +310,7 @@ def _read_entries(body: bytes, partition: Sequence[PartitionField], format_versi
 
 
 def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
-    """The block of each entry, and where in it the entry begins and ends."""
+    """The block of each entry, and the entry's start and end in it."""
     lengths, lengths_at = base64.b64decode(container.header[_LENGTHS]), 0
     for count, block in container.blocks:
         start = 0
@@ -342,20 +342,20 @@ def _read_entry(block: bytes, start: int, end: int, partition: tuple[Any, ...], 
 
 @functools.lru_cache(4)
 def _rest_of_delete_file(format_version: int) -> Any:
-    """A reader of what follows the size in a delete file's entry."""
+    """A reader of the part after the size in a delete file's entry."""
     data_file = entry_schema((), format_version)["fields"][-1]["type"]["fields"]
     return reader_of({"type": "record", "fields": data_file[6:]})
 
 
 def nullable_longs(pairs: Sequence[tuple[bytes, int]]) -> bytes:
-    """A map from column id, encoded already, to a count; null where it is empty."""
+    """A map from column id, encoded already, to a count; null if it is empty."""
     if not pairs:
         return NULL
     return b"".join([SOME, encode_long(len(pairs)), *[key + encode_long(value) for key, value in pairs], b"\0"])
 
 
 def nullable_blobs(pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """A map from column id, encoded already, to bytes; null where it is empty."""
+    """A map from column id, encoded already, to bytes; null if it is empty."""
     if not pairs:
         return NULL
     return b"".join([SOME, encode_long(len(pairs)), *[key + encode_bytes(value) for key, value in pairs], b"\0"])

@@ -27,7 +27,7 @@ __all__ = ["ManifestFile", "PartitionSummary", "read_manifest_list", "write_mani
 
 
 class PartitionSummary(NamedTuple):
-    """What the values of one partition field may be in a manifest: nulls, NaNs, and bounds as single-value bytes."""
+    """A summary of the values of one partition field in a manifest: nulls, NaNs, and bounds as single-value bytes."""
 
     contains_null: bool
     contains_nan: bool
@@ -37,7 +37,7 @@ class PartitionSummary(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """What a manifest list says of one manifest. ``path`` is absolute, ``length`` in bytes.
+    """The description of one manifest in a manifest list. ``path`` is absolute, ``length`` in bytes.
 
     ``sequence_number`` is that of the snapshot that added the manifest, ``first_row_id`` the first row id that v3
     sets aside for its rows (None in v2, and for delete files).
@@ -65,7 +65,7 @@ class ManifestFile:
 
     @functools.cached_property
     def size_class(self) -> int:
-        """How many bits the number of live files has; 0 where none is."""
+        """The number of bits in the count of live files; 0 if there are none."""
         return self.live_files.bit_length()
 
     @functools.cached_property
@@ -118,7 +118,7 @@ def write_manifest_list(
 def read_manifest_list(body: bytes, format_version: int, path: str) -> tuple[ManifestFile, ...]:
     """The manifests in a list that `write_manifest_list` wrote.
 
-    Raises IcebergExportError naming ``path`` where the bytes are no such list.
+    Raises IcebergExportError with ``path`` if the bytes are not such a list.
     """
     of = reader_of(_schema(format_version))
     found = []

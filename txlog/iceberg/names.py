@@ -1,7 +1,8 @@
-"""Names and ids of Iceberg metadata, all derived from the Delta table: two exporters of one version choose the same.
+"""Names and ids of Iceberg metadata, all derived from the Delta table, so that all exporters of a version choose the
+same.
 
-In: a table id, a version, the bytes of a file. Out: ids and file names. Manifests, manifest lists and delete files are
-named after their content, so that a put that finds the name taken has nothing left to do.
+In: a table id, a version, the bytes of a file. Out: ids and file names. The names of manifests, manifest lists and
+delete files are derived from their content, so a put that finds the name taken has nothing left to do.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def metadata_number(name: str) -> int | None:
 
 
 def table_uuid(table_id: str) -> str:
-    """The Delta table's id, which nearly every writer makes a UUID; for any other text a UUID derived from it."""
+    """The Delta table's id, which nearly every writer makes a UUID; for any other string a UUID derived from it."""
     folded = table_id.lower()
     if _UUID.fullmatch(folded):
         return folded

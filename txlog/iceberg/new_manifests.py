@@ -1,8 +1,7 @@
-"""The manifests of a version whose files are all new to Iceberg, filled while the files are read.
+"""The manifests of a version whose files are all new to Iceberg, built while the files are read.
 
-In: files, some at a time, each with the number of the manifest that it belongs to. Out: the manifests. Their entries
-are compressed as they come, and none is an object of its own: a million files take some 60 MB. Iceberg spec,
-"Manifests".
+In: files, some at a time, each with the number of its manifest. Out: the manifests. Entries are compressed as they
+come, without an object for each: a million files take about 60 MB. Iceberg spec, "Manifests".
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["NewManifests"]
 
 
 class NewManifests:
-    """Manifests in the making, by their numbers."""
+    """Manifests in progress, by their numbers."""
 
     def __init__(self, layout: Layout, moment: Moment) -> None:
         self._layout = layout

@@ -1,7 +1,7 @@
-"""A Delta schema as an Iceberg schema: its types, the ids of its columns, and the name mapping that files are read by.
+"""A Delta schema as an Iceberg schema: its types, the ids of its columns, and the name mapping for reading files.
 
 In: the schema of one table version, and the ids that were exported before. Out: the ``fields`` of an Iceberg schema,
-its name mapping and where the ids are; or an `IcebergExportError` that names the column Iceberg readers would read
+its name mapping and the places of the ids; or an `IcebergExportError` with the column that Iceberg readers would read
 wrongly. Data files have no Iceberg ids of their own: readers find their columns by the name mapping, except in tables
 with column mapping, whose files hold Delta's ids. Iceberg spec, "Schemas and Data Types", "Column Projection".
 """
@@ -35,7 +35,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column that may have counts and bounds in a manifest: none that is inside a list or a map, nor these."""
+    """Whether a column may have counts and bounds in a manifest: not if it is inside a list or a map, or one itself."""
 
     path: ColumnPath
     type: DataType
@@ -65,7 +65,7 @@ class IcebergSchema:
 
 
 class NewMeaningError(Exception):
-    """A name or an id that was exported before means another column now: older snapshots cannot be read any more."""
+    """A name or an id that was exported before now means another column: older snapshots can no longer be read."""
 
 
 def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, last_column_id: int) -> IcebergSchema:
@@ -76,7 +76,7 @@ def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, 
         mapped: Whether the table maps its columns; then their ids are Delta's. Else a column keeps the id that it has
             in ``known``, and a new one gets the next id, columns in order and each before what is inside it.
         format_version: 2 or 3.
-        known: The columns exported before, those dropped since included.
+        known: The columns exported before, including dropped ones.
         last_column_id: The highest id exported before.
 
     Raises:
@@ -98,7 +98,7 @@ class _Place:
     names: tuple[str, ...]
     """The path as users know it, for errors."""
     nested: str
-    """The path as ``nested.ids`` has it: from the nearest column on."""
+    """The path in the form of ``nested.ids``: from the nearest column."""
     nested_ids: Mapping[str, int]
     has_statistics: bool
 
@@ -135,7 +135,7 @@ class _Conversion:
         return fields, mapping
 
     def _type(self, data_type: DataType, place: _Place) -> tuple[Any, list[dict[str, Any]]]:
-        """A type, and the name mapping of what is inside it."""
+        """A type, and the name mapping of its contents."""
         match data_type:
             case Struct():
                 fields, inner = self.struct(data_type, place.path, place.names, has_statistics=place.has_statistics)
@@ -182,11 +182,11 @@ class _Conversion:
             if self.format_version >= 3:
                 return kind
             raise _refused(names, "is a variant, which Iceberg has from format version 3 on: set txlog.iceberg to v3")
-        raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not have")
+        raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not support")
 
 
 def kind_of(data_type: DataType) -> str:
-    """The name of the Iceberg type; ``struct``, ``list`` or ``map`` for nested ones."""
+    """The name of the Iceberg type; ``struct``, ``list`` or ``map`` for nested types."""
     match data_type:
         case Struct():
             return "struct"
@@ -239,7 +239,7 @@ def _delta_id(number: int | None, place: _Place) -> int:
         raise _refused(place.names, "has no delta.columnMapping.id, although the table maps its columns")
     raise _refused(
         place.names[: len(place.names) - place.nested.count(".")],
-        "is a list or a map of a table that maps its columns, and the schema has no ids for what is inside it"
+        "is a list or a map of a table that maps its columns, and the schema has no ids for its contents"
         " (delta.columnMapping.nested.ids): some Iceberg readers would show it as null. Tables that txlog creates have"
         " these ids; write the rows into a new one",
     )
@@ -274,7 +274,7 @@ def _check_names(fields: list[dict[str, Any]]) -> None:
     seen: set[str] = set()
     for name in _full_names(fields, ""):
         if name in seen:
-            raise _refused((name,), "is a column and also the path of another one, which Iceberg cannot tell apart")
+            raise _refused((name,), "is also the path of another column: Iceberg cannot distinguish them")
         seen.add(name)
 
 

@@ -1,7 +1,7 @@
 """Iceberg's table metadata: the JSON document that names the schema, the properties and the retained snapshots.
 
 In: the document before (or none), a definition, snapshots. Out: the document after; documents are never changed in
-place. Keys are sorted, so that a document has one spelling: one of another spelling was written by another library.
+place. Keys are sorted, so that a document has one form: another library wrote a document in any other form.
 Iceberg spec, "Table Metadata Fields".
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 FOLDER = "_iceberg"
-"""The folder of a table that is its Iceberg location: one that vacuums of every engine leave alone."""
+"""The folder of a table that is its Iceberg location; vacuums of all engines leave it alone."""
 DELTA_VERSION = "delta.version"
 """The Iceberg table property that holds the newest exported Delta version."""
 
@@ -63,7 +63,7 @@ class Place:
 class Exported:
     """One metadata file: the N of ``vN.metadata.json``, its document, the manifests of its current snapshot.
 
-    ``layout`` is what its writer worked out of the table's metadata, with these: the next export has no need to.
+    ``layout`` is what its writer computed from the table's metadata and these manifests; the next export reuses it.
     """
 
     number: int
@@ -82,7 +82,7 @@ class Exported:
 
 
 class _Snapshot(dict[str, Any]):
-    """A snapshot, which stays in many documents and is never changed: it is encoded once."""
+    """A snapshot, which is in many documents and never changes: it is encoded once."""
 
     @functools.cached_property
     def fragment(self) -> orjson.Fragment:
@@ -97,8 +97,8 @@ def encoded(document: Mapping[str, Any]) -> bytes:
 def parsed(body: bytes, path: str) -> dict[str, Any]:
     """The document of a metadata file that this module wrote.
 
-    Raises IcebergExportError where another Iceberg writer wrote it, or it is damaged. Nothing that the document names
-    is opened before this check.
+    Raises IcebergExportError if another Iceberg writer wrote it, or it is damaged. No file that the document names is
+    opened before this check.
     """
     try:
         document = orjson.loads(body)
@@ -107,7 +107,7 @@ def parsed(body: bytes, path: str) -> dict[str, Any]:
         document["snapshots"] = [_Snapshot(each) for each in document["snapshots"]]
         snapshot = current_snapshot(document)
         if snapshot is not None and int(snapshot["summary"][_VERSION_OF_SNAPSHOT]) < 0:
-            raise ValueError("its current snapshot is of no Delta version")
+            raise ValueError("its current snapshot has no Delta version")
         int(document["properties"][DELTA_VERSION])
     except (ValueError, KeyError, TypeError) as error:
         raise IcebergExportError(
@@ -181,7 +181,7 @@ def with_version(document: Mapping[str, Any], version: int, timestamp_ms: int) -
 
 
 def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retention_ms: int) -> dict[str, Any]:
-    """The document with a newer current snapshot, and without snapshots that are too many or too old.
+    """The document with a newer current snapshot, and without snapshots that are too old or above the limit.
 
     ``retention_ms`` is how long the data files of an earlier version stay. Ages are counted from the new snapshot: the
     result must not depend on who exports it, or when.

@@ -1,6 +1,6 @@
-"""Which data files may have been written for something other than the Delta table, with column ids of their own.
+"""Which data files may have been written by programs other than Delta writers, with their own column ids.
 
-In: paths of data files. Out: those whose footers an export has to look into. Iceberg spec, "Column Projection".
+In: paths of data files. Out: those whose footers an export must read. Iceberg spec, "Column Projection".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 __all__ = ["may_be_taken_over", "taken_over_files"]
 
 _DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
-"""How txlog, Spark and deltalake name the files that they write, which have the table's own column ids or none."""
+"""The names of files that txlog, Spark and deltalake write, which have the table's column ids or none."""
 _is_delta_name = re.compile(_DELTA_NAME).search
 
 
@@ -21,7 +21,7 @@ def may_be_taken_over(uri_text: str) -> bool:
 
 
 def taken_over_files(files: pa.Table) -> pa.Table:
-    """Those of some live files (``FILES_SCHEMA``) that may be taken over."""
+    """The live files (``FILES_SCHEMA``) that may come from another program."""
     import pyarrow.compute as pc
 
     return files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _DELTA_NAME)))

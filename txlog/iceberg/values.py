@@ -1,7 +1,7 @@
-"""Values as Iceberg writes them: bounds of columns and of partitions, and partition values inside manifests.
+"""Values in Iceberg's formats: bounds of columns and of partitions, and partition values inside manifests.
 
-In: typed Python values, as statistics and partition texts are decoded to. Out: bytes of Iceberg's single-value
-serialization (bounds), or of Avro (partition values), and keys by which bounds are ordered. Iceberg spec, appendices
+In: typed Python values, as decoded from statistics and partition values. Out: bytes of Iceberg's single-value
+serialization (bounds), or of Avro (partition values), and keys that order bounds. Iceberg spec, appendices
 A and D.
 """
 
@@ -42,7 +42,7 @@ def decimal_bytes(unscaled: int) -> bytes:
 
 
 def bound_encoder(data_type: DataType, *, upper: bool = False) -> BoundEncoder | None:
-    """What turns a minimum (or with ``upper`` a maximum) into bytes. None for a type that has no bounds."""
+    """The function that encodes a minimum (or with ``upper`` a maximum). None for a type that has no bounds."""
     if isinstance(data_type, Decimal):
         return partial(_decimal_bound, data_type, decimal.ROUND_CEILING if upper else decimal.ROUND_FLOOR)
     if not isinstance(data_type, Primitive):
@@ -54,7 +54,7 @@ def bound_encoder(data_type: DataType, *, upper: bool = False) -> BoundEncoder |
 
 
 def order_key(data_type: DataType) -> Callable[[bytes], Any]:
-    """What turns the bytes of a bound into a value that orders as the type does."""
+    """The function that decodes the bytes of a bound to a value that orders as the type does."""
     if isinstance(data_type, Decimal):
         return partial(int.from_bytes, byteorder="big", signed=True)
     assert isinstance(data_type, Primitive)
@@ -78,7 +78,7 @@ def avro_type(data_type: DataType) -> Any:
 
 
 def avro_encoder(data_type: DataType) -> Callable[[Any], bytes]:
-    """What turns a partition value that is not null into the bytes of its Avro type."""
+    """The function that encodes a non-null partition value in its Avro type."""
     if isinstance(data_type, Decimal):
         return partial(_avro_decimal, data_type.scale, _fixed_size(data_type.precision))
     assert isinstance(data_type, Primitive)
@@ -99,7 +99,7 @@ def _decimal_bound(data_type: Decimal, rounding: str, value: decimal.Decimal) ->
 
 
 def _floating_bound(form: struct.Struct, zero: float, value: float) -> bytes | None:
-    """NaN is no bound. Iceberg orders -0.0 below 0.0, Delta does not: a bound of zero must hold for both."""
+    """NaN is not a bound. Iceberg orders -0.0 below 0.0, Delta does not: a bound of zero must hold for both."""
     return None if math.isnan(value) else form.pack(zero if value == 0 else value)
 
 

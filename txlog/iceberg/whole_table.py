@@ -1,8 +1,7 @@
-"""Which manifest each live file of a whole table goes into: files of a partition together, so that readers pass over
-manifests.
+"""Assigns the live files of a whole table to manifests: files of a partition together, so that readers skip manifests.
 
-In: a reader of the live files, some at a time. Out: the files with the number of the manifest of each. At no time are
-all of them in memory: where files are to be sorted they are read twice, at first without their statistics.
+In: a reader of the live files, some at a time. Out: the files with the number of the manifest of each. They are never
+all in memory: to sort files, they are read twice, the first time without their statistics.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def in_manifests(
     Args:
         read: Reads the files.
         names: The physical names of the partition columns.
-        files_per_manifest: How many files a manifest is to have at most.
+        files_per_manifest: The most files in a manifest.
     """
     numbers = _by_partition(read(False), names) // files_per_manifest if names else None
     start = 0
@@ -45,7 +44,7 @@ def in_manifests(
 
 
 def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches as tables of up to so many files as are encoded at once."""
+    """The batches as tables with up to as many files as are encoded at once."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         for start in range(0, batch.num_rows, _FILES_AT_ONCE):
@@ -59,7 +58,7 @@ def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Any:
-    """The place of each file among all, where those of a partition are together."""
+    """The index of each file in an order in which the files of a partition are together."""
     texts: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
         for column, name in zip(texts, names, strict=True):
@@ -72,7 +71,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> An
 
 
 def _ranks(texts: pa.StringArray) -> Any:
-    """For each text the place of its value among all values, nulls last."""
+    """For each string the index of its value among all values, nulls last."""
     encoded = texts.dictionary_encode()
     values = len(encoded.dictionary)
     ranks = np.empty(values + 1, np.int64)

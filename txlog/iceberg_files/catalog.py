@@ -1,9 +1,9 @@
-"""Iceberg catalogs: a table's entry in one, made, and moved on to the newest metadata file. Needs pyiceberg.
+"""A table's entry in an Iceberg catalog: creates it, and updates it to the newest metadata file. Needs pyiceberg.
 
-In: the name of an entry, ``catalog.namespace.table``, and where the newest metadata file is. Out: an entry that names
-this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) says where the catalog is.
-An entry that names a newer file, or one that txlog did not write, is left as it is. Only a SQL catalog compares and
-sets at once: in others, two that move an entry at once may leave it at the older file, so `follow` looks again.
+In: the name of an entry, ``catalog.namespace.table``, and the location of the newest metadata file. Out: an entry that
+names this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) has the catalog's
+address. An entry that names a newer file, or one that txlog did not write, is left as it is. Only a SQL catalog can
+compare and set in one step: in others, two concurrent updates may leave the older file, so `follow` checks again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 
 
 def import_client() -> None:
-    """Import what `move_entry` needs, if it is installed: threads of the library import nothing."""
+    """Import what `move_entry` needs, if it is installed, since threads of the library import nothing."""
     with suppress(ImportError):
         import pyiceberg.catalog
         import pyiceberg.catalog.rest
@@ -30,7 +30,7 @@ def import_client() -> None:
 
 
 def move_entry(entry: str, metadata_location: str) -> bool:
-    """Let the catalog's entry name this metadata file, or leave it if it names a newer one; create it if it is absent.
+    """Point the catalog's entry to this metadata file, unless it names a newer one; create it if it is absent.
 
     Args:
         entry: ``catalog.namespace.table``; a namespace may have several parts.
@@ -53,7 +53,7 @@ def move_entry(entry: str, metadata_location: str) -> bool:
                     return moved
     except TxlogError:
         raise
-    except Exception as error:  # each kind of catalog has errors of its own: of its client, its server, its database
+    except Exception as error:  # catalogs raise their own errors: of their client, server or database
         raise StorageError(_unmoved(entry, metadata_location, str(error) or type(error).__name__)) from error
     raise StorageError(_unmoved(entry, metadata_location, f"others changed it, {_ATTEMPTS} times"))
 
@@ -67,7 +67,7 @@ def _unmoved(entry: str, metadata_location: str, why: str) -> str:
 
 
 def _move(entry: _Entry, location: str) -> bool | None:
-    """Whether the entry was changed; None where another program changed it at the same time."""
+    """Whether the entry was changed; None if another program changed it at the same time."""
     current = entry.location()
     if current is None:
         return entry.create(location)
@@ -77,7 +77,7 @@ def _move(entry: _Entry, location: str) -> bool | None:
 
 
 class _Entry:
-    """An entry of any kind of catalog, through what PyIceberg offers for all of them."""
+    """An entry of any kind of catalog, through PyIceberg's common interface."""
 
     def __init__(self, catalog: Any, name: str, identifier: tuple[str, ...]) -> None:
         self.catalog = catalog
@@ -97,7 +97,7 @@ class _Entry:
         return number
 
     def location(self) -> str | None:
-        """The metadata file that the entry names; None where there is no entry."""
+        """The metadata file that the entry names; None if there is no entry."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
@@ -121,7 +121,7 @@ class _Entry:
         return True
 
     def replace(self, current: str, location: str) -> bool | None:
-        """Overwrite the entry; drop and create it where the catalog cannot: then readers miss it for a moment."""
+        """Overwrite the entry. If the catalog cannot, drop and create it: readers then miss it for a moment."""
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         try:
@@ -135,7 +135,7 @@ class _Entry:
 class _SqlEntry(_Entry):
     """An entry of a SQL catalog, a row of the table that all of Iceberg's SQL and JDBC catalogs share.
 
-    The row is changed by comparing it and setting it at once, and is read without the file that it names.
+    The row is compared and set in one step, and is read without opening the file that it names.
     """
 
     def location(self) -> str | None:
@@ -171,15 +171,15 @@ def _opened(name: str) -> _Entry:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:
         raise InvalidInputError(
-            f"{name} is in an Iceberg catalog, and txlog reaches those through pyiceberg, which is not installed:"
+            f"{name} is in an Iceberg catalog, which txlog accesses through pyiceberg, and that is not installed:"
             " pip install 'txlog-delta[iceberg]'"
         ) from error
     try:
         catalog = load_catalog(catalog_name)
     except Exception as error:
         raise InvalidInputError(
-            f"{name}: the Iceberg catalog {catalog_name!r} cannot be opened: {error}. PyIceberg's configuration"
-            " (~/.pyiceberg.yaml, or variables PYICEBERG_CATALOG__...) says where a catalog is"
+            f"{name}: the Iceberg catalog {catalog_name!r} cannot be opened: {error}. Set the catalog's address in"
+            " PyIceberg's configuration (~/.pyiceberg.yaml, or variables PYICEBERG_CATALOG__...)"
         ) from error
     is_sql = any(each.__name__ == "SqlCatalog" for each in type(catalog).__mro__)
     kind = _SqlEntry if is_sql else _Entry

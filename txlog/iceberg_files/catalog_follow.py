@@ -1,8 +1,8 @@
-"""Lets a catalog's entry follow a table's metadata, and waits for no catalog longer than for a bounded time.
+"""Updates a catalog's entry to a table's newest metadata, and waits for the catalog only for a bounded time.
 
-In: the name of an entry, the metadata file just exported, and the metadata folder. Out: an entry at the folder's newest
-metadata file. A thread of its own asks the catalog, and ends with the process, because clients of catalogs may wait
-forever for an answer.
+In: the name of an entry, the metadata file just exported, and the metadata folder. Out: an entry that names the
+folder's newest metadata file. A separate thread asks the catalog, and ends with the process, because clients of
+catalogs may wait forever for an answer.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _moves: dict[str, _Move] = {}
 
 
 def follow(entry: str, location: str, folder: MetadataFolder) -> None:
-    """Move the entry on to this metadata file, or to a newer one in the folder. One thread per entry does so at a time.
+    """Update the entry to this metadata file, or to a newer one in the folder. One thread per entry at a time.
 
     Args:
         entry: ``catalog.namespace.table``.
         location: The URI of the metadata file that an export has put.
-        folder: The metadata folder, which nobody else uses: the thread may outlive the call.
+        folder: The metadata folder, in an object used only here: the thread may outlive the call.
 
     Raises:
         InvalidInputError, IcebergExportError: As `move_entry`.
@@ -81,8 +81,8 @@ class _Move(threading.Thread):
 def _move_to_newest(entry: str, location: str, folder: MetadataFolder) -> None:
     """Move the entry until it names the newest metadata file.
 
-    Most catalogs cannot compare an entry and set it at once: of two exporters the one that read the entry first may set
-    it last, to the older file. Whoever sets it looks for a newer file afterwards, so the last one leaves the newest.
+    Most catalogs cannot compare and set an entry in one step: of two exporters, the one that read the entry first may
+    set it last, to the older file. So each looks for a newer file after setting it, and the last one leaves the newest.
     """
     for _ in range(_MOVES_MAX):
         if not move_entry(entry, location):
@@ -90,7 +90,7 @@ def _move_to_newest(entry: str, location: str, folder: MetadataFolder) -> None:
         newest = folder.newest()
         if newest is None:
             return
-        folder.exported(newest)  # raises where an Iceberg writer made it
+        folder.exported(newest)  # raises if an Iceberg writer made it
         now = f"{folder.place.base}/{metadata_name(newest.number)}"
         if now == location:
             return

@@ -1,4 +1,4 @@
-"""Deletes files of the metadata folder that no reader needs: of expired snapshots, of exports that never finished.
+"""Deletes files of the metadata folder that no reader needs: of expired snapshots and of exports that never finished.
 
 In: the metadata folder and its newest metadata. Out: which files were deleted. A file stays if a retained snapshot
 needs it, if it is young or readers may need it that opened an older metadata file within the last hour, or if it may
@@ -23,15 +23,15 @@ from txlog.util.parallel import parallel_map
 __all__ = ["clean_up_metadata"]
 
 GRACE_MS = 3_600_000
-"""How long every file stays: a scan that began on an older metadata file is planned by then."""
+"""How long every file stays: a scan that began on an older metadata file is planned within this time."""
 
-_METADATA_FILES = 20  # the newest ones are kept, whatever their age
+_METADATA_FILES = 20  # the newest ones are kept, however old
 _AT_ONCE = 8
-_MOST = 2_000  # in one go: an ending process waits for it
+_MOST = 2_000  # files deleted at once: an ending process waits for it
 
 
 def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
-    """Delete what is not needed any more. Returns the names deleted.
+    """Delete what is no longer needed. Returns the deleted names.
 
     Args:
         folder: The metadata folder.

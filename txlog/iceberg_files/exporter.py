@@ -1,8 +1,8 @@
-"""Exports a table's versions as Iceberg metadata: reads what is there and what was committed since, writes the rest.
+"""Exports a table's versions as Iceberg metadata: reads the existing metadata and later commits, and writes the rest.
 
-In: an open log. Out: ``_iceberg/metadata`` at the wanted version. Exporters need no lock: the metadata is a pure
-function of the table, and `MetadataFolder.publish` decides who was first. The other one looks again and finds its work
-done, or goes on from there.
+In: an open log. Out: ``_iceberg/metadata`` at the requested version. Exporters need no lock: the metadata is a pure
+function of the table, and `MetadataFolder.publish` decides which exporter was first. The other one looks again and
+finds its work done, or continues from there.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _ATTEMPTS = 20
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
 _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
-"""What an older version alone may be the reason of, such as a deletion vector that a vacuum has deleted since."""
+"""Errors that an older version alone may cause, such as a deletion vector that a vacuum has deleted since."""
 _EXPORTS_PER_CLEAN_UP = 50
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergExport:
-    """What an export has done.
+    """The result of an export.
 
     Attributes:
         version: The newest Delta version that Iceberg readers see now.
         metadata_location: The URI of the newest metadata file, for readers and catalogs.
-        snapshots: How many snapshots this call added: one for each version with file actions.
-        attempts: How often it began, because other exporters were first.
+        snapshots: The number of snapshots that this call added: one for each version with file actions.
+        attempts: The number of attempts; more than one if other exporters were first.
     """
 
     version: int
@@ -69,7 +69,7 @@ class IcebergExport:
 
 
 def place_of(uri: str) -> Place:
-    """Where Iceberg readers find the table at ``uri``: a path gets the scheme ``file``."""
+    """The location of the table at ``uri`` for Iceberg readers: a path gets the scheme ``file``."""
     return Place(uri if "://" in uri else f"file://{uri}")
 
 
@@ -98,18 +98,18 @@ class IcebergExporter:
 
         Args:
             state: The version to export.
-            rebuild: Export the version in full, as the only snapshot, whatever is there: or the newest version, where
-                another exporter has exported a newer one meanwhile.
+            rebuild: Export the version in full, as the only snapshot, whatever metadata exists. If another exporter has
+                exported a newer version meanwhile, export the newest one.
             is_on_disk: The commit of the version and those below it are known to survive a power cut.
 
         Raises:
-            IcebergExportError: The table cannot be exported, or another Iceberg writer committed; says what to do.
+            IcebergExportError: The table cannot be exported, or another Iceberg writer committed; explains what to do.
             CorruptLogError: A commit is damaged.
             StorageError: The store does not answer, or other exporters were first every time.
         """
         _check_alone(state)
         with self._lock, TxlogError.located(self._log.uri):
-            if not is_on_disk:  # Iceberg readers must not see what a power cut then takes from the log
+            if not is_on_disk:  # Iceberg readers must not see a version that a power cut can remove from the log
                 self._make_durable(state)
             for attempt in range(1, _ATTEMPTS + 1):
                 done = self._attempt(state, attempt, rebuild=rebuild)
@@ -122,7 +122,7 @@ class IcebergExporter:
         return done
 
     def move_entry(self, entry: str, done: IcebergExport) -> None:
-        """Let an entry of a catalog follow this export. Raises as `follow`."""
+        """Update an entry of a catalog to this export. Raises as `follow`."""
         assert self._log.store.iceberg is not None, "an exporter has a folder"
         with TxlogError.located(self._log.uri):
             follow(entry, done.metadata_location, MetadataFolder(self._log.store.iceberg, self._place))
@@ -172,7 +172,7 @@ class IcebergExporter:
         return IcebergExport(exported.version, location, snapshots, attempt)
 
     def _is_continued(self, before: Exported, state: TableState) -> bool:
-        """Whether the metadata is of this table, at this place, in the wanted format. A copied table's is not."""
+        """Whether the metadata is of this table, at this location, in the requested format. A copied table's is not."""
         return (
             before.document["location"] == self._place.location
             and before.document["table-uuid"] == table_uuid(state.metadata.id)
@@ -182,10 +182,10 @@ class IcebergExporter:
     # --- what to write ---------------------------------------------------------------------------------------
 
     def _following(self, before: Exported, state: TableState) -> Export | None:
-        """The export of the commits since ``before``; None if they are gone, or the table has to be exported anew.
+        """The export of the commits since ``before``; None if they are gone, or the table must be exported in full.
 
-        Where one of them cannot be exported and the newest version can, it is that version alone: an old version would
-        stop every later export.
+        If one of them cannot be exported but the newest version can, only that version is exported: otherwise the old
+        version would stop every later export.
         """
         try:
             commits = list(self._log.commits_between(before.version + 1, state.version))
@@ -232,7 +232,7 @@ class IcebergExporter:
 
         try:
             return export(self._log.file_batches(state))
-        except (CorruptLogError, NotFoundError):  # perhaps of a checkpoint, which another one may replace
+        except (CorruptLogError, NotFoundError):  # perhaps in a checkpoint, which another one may replace
             files = self._log.files(state)
             return export(lambda with_stats: iter(files.to_batches()))
 
@@ -248,7 +248,7 @@ class IcebergExporter:
 
 
 def _format_version(state: TableState, before: Exported | None) -> int:
-    """The format that the table asks for; where it asks for none, the one it was exported in."""
+    """The format that the table's property requests, else that of the last export."""
     wanted = state.properties.iceberg
     if wanted is not None:
         return 3 if wanted == "v3" else 2

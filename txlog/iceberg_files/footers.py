@@ -1,7 +1,7 @@
-"""What an export has to know of data files and the log does not say: asked of their footers, where it has to be.
+"""What an export needs to know of data files and the log does not have: read from their footers, only if necessary.
 
-In: a table's store and some ``add`` actions. Out: how many rows they have; or an error that names a file in which
-Iceberg readers would not find what is inside lists and maps, or would find other columns. Most tables never need it.
+In: a table's store and some ``add`` actions. Out: their numbers of rows; or an error for a file in which Iceberg
+readers would not find the contents of lists and maps, or would find other columns. Most tables never need it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
+from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
 from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.read.footers import read_footer
 from txlog.store.base import TableStore
 from txlog.util.parallel import parallel_map
 
 __all__ = ["check_column_ids", "check_element_ids", "row_counts"]
 
 _AT_ONCE = 8
-_RESERVED_IDS = 2_147_483_447  # Iceberg keeps them, and those above, for columns that no user makes
+_RESERVED_IDS = 2_147_483_447  # Iceberg reserves ids from here on for columns that users do not define
 
 
 def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
-    """How many rows each file has, dead ones included.
+    """The number of rows in each file, including dead ones.
 
     Raises:
-        IcebergExportError: A file lies outside of the table.
+        IcebergExportError: A file is outside of the table.
         NotFoundError: A file is gone.
-        CorruptLogError: A file is no Parquet file.
+        CorruptLogError: A file is not a Parquet file.
         StorageError: The store failed.
     """
     return [footer.num_rows for footer in _footers(store, adds)]
@@ -57,9 +58,9 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
 
 
 def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> None:
-    """Refuse files with other column ids than the exported ones: where a file has ids, readers go by them alone.
+    """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these.
 
-    A file that is gone is passed over, since every reader fails on it. Raises ``IcebergExportError`` naming the first
+    A file that is gone is skipped, since every reader fails on it. Raises ``IcebergExportError`` with the first
     file and its column; else as `row_counts`.
     """
     for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
@@ -70,9 +71,8 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
             wanted = definition.column_ids.get(path)
             if number != wanted and not (wanted is None and _is_free(number, definition)):
                 raise IcebergExportError(
-                    f"the data file {add.path} was written with column ids of its own, by which Iceberg readers would"
-                    f" look for columns: {'.'.join(path)} has {_shown(number)}, and the exported table"
-                    f" {_shown(wanted)}."
+                    f"the data file {add.path} was written with its own column ids, which Iceberg readers would use:"
+                    f" {'.'.join(path)} has {_shown(number)}, and the exported table {_shown(wanted)}."
                     " They would read nulls or another column. Have txlog write its rows again: read the file,"
                     " delete its rows from the table, and append them",
                     table=store.uri,
@@ -105,7 +105,7 @@ def _ids_inside(column: pa.Field, path: ColumnPath) -> Iterator[tuple[ColumnPath
 
 
 def _is_free(number: int | None, definition: Definition) -> bool:
-    """Whether no column of the table has this id, or will ever have it: tables that map columns never reuse one."""
+    """Whether no column of the table has this id, or ever will: tables with column mapping never reuse one."""
     if number is None or number >= _RESERVED_IDS:
         return True
     return definition.is_mapped and number not in definition.column_ids.values()
@@ -120,19 +120,14 @@ def _footers(store: TableStore, adds: Sequence[AddFile]) -> Iterator[Any]:
 
 
 def _footer(store: TableStore, add: AddFile) -> Any:
-    import pyarrow.parquet as pq
-
-    at: dict[str, Any] = {"table": store.uri, "path": add.path}
     path = path_below(store.uri, resolve_data_path(add.path))
     if path is None:
-        raise IcebergExportError("the data file lies outside of the table's directory, so its footer is not read", **at)
-    try:
-        with store.files.open(path) as source:
-            return pq.read_metadata(source)
-    except (FileNotFoundError, NotFoundError) as error:
-        raise NotFoundError("the log names a data file that is gone: vacuumed, or removed by hand", **at) from error
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+        raise IcebergExportError(
+            "the data file is outside of the table's directory, so its footer is not read",
+            table=store.uri,
+            path=add.path,
+        )
+    return read_footer(store, path, add.path)
 
 
 def _without_id(fields: Any, prefix: str = "") -> Iterator[str]:

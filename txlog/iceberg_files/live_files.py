@@ -1,4 +1,4 @@
-"""The live files of the newest exported version, as Iceberg readers find them: to compare them with the Delta log's.
+"""The live files of the newest exported version, as Iceberg readers find them, for comparison with the Delta log.
 
 In: the metadata folder and what was exported. Out: the location of each data file with its number of dead rows,
 and how often it is listed.
@@ -19,7 +19,7 @@ __all__ = ["SeenFile", "live_files"]
 
 
 class SeenFile(NamedTuple):
-    """A data file: how many of its rows are deleted, and how often readers read it, which is once where all is well."""
+    """A data file: how many of its rows are deleted, and how often readers read it, which should be once."""
 
     dead_rows: int
     times: int = 1

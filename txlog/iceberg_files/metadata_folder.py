@@ -1,8 +1,8 @@
-"""The metadata folder of one table: its newest metadata file, found, read, and replaced by the next one.
+"""The metadata folder of one table: finds and reads its newest metadata file, and publishes the next one.
 
 In: files to put, and metadata to publish. Out: the newest published metadata. ``vN.metadata.json`` is put only if it is
-absent: this put is the commit of an export. What a metadata file names is put before it, under names made of its
-content. ``version-hint.text`` follows the commit and may lag behind. Thread-safe, if each thread has its own.
+absent: this put is the commit of an export. The files that it names are put before it, under names derived from their
+content. ``version-hint.text`` follows the commit and may lag behind. Thread-safe if each thread has its own object.
 Iceberg spec, "File System Tables".
 """
 
@@ -28,8 +28,8 @@ _ATTEMPTS = 3
 _KEPT_BYTES = 32 << 20
 """Manifests kept in memory: small ones are read again soon, to be merged."""
 _TRUSTED_S = 600.0
-"""How long the newest known number is a place to look on from. No clean-up deletes a file that was the newest so
-lately: the number after a known one is free only if nobody has put it yet."""
+"""How long the newest known number is a valid start for looking on. No clean-up deletes a file that was the newest so
+recently: the number after a known one is free only if no exporter has put it yet."""
 
 
 class MetadataFile(NamedTuple):
@@ -72,7 +72,7 @@ class MetadataFolder:
             return False
 
     def exported(self, file: MetadataFile) -> Exported:
-        """What a metadata file says. Raises IcebergExportError if txlog did not write it, StorageError."""
+        """The content of a metadata file. Raises IcebergExportError if txlog did not write it, StorageError."""
         known = self._exported
         if known is not None and known.number == file.number and self._known is not None and self._known[0] == file:
             return known
@@ -109,7 +109,7 @@ class MetadataFolder:
         return body
 
     def _trusted(self) -> MetadataFile | None:
-        """The newest known file, if it was the newest lately and is still there: the folder may have been removed."""
+        """The newest known file, if it was the newest recently and still exists: the folder may have been removed."""
         if self._known is None or ambient.age_s(self._known[1]) > _TRUSTED_S:
             return None
         known = self._known[0]
@@ -125,7 +125,7 @@ class MetadataFolder:
         return None
 
     def _start(self) -> MetadataFile | None:
-        """Where to look on from: what the hint names, or else the highest number in a listing."""
+        """Where to start looking: the number in the hint, or else the highest number in a listing."""
         try:
             self._hinted = number = int(self.store.read(HINT).decode())
         except (NotFoundError, ValueError):
@@ -158,7 +158,7 @@ class MetadataFolder:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def put_content(self, files: Sequence[NewFile]) -> None:
-        """Put files that are named after their content. One that exists already is the same. Raises StorageError."""
+        """Put files named after their content. A file that exists already is the same. Raises StorageError."""
         if self.store.capabilities.has_cheap_calls:
             deque(map(self._put_content, files), maxlen=0)
         else:
@@ -168,10 +168,10 @@ class MetadataFolder:
 
     def _put_content(self, file: NewFile) -> None:
         if not self._put(file.name, file.body):
-            raise StorageError("another file has the name of this one, which is made of its content", path=file.name)
+            raise StorageError("a file with this name exists, with other content", path=file.name)
 
     def make_durable(self, file: MetadataFile) -> None:
-        """Sync a metadata file that another exporter put and may not have synced, before anything rests on it.
+        """Sync a metadata file that another exporter put and may not have synced, before anything depends on it.
 
         Raises StorageError.
         """
@@ -183,8 +183,8 @@ class MetadataFolder:
         """Put a metadata file. False if another exporter has put another one of the same number, or newer ones.
 
         The same bytes by another exporter, or by an earlier attempt whose answer was lost, count as put. ``began`` is
-        when the newest metadata was looked for. A number that was free then may have been taken and cleaned up since,
-        if that is long ago: what is put below newer metadata files is seen by nobody. Raises StorageError.
+        when the newest metadata was looked for. If that was long ago, a number that was free then may have been taken
+        and cleaned up since: readers would not see a file below newer metadata files. Raises StorageError.
         """
         asked = ambient.instant()
         file = MetadataFile(exported.number, encoded(exported.document))
@@ -197,7 +197,7 @@ class MetadataFolder:
         return True
 
     def hint(self, number: int) -> None:
-        """Let the hint name the newest number, if it may name an older one.
+        """Make the hint name the newest number, if it may name an older one.
 
         Some readers go by the hint alone: one that lags because an exporter ended before it put the hint, or was
         overtaken, is mended. Newer metadata is looked for before too: of two exporters that end at once, the slower one

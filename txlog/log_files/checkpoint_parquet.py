@@ -231,4 +231,4 @@ def _has_value(chunk: Any) -> bool:
 
 def _null_count(chunk: Any) -> int | None:
     statistics = chunk.statistics
-    return None if statistics is None else statistics.null_count  # None where the footer does not tell
+    return None if statistics is None else statistics.null_count  # None if the footer does not record it

@@ -51,7 +51,7 @@ class CheckpointWriter:
     def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
         """Publish a checkpoint of ``state``, or return the existing one. None if the table must have no checkpoint.
 
-        Also how many files of how many bytes there are, where all were at hand. Raises ``CorruptLogError``,
+        Also returns the number of files and their bytes, if all were at hand. Raises ``CorruptLogError``,
         ``StorageError``, ``NotFoundError``.
         """
         with small_pages():
@@ -163,9 +163,9 @@ class CheckpointWriter:
     def _readable(
         self, name: str, version: int, build: Callable[[str], T], body_of: Callable[[T], bytes | memoryview]
     ) -> T:
-        """What ``build`` makes with a compression at which readers do not take it for a decompression bomb.
+        """The result of ``build`` with a compression at which readers do not take it for a decompression bomb.
 
-        Raises ``CorruptLogError`` where there is none: it is not published then.
+        Raises ``CorruptLogError`` if there is no such compression: the checkpoint is then not published.
         """
         for compression in COMPRESSIONS:
             built = build(compression)

@@ -80,11 +80,12 @@ class DeltaLog:
         return self._state
 
     def newest_state(self, *, refresh: bool = True) -> TableState:
-        """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
+        """The newest version, without its files; with ``refresh=False`` the newest known one, loaded only if there is
+        none.
 
-        A known state is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
-        the newest version, so a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is
-        loaded again in full; and one whose own commit is gone, where a look is free: its successors may be gone too.
+        A known state is refreshed by requesting the next commit by name. "Absent" means "never taken" only near the
+        newest version. So a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is loaded
+        again in full, and, if a check costs no request, one whose own commit is gone: its successors may be gone too.
         Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         known = self._state
@@ -251,7 +252,7 @@ class DeltaLog:
     def files(self, state: TableState) -> pa.Table:
         """The live files of ``state``, as ``log.files.FILES_SCHEMA``.
 
-        While a table of an older version is still held by somebody, only the commits since are read.
+        While a caller still holds the table of an older version, only the commits since are read.
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
         """
         version, table = self._held_files(state)
@@ -288,7 +289,8 @@ class DeltaLog:
         return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def file_batches(self, state: TableState) -> Callable[[bool], Iterator[pa.RecordBatch]]:
-        """What reads the live files of ``state`` some at a time, with statistics or without, always in the same order.
+        """A reader of the live files of ``state``, some at a time, with or without statistics, always in the same
+        order.
 
         Raises as `files`, and also where only `files` finds another checkpoint in place of a damaged one.
         """
@@ -303,8 +305,8 @@ class DeltaLog:
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
         """The version and the newest list of files at or before ``state`` that a caller still holds.
 
-        One that was read too long ago is no base for newer ones: the commits since may have been cleaned up, and
-        another writer's put that was under way may stand at one of their versions.
+        A list that was read too long ago is not a base for newer ones: the commits since may have been cleaned up, and
+        a delayed put by another writer may have taken one of their versions.
         """
         version, asked, reference = self._live or (0, None, None)
         if reference is None or asked is None or version > state.version:
@@ -313,8 +315,8 @@ class DeltaLog:
         return version, reference() if is_recent or version == state.version else None
 
     def files_and_tombstones(self, state: TableState, *, with_stats: bool = True) -> tuple[pa.Table, pa.Table]:
-        """The live files, and every removed one that the log still names, as ``log.files.TOMBSTONES_SCHEMA``, by one
-        reading of the log. Without ``with_stats`` the statistics are null, and cost nothing. Raises as `files`.
+        """The live files, and every removed file that the log still names, as ``log.files.TOMBSTONES_SCHEMA``, in one
+        pass over the log. Without ``with_stats`` the statistics are null, and cost nothing. Raises as `files`.
         """
         with TxlogError.located(self.uri, state.version):
             return self._files.files_and_tombstones(self._on_short_tail(state), with_stats=with_stats)

@@ -1,10 +1,10 @@
-"""Compaction after commits, where the table property ``delta.autoOptimize.autoCompact`` asks for it.
+"""Compaction after commits, if the table property ``delta.autoOptimize.autoCompact`` requests it.
 
-In: the table state after a commit. Out: nothing. Every tenth version, whoever commits it, looks for partitions with
-many small files and compacts them in a thread of its own, one compaction at a time for a table handle. It never delays
 In: the table state after a commit. Out: nothing. After every tenth version, whichever process committed it, the handle
 looks for partitions with many small files and compacts them in a separate thread, one compaction at a time. It never
 delays the commit or makes it fail: errors are logged.
+
+The thread imports nothing, for the reason given in ``upkeep.post_commit``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sets of whole numbers as roaring bitmaps: positions of rows in files, numbers of source rows.
 
 In: NumPy arrays. Out: roaring bitmaps and their serialized form, a few dozen bytes for a million consecutive numbers.
-A set of many numbers takes some more at the cost of those alone, where a sorted array is made anew.
+Adding to a set of many numbers costs only as much as the added ones, where a sorted array would be built again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The change data feed: the columns that tell of a change, and the names they reserve.
+"""The change data feed: the columns that describe a change, and their reserved names.
 
 In: a table's schema. Out: the fields of its change files and of its feed. PROTOCOL.md, "Add CDC File", "Change Data
 Files".
@@ -41,6 +41,6 @@ FEED_FIELDS: Final = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 
 
 def reserved_columns(schema: Struct) -> list[str]:
-    """The columns of the table that bear a name of the feed: such a table can have none."""
+    """The columns of the table that have a reserved name of the feed: such a table cannot turn it on."""
     found = (schema.find(field.name) for field in FEED_FIELDS)
     return [field.name for field in found if field is not None]

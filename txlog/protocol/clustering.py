@@ -1,4 +1,4 @@
-"""Clustered tables: by which columns a table's rows are to lie together, and what a clustered file says of it.
+"""Clustered tables: the columns that a table is clustered by, and the tags of clustered files.
 
 In: the domains of one version. Out: the columns as paths of the table's names, and the tags of files whose rows were
 clustered by them. The other way, the domain of columns that a caller names. PROTOCOL.md, "Clustered Table".
@@ -36,7 +36,7 @@ CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_FEATURE = "delta.feature.clustering"
 """The property that asks for the table feature; with it comes ``domainMetadata``."""
 CLUSTERING_PROVIDER = "liquid"
-"""What ``add.clusteringProvider`` says of files that Spark's Delta may cluster again."""
+"""The value of ``add.clusteringProvider`` for files that Spark's Delta may cluster again."""
 
 _REPAIR = "set it again by table.cluster_by(columns), or in Spark by ALTER TABLE ... CLUSTER BY"
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
@@ -104,9 +104,9 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], schema: Struct) -> tuple[ColumnPath, ...]:
-    """The columns by which a table is clustered, as paths of the names in ``schema``; () for none.
+    """The columns by which a table is clustered, as paths of the names in ``schema``; () if there are none.
 
-    Raises ``CorruptLogError`` where the domain cannot be read, or names a column that the table lacks.
+    Raises ``CorruptLogError`` if the domain cannot be read, or names a column that the table lacks.
     """
     return tuple(_named(path, schema) for path in _physical_columns(domains))
 
@@ -122,9 +122,9 @@ def check_clustering(
     properties: TableProperties,
     partition_columns: tuple[str, ...],
 ) -> None:
-    """Raise ``InvalidInputError`` where a table could not go on being clustered with this definition.
+    """Raise ``InvalidInputError`` if a table could not stay clustered with this definition.
 
-    Each column needs statistics in every file, and the table no partitions.
+    Each column needs statistics in every file, and the table must not be partitioned.
     """
     columns = _physical_columns(domains)
     if not columns:

@@ -90,10 +90,10 @@ def with_field_id(field: Field, number: int) -> Field:
 
 
 def nested_ids(field: Field) -> Mapping[str, int]:
-    """The ids of the elements, keys and values in a column's lists and maps: what has no name, and so no field.
+    """The ids of the elements, keys and values in a column's lists and maps, which have no name and so are not fields.
 
     A path begins with the physical name of the column: ``tags.element``, ``prices.value.element``. It ends at a struct,
-    whose members have ids of their own. Iceberg readers find the columns of files with ids by id alone.
+    whose members have their own ids. Iceberg readers find the columns of files with ids by id alone.
     """
     found = field.metadata.get(NESTED_IDS_KEY)
     if not isinstance(found, Mapping):

@@ -93,7 +93,7 @@ class Commit:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another library wrote it, as far as its ``commitInfo`` says."""
+        """Whether another library wrote it, as far as its ``commitInfo`` shows."""
         return self.commit_info is None or self.commit_info.declared_actions is None
 
     @property
@@ -180,7 +180,7 @@ def parse_actions(
                 raise ActionError(problem)
             yield action_from_json(orjson.loads(line))
         except orjson.JSONDecodeError as error:
-            what = _what_stands_there(line, is_last=number == len(lines))
+            what = _described_line(line, is_last=number == len(lines))
             raise _corrupt(f"line {number} of {name} {what}: {error}", name, number, version, table) from None
         except ActionError as error:
             raise _corrupt(f"line {number} of {name}: {error}", name, number, version, table) from None
@@ -212,7 +212,7 @@ def _too_long(line_bytes: int, limits: Limits) -> str | None:
     return f"is {line_bytes} bytes long, more than the limit of {limits.line_bytes}"
 
 
-def _what_stands_there(line: bytes, *, is_last: bool) -> str:
+def _described_line(line: bytes, *, is_last: bool) -> str:
     """Why a line cannot be parsed: the disk lost it, a write was interrupted, or the file was edited."""
     text = line.rstrip(b"\0")
     if not text:

@@ -89,9 +89,9 @@ def block_size_bytes(descriptor: DeletionVectorDescriptor) -> int:
 
 
 def bitmap_in_block(block: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
-    """The bitmap out of what the file holds at the descriptor's offset: its size, itself, its CRC-32.
+    """The bitmap from a block of the file: the block's size, the bitmap, and its CRC-32.
 
-    Raises CorruptLogError where the three, or the descriptor, do not agree.
+    Raises CorruptLogError if these and the descriptor do not agree.
     """
     size = descriptor.size_in_bytes
     if len(block) != block_size_bytes(descriptor):
@@ -108,7 +108,7 @@ def bitmap_in_block(block: bytes, descriptor: DeletionVectorDescriptor) -> bytes
 def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int) -> NDArray[np.uint64]:
     """The positions of the dead rows in a file of ``num_rows`` rows, ascending, the first row being 0.
 
-    Raises CorruptLogError where the bytes are no roaring bitmap in the portable 64-bit format, mark another number
+    Raises CorruptLogError if the bytes are not a roaring bitmap in the portable 64-bit format, mark another number
     of rows than the descriptor counts, or a row that the file does not have.
     """
     import numpy as np

@@ -1,4 +1,4 @@
-"""Which table features a table uses, as its metadata shows: by properties, types and the metadata of columns.
+"""Which table features a table uses, according to its metadata: by properties, types and the metadata of columns.
 
 In: the schema and the properties of a table. Out: `Usage`, which answers what the table of features asks.
 PROTOCOL.md, "Valid Feature Names in Table Features".

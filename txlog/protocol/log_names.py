@@ -1,6 +1,6 @@
 """The names of everything directly under ``_delta_log/``: how each is written and recognized.
 
-In: versions, part numbers, or one listed name. Out: a name, or a ``LogFile`` that says what it names. PROTOCOL.md,
+In: versions, part numbers, or one listed name. Out: a name, or a ``LogFile`` with its parsed parts. PROTOCOL.md,
 "File Types" ("Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File").
 """
 

@@ -1,7 +1,7 @@
-"""How rows of one key become one row: the names of table properties that say it, and the words they take.
+"""The table properties that define how rows of one key become one row: their names and values.
 
-The names are Apache Paimon's options with ``txlog.`` before them, so that a table says to every txlog writer how its
-rows are merged. Other Delta writers keep the properties, and act on none of them.
+The names are Apache Paimon's options with the prefix ``txlog.``, so that every txlog writer merges the rows of a table
+alike. Other Delta writers keep the properties and ignore them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FIELD_OPTIONS: Final = (
     "distinct",
     "sequence-group",
 )
-"""What `fields.<column>.` is followed by; the sequence group has several columns, separated by commas."""
+"""The parts after `fields.<column>.`; the sequence group has several columns, separated by commas."""
 
 CHANGELOG_PRODUCER: Final = "txlog.changelog-producer"
 CHANGELOG_PRODUCERS: Final = ("none", "input", "lookup")
@@ -89,6 +89,6 @@ def field_option(option: str) -> tuple[str, str] | None:
 
 
 def merge_options(configuration: Mapping[str, str]) -> dict[str, str]:
-    """What the properties of a table say of merging, by Paimon's names; empty where they say nothing of it."""
+    """The properties of a table that define merging, by Paimon's names; empty if there are none."""
     options = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
     return {name: value for name, value in options.items() if name in _NAMES or name.startswith(FIELDS)}

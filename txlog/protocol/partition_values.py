@@ -28,7 +28,7 @@ _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
 def partitioning_text(columns: Iterable[str]) -> str:
-    """How an error says by which columns a table is partitioned: ``partitioned by day``, or ``not partitioned``."""
+    """A table's partitioning for error messages: ``partitioned by day``, or ``not partitioned``."""
     names = ", ".join(columns)
     return f"partitioned by {names}" if names else "not partitioned"
 

@@ -393,7 +393,7 @@ def _known_spelling(given: str) -> str:
         return _field_spelling(given)
     if not folded.startswith("delta."):
         meant = _BY_FOLD.get(f"delta.{folded}")
-        if meant is not None:  # the property would have no effect, and nobody would notice
+        if meant is not None:  # otherwise the property would silently have no effect
             raise InvalidInputError(f"the table property {given!r} is called {meant!r}; as {given!r} it does nothing")
         return given
     for prefix in _FAMILIES:

@@ -162,7 +162,7 @@ class FileStatistics:
 
 class _FloatsSeen:
     """Whether one float column held NaN, which Parquet leaves out of its bounds and engines sort differently,
-    and whether it may have held -0.0: a Parquet footer says -0.0 for any zero.
+    and whether it may have held -0.0: a Parquet footer has -0.0 for any zero.
     """
 
     __slots__ = ("nan", "negative_zero")

@@ -1,7 +1,7 @@
-"""The statistics of a data file of which rows were marked dead: bounds that are still true, and say that they are wide.
+"""The statistics of a data file after some of its rows were deleted by a vector: true bounds that are marked as wide.
 
 In: the JSON text of ``add.stats`` as it was, and how many rows the file has. Out: the text for the new ``add``. No row
-is read: bounds stay as they are, and a null count says only "none", "all" or "some" from now on.
+is read: bounds stay as they are, and a null count now means only "none", "all" or "some".
 PROTOCOL.md, "Per-file Statistics" (``tightBounds``).
 """
 
@@ -22,9 +22,9 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
     """The statistics for an ``add`` whose deletion vector grows.
 
     Args:
-        stats: The JSON text of the ``add`` before; None, or text that is no JSON object, counts as no statistics.
-        num_records: All rows of the file, those that are dead included.
-        dead_before: How many rows the vector before marked, which tight null counts leave out.
+        stats: The JSON text of the ``add`` before; None, or text that is not a JSON object, counts as no statistics.
+        num_records: The number of all rows of the file, dead ones included.
+        dead_before: The number of rows that the earlier vector marked, which tight null counts leave out.
     """
     if stats is not None and _are_wide(stats, num_records):
         return stats
@@ -38,12 +38,12 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
     document["tightBounds"] = False
     try:
         return orjson.dumps(document).decode()
-    except TypeError:  # a string that is no valid UTF-8: its bounds are of no use
+    except TypeError:  # a string that is not valid UTF-8: its bounds are useless
         return orjson.dumps({"numRecords": num_records, "tightBounds": False}).decode()
 
 
 def _are_wide(stats: str, num_records: int) -> bool:
-    """Whether an earlier vector made them what they are to become, which a fast parser tells."""
+    """Whether an earlier vector made them wide already; decided by a fast parser."""
     try:
         found = orjson.loads(stats)
     except ValueError:
@@ -52,7 +52,7 @@ def _are_wide(stats: str, num_records: int) -> bool:
 
 
 def _null_counts(counts: Mapping[str, Any], all_null: int, num_records: int) -> dict[str, Any]:
-    """0 stays 0, and the count of all rows means "all". A column without a count keeps none."""
+    """0 stays 0, and the count of all rows means "all". A column without a count stays without one."""
     return {
         name: _null_counts(value, all_null, num_records)
         if isinstance(value, Mapping)

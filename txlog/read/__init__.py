@@ -1,1 +1,1 @@
-"""Data files -> record batches."""
+"""From data files to record batches."""

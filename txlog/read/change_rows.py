@@ -1,7 +1,7 @@
-"""Reads the changes of versions: rows of change files, of added and of removed files, each with what happened to it.
+"""Reads the changes of versions: rows of change files, of added and of removed files, each with its change type.
 
-In: a selection of all columns of the table, as it is defined at the last version of the feed, and the `ChangedRows` of
-each version. Out: batches of the asked columns with those of the feed. PROTOCOL.md, "Change Data Files".
+In: a selection of all columns of the table, as defined at the last version of the feed, and the `ChangedRows` of
+each version. Out: batches of the requested columns with those of the feed. PROTOCOL.md, "Change Data Files".
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, NotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.log.changes import ChangedRows
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.protocol.paths import path_below
 from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 
@@ -47,7 +48,7 @@ class ChangeReader:
 
     Args:
         store: The table's store.
-        table: All columns of the version whose schema the rows are read with, as ``scan_plan.select`` gives them.
+        table: All columns of the version whose schema is used for reading, as ``scan_plan.select`` returns them.
         fields: The columns of the table and of the feed to return, in this order.
         predicate: Which rows to return, bound to the table's columns and the feed's; None means all.
     """
@@ -59,7 +60,7 @@ class ChangeReader:
         self.schema = to_arrow(Struct(fields))
         read = {field.name for field in fields} | (predicate.columns() if predicate is not None else frozenset())
         asks_for_feed = predicate is not None and any(field.name in predicate.columns() for field in FEED_FIELDS)
-        # Only what the table's own columns decide can be decided from a row group's statistics.
+        # Statistics of a row group apply only to conditions on the table's own columns.
         self._predicate = predicate if asks_for_feed else None
         self._data = replace(
             table,
@@ -84,7 +85,7 @@ class ChangeReader:
         Raises:
             NotFoundError: A file is gone: the changes of this version were vacuumed.
             CorruptLogError: A file or deletion vector is damaged.
-            UnsupportedFeatureError: A file lies outside of the table's directory.
+            UnsupportedFeatureError: A file is outside of the table's directory.
             StorageError: The store failed.
         """
         for rows in changes.files:
@@ -96,7 +97,7 @@ class ChangeReader:
                 raise self._explained(error, rows, changes.version) from error
 
     def _rows_of(self, rows: ChangedRows, version: int) -> Iterator[pa.RecordBatch]:
-        path = self._below_root(rows.path)
+        path = path_in_store(self._store.uri, rows.path)
         is_change_file = rows.change_type is None
         selection = self._changes if is_change_file else self._data
         values = rows.partition_values or {}
@@ -117,16 +118,8 @@ class ChangeReader:
     def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
         """The rows that are dead under one vector and live under the other, and the row groups that have them."""
         import numpy as np
-        import pyarrow.parquet as pq
 
-        at: dict[str, Any] = {"table": self._store.uri, "version": version, "path": path}
-        try:
-            with self._store.files.open(path) as source:
-                metadata = pq.read_metadata(source)
-        except (FileNotFoundError, NotFoundError) as error:
-            raise NotFoundError("a data file is gone", **at) from error
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+        metadata = read_footer(self._store, path, path, version=version)
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         vectors = DeletionVectorReader(self._store, version)
         assert rows.dead_under is not None
@@ -146,19 +139,9 @@ class ChangeReader:
             batch = batch.filter(self._predicate.evaluate(batch))
         return pa.RecordBatch.from_arrays([batch.column(name) for name in self.schema.names], schema=self.schema)
 
-    def _below_root(self, log_path: str) -> str:
-        path = path_below(self._store.uri, resolve_data_path(log_path))
-        if path is None:
-            raise UnsupportedFeatureError(
-                "a file is outside of the table's directory (a shallow clone?), which this release does not support",
-                features=("absolute paths",),
-                table=self._store.uri,
-                path=log_path,
-            )
-        return path
-
     def _explained(self, error: TxlogError, rows: ChangedRows, version: int) -> TxlogError:
-        """The error with the version whose changes were read; a file of the past may have been vacuumed rightly."""
+        """The error with the version whose changes were read; a file of an old version may have been vacuumed
+        rightly."""
         path = error.path or rows.path
         is_gone = isinstance(error, NotFoundError) or (
             isinstance(error, CorruptLogError)

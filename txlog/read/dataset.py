@@ -1,9 +1,9 @@
-"""`SnapshotDataset`: one version of a table as a ``pyarrow.dataset.Dataset``, so that engines push work down into it.
+"""`SnapshotDataset`: one version of a table as a ``pyarrow.dataset.Dataset``, so that engines push work down to it.
 
-In: a selection of all columns, the live files and the table's store. Out: scanners. duckdb, polars and others hand
-over the columns and the filter that they need. Files that the log's statistics contradict are not opened. Arrow itself
-reads the files that hold what the table says under the table's names; scan tasks read the others: those with deleted
-rows, mapped columns, or a schema of another time.
+In: a selection of all columns, the live files and the table's store. Out: scanners. duckdb, polars and others pass the
+columns and the filter that they need. Files that the log's statistics exclude are not opened. Arrow itself reads the
+files whose content needs no translation; scan tasks read the others: those with deleted rows, mapped columns, or an
+older schema.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GUARDED = "this operation of Arrow's reads data files past the table's log; giv
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What a scan reads: fragments for Arrow, and tasks for txlog."""
+    """The files of a scan: fragments for Arrow, and tasks for txlog."""
 
     fragments: list[ds.ParquetFileFragment]
     tasks: list[ScanTask]
@@ -54,8 +54,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     def __init__(
         self, store: TableStore, selection: Selection, files: pa.Table, filter: pc.Expression | None = None
     ) -> None:
-        # Arrow's own code does not call the methods below where it takes the dataset as a C++ object, as its joins do.
-        # It finds one file there then, which raises.
+        # Arrow's own code skips the methods below if it takes the dataset as a C++ object, as its joins do. It then
+        # finds a single file, which raises.
         format_ = ds.ParquetFileFormat()
         schema = selection.arrow_schema()
         guard = format_.make_fragment("guard", file_system(_Guard()))  # type: ignore[arg-type]
@@ -87,10 +87,10 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
         Args:
             columns: Names, or expressions by name; None means all columns.
-            filter: Which rows.
-            batch_size: The most rows of a batch.
+            filter: The condition on rows.
+            batch_size: The most rows in a batch.
             use_threads: Whether Arrow may use several threads.
-            memory_pool: Where Arrow allocates.
+            memory_pool: The memory pool for Arrow's allocations.
             options: Arrow's other options of a scan, for the files that Arrow reads.
 
         Raises:
@@ -125,20 +125,20 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return self.scanner(columns, filter, **how).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **how: Any) -> int:
-        """How many rows there are; without a filter the log tells."""
+        """The number of rows; without a filter it comes from the log."""
         if self._also(filter) is None:
             return count_rows(self._store, self._selection, self._files)
         return int(self.scanner([], filter, **how).count_rows())
 
     def filter(self, expression: pc.Expression) -> SnapshotDataset:
-        """The same dataset of the rows that this filter keeps, and any filter before it."""
+        """The same dataset with this filter, in addition to earlier filters."""
         return SnapshotDataset(self._store, self._selection, self._files, self._also(expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.ParquetFileFragment]:
-        """The files that may have matching rows, as Parquet fragments with what the log knows as their guarantees.
+        """The files that may have matching rows, as Parquet fragments; their guarantees are what the log knows of them.
 
         Raises:
-            UnsupportedFeatureError: One of them is not what Arrow alone would read: rows of it are deleted, or its
+            UnsupportedFeatureError: Arrow alone would read one of them wrongly: some of its rows are deleted, or its
                 columns have other names or types than the table's.
         """
         filter = self._also(filter)
@@ -168,7 +168,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **named)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not supported: the log says what the schema is. ``to_table().cast(schema)`` gives rows of another."""
+        """Not supported: the log defines the schema. ``to_table().cast(schema)`` returns rows with another one."""
         raise InvalidInputError("a table's schema is that of its log: use to_table().cast(schema)")
 
     # --- files ----------------------------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return self._filter & filter
 
     def _needed(self, columns: Columns, filter: pc.Expression | None) -> list[str]:
-        """The columns that a scan reads, in the table's order. Expressions show their columns only as text, so a
-        column whose name merely occurs in one is read too."""
+        """The columns that a scan reads, in the table's order. Expressions show their columns only as text, so a column
+        is also read if its name merely occurs in one."""
         names: list[str] = self.schema.names
         if columns is None:
             return names
@@ -198,7 +198,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return [name for name in names if name in asked or name in text]
 
     def _matching(self, needed: Sequence[str], filter: pc.Expression | None) -> _Files:
-        """The files whose guarantees do not contradict the filter, by who reads them."""
+        """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog)."""
         selection = self._selection
         text = "" if filter is None else str(filter)
         filtered = [name for name in self.schema.names if name in text or _COLUMN_BY_NUMBER in text]
@@ -227,7 +227,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     def _are_plain(
         self, files: Iterable[tuple[ds.ParquetFileFragment, ScanTask]], needed: Sequence[str]
     ) -> Iterator[bool]:
-        """Whether Arrow reads each file as the table means it."""
+        """For each file, whether Arrow reads it correctly by itself."""
         selection = self._selection
         if any(physical_name(each) != each.name for each in self._fields(needed)):
             return (False for _ in files)
@@ -266,7 +266,7 @@ def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field
     try:
         columns = fragment.physical_schema
     except (pa.ArrowException, OSError, TxlogError):
-        return False  # the scan task raises, with all that is known of the file
+        return False  # the scan task raises, with all details of the file
     found = [column for column in columns if fold_name(column.name) in wanted]
     if len({fold_name(column.name) for column in found}) < len(found):
         return False
@@ -278,7 +278,7 @@ def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field
 
 
 def _same_type(file: pa.DataType, table: pa.DataType) -> bool:
-    """Whether two types are equal, but for which members may be null."""
+    """Whether two types are equal, except for which members may be null."""
     if pa.types.is_nested(file) or pa.types.is_nested(table):
         if file.id != table.id or file.num_fields != table.num_fields:
             return False
@@ -295,7 +295,7 @@ def _members(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of no columns, of this many rows."""
+    """A batch without columns, with this many rows."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))).cast(schema)
 
 
@@ -304,7 +304,7 @@ def _in_memory(other: Any) -> Any:
 
 
 class _Guard:
-    """The files of a dataset that only Arrow's own code sees: none may be read."""
+    """The files of a dataset that only Arrow's own code sees: all are refused."""
 
     def open(self, path: str) -> NoReturn:
         raise InvalidInputError(_GUARDED)

@@ -54,7 +54,7 @@ class DeletionVectorReader:
             raise self._damaged(error, self._path(descriptor)) from error
 
     def bitmaps(self, descriptors: Sequence[DeletionVectorDescriptor]) -> list[bytes]:
-        """The bitmap of each vector, its magic number in front: checked against size and checksum, but not decoded.
+        """The bitmap of each vector, with its magic number first: checked against size and checksum, but not decoded.
 
         A file that holds several of the vectors is opened once. Raises as `dead_rows` does.
         """
@@ -70,7 +70,7 @@ class DeletionVectorReader:
         return found
 
     def _by_path(self, descriptors: Sequence[DeletionVectorDescriptor]) -> dict[str | None, list[int]]:
-        """The positions in ``descriptors``, by file; those that the log itself holds under None."""
+        """The positions in ``descriptors``, by file; vectors inside the log are under None."""
         places: dict[str | None, list[int]] = {}
         for at, descriptor in enumerate(descriptors):
             try:

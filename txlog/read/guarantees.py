@@ -1,9 +1,9 @@
 """What the log knows of each file, as Arrow expressions that hold for every row of it.
 
-In: live files (``partitionValues`` and ``stats``), a table's schema, and the columns that somebody filters by. Out: one
+In: live files (``partitionValues`` and ``stats``), a table's schema, and the columns used in a filter. Out: one
 expression for each file, or None. Arrow's datasets call such an expression a guarantee: they skip a file whose
 guarantee contradicts the filter, and take the values of partition columns from it.
-Floats have none but as partition values: bounds say nothing of NaN, which passes filters that the bounds would refuse.
+Floats have guarantees only as partition values: bounds do not cover NaN, which may pass filters that exclude them.
 PROTOCOL.md, "Per-file Statistics", "Partition Value Serialization".
 """
 
@@ -35,7 +35,7 @@ class Guarantees:
     Args:
         schema: The table's columns; statistics name them by their physical names.
         partition_columns: The table's partition columns.
-        columns: The top-level columns whose bounds are wanted. Partition values are always there.
+        columns: The top-level columns whose bounds are needed. Partition values are always included.
     """
 
     def __init__(self, schema: Struct, partition_columns: tuple[str, ...], columns: Iterable[str]) -> None:
@@ -43,7 +43,7 @@ class Guarantees:
         self._partition = [each for each in schema.fields if fold_name(each.name) in folded]
         wanted = {*columns}
         stored = [each for each in schema.fields if fold_name(each.name) not in folded and each.name in wanted]
-        # The statistics have physical names, and so has the schema that they are read by.
+        # The statistics have physical names, and so must the schema for reading them.
         physical = Struct(tuple(Field(physical_name(each), each.type, each.nullable, each.metadata) for each in stored))
         self._names = {physical_name(each): each.name for each in stored}
         paths = frozenset((name,) for name in self._names)
@@ -113,7 +113,7 @@ def _scalars(bounds: pa.Array | None, leaf: Leaf, kind: pa.DataType, *, above: b
         return [None if each is None else pa.scalar(each, kind) for each in wider]
     if pa.types.is_date32(kind):
         bounds = bounds.cast(pa.int32())
-    # A bound that the type cannot hold is none: the statistics are of another type than the column.
+    # A bound that does not fit the type is dropped: the statistics are of another type than the column.
     try:
         typed = bounds.cast(kind)
     except pa.ArrowInvalid:
@@ -122,7 +122,7 @@ def _scalars(bounds: pa.Array | None, leaf: Leaf, kind: pa.DataType, *, above: b
 
 
 def _both(left: Any, right: Any) -> Any:
-    """Both of two guarantees that may be absent."""
+    """The conjunction of two guarantees, either of which may be None."""
     if left is None or right is None:
         return right if left is None else left
     return left & right

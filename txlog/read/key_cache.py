@@ -1,12 +1,11 @@
-"""The keys of data files, kept between the upserts of one handle, so that a small one need not read them again.
+"""A cache of the keys of data files between the upserts of one handle, so that small upserts need not read files again.
 
-In: the keys of whole files with their positions, as they were read or written. Out: the rows, in every file that is
-held, of keys that are looked for. Data files are immutable, so what is held never gets stale, and only positions are
-held: everything else of a file comes from its live ``add``. What does not fit the budget is not held, and is read each
-time.
+In: the keys of whole files with their positions, as they were read or written. Out: for given keys, their rows in every
+cached file. Data files are immutable, so the cache never gets stale, and it holds only positions: everything else of a
+file comes from its live ``add``. Files that do not fit into the budget are not cached, and are read each time.
 
-The keys of all files are one sorted run, files that come later are further runs, and two runs are merged where the
-later one is more than a quarter of the earlier: so there are few, and a key is moved seldom. Keys of files that are no
+The keys of all files are one sorted run, and later files are further runs. Two runs are merged if the later one is
+larger than a quarter of the earlier one: so there are few runs, and a key is seldom moved. Keys of files that are no
 longer live are dropped when they are more than a quarter.
 """
 
@@ -39,17 +38,17 @@ _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
 _POSITION_MAX = 1 << 32
 _PLACE_BYTES = 8  # the number of a file, and a position in it
-_FILE_BYTES = 400  # about what a path and its place in the tables take
+_FILE_BYTES = 400  # approximate memory of a path and its entries in the tables
 _CONTAINER_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where keys that were looked for are in one file: positions, ascending, and the key each one has."""
+    """Where the wanted keys are in one file: positions, ascending, and the key at each one."""
 
     positions: NDArray[np.uint64]
     keys: NDArray[np.int64]
-    """Places in the keys that were looked for."""
+    """Indices into the wanted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class FileKeys:
 
     @classmethod
     def of(cls, file: FileId, values: KeyValues, positions: NDArray[Any]) -> FileKeys:
-        """Sorts them. The positions are below 2^32."""
+        """Sort the keys. The positions must be below 2^32."""
         import numpy as np
 
         order = np.argsort(values.numbers)
@@ -86,10 +85,10 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What is held at one time; never changed, so that a reader needs no lock.
+    """The content of the cache at one moment; never changed, so that readers need no lock.
 
-    ``numbers`` gives the number of a file; it may know files that come later, whose numbers are not below
-    ``len(sizes)``, the rows of each file.
+    ``numbers`` maps each file to its number. It may have later files too: their numbers are not below ``len(sizes)``;
+    ``sizes`` has the row count of each file.
     """
 
     runs: tuple[_Run, ...]
@@ -98,7 +97,7 @@ class _Held:
 
 
 class KeyCache:
-    """The keys of one table's files, for each set of key columns that upserts name. Thread-safe, also in a fork."""
+    """The cached keys of one table's files, by set of key columns. Thread-safe, also after a fork."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self.size_bytes_max = size_bytes_max
@@ -112,15 +111,15 @@ class KeyCache:
 
     @property
     def size_bytes(self) -> int:
-        """All that is held: the keys by each set of key columns, the list of live files, and vectors."""
+        """Everything cached: the keys by set of key columns, the list of live files, and vectors."""
         files = 0 if self._live_files is None else self._live_files.nbytes
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
         return keys + files + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
-        """Beside keys, hold the list of live files, so that the next one costs only what is new in it, and vectors.
+        """Besides keys, cache the list of live files, so that the next list reads only what is new, and vectors.
 
-        They take the place of those that are held. Does nothing where no keys are held.
+        They replace the cached ones. Does nothing if no keys are cached.
         """
         with self.lock():
             known, self._vector_sizes = self._vector_sizes, {}
@@ -135,7 +134,7 @@ class KeyCache:
                 self.vectors, self._vector_sizes = vectors, sizes
 
     def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
-        """What is held for one set of key columns. ``key`` tells the table's definition and the columns."""
+        """The cache for one set of key columns. ``key`` identifies the table's definition and the columns."""
         with self.lock():
             found = self._by_keys.pop(key, None)
             if found is None:
@@ -144,13 +143,13 @@ class KeyCache:
             return found
 
     def lock(self) -> threading.RLock:
-        """Held while something is changed. A fork copies the object, and maybe a lock that nobody will release."""
+        """The lock for changes. A fork copies the object, and possibly a lock that no thread will release."""
         if self._process_id != os.getpid():
             self._lock, self._process_id = threading.RLock(), os.getpid()
         return self._lock
 
     def fits(self, size_bytes: int, wanted_by: CachedKeys) -> bool:
-        """Whether so much more fits the budget; key columns that were not asked for as lately make room."""
+        """Whether this much more fits into the budget; key columns that were used longer ago are dropped for it."""
         if all(each is not wanted_by for each in self._by_keys.values()):
             return False  # it was dropped while an upsert still used it
         for key, each in [*self._by_keys.items()]:
@@ -161,7 +160,7 @@ class KeyCache:
 
 
 def new_key_numbers(types: Sequence[pa.DataType]) -> KeyNumbers:
-    """With a secret of its own, so that nobody can make up keys whose numbers are equal."""
+    """With its own random secret, so that no input can be chosen to make different keys' numbers equal."""
     return KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode())
 
 
@@ -173,7 +172,7 @@ def _vector_bytes(dead: BitMap64) -> int:
 
 
 class CachedKeys:
-    """The keys of files by one set of key columns. Thread-safe."""
+    """The cached keys of files for one set of key columns. Thread-safe."""
 
     def __init__(self, cache: KeyCache, numbers: KeyNumbers) -> None:
         self.numbers = numbers
@@ -192,7 +191,7 @@ class CachedKeys:
         return not self._held.sizes
 
     def find(self, wanted: KeyValues, files: Collection[FileId]) -> dict[FileId, Places]:
-        """The rows with the keys that are ``wanted`` in each of ``files`` that is held; other files are left out."""
+        """The rows with ``wanted`` keys in each of ``files`` that is cached; other files are left out."""
         import numpy as np
 
         held = self._held
@@ -201,7 +200,7 @@ class CachedKeys:
         found = {file: number for file, number in zip(files, numbers, strict=True) if number < end}
         if not found:
             return {}
-        if not held.runs:  # files without a row, or with null keys alone
+        if not held.runs:  # files without rows, or with only null keys
             return {file: Places(np.empty(0, np.uint64), np.empty(0, np.int64)) for file in found}
         is_asked = np.zeros(len(held.sizes), dtype=bool)
         is_asked[[*found.values()]] = True
@@ -218,10 +217,10 @@ class CachedKeys:
         }
 
     def is_wanted(self, file: FileId, num_rows: int | None) -> bool:
-        """Whether to `add` this file: where it is looked into for the second time, and there is room. Its rows are
-        counted by the log, if it says.
+        """Whether to `add` this file: when it is read for the second time, and if there is space. The log counts its
+        rows, if it can.
 
-        A single upsert so never pays for reading and sorting more than it needs itself.
+        So a single upsert never pays for reading and sorting more than it needs itself.
         """
         with self._cache.lock():
             if file not in self._looked_into:
@@ -232,7 +231,7 @@ class CachedKeys:
             return self._cache.fits(num_rows * self._bytes_per_key + _FILE_BYTES, self)
 
     def add(self, files: Sequence[FileKeys]) -> None:
-        """Hold these files from now on, as far as they fit the budget."""
+        """Cache these files, as far as they fit into the budget."""
         import numpy as np
 
         with self._cache.lock():
@@ -249,7 +248,7 @@ class CachedKeys:
                 runs.append(_Run(each.values, np.full(len(each.positions), number, np.uint32), each.positions))
             if runs:
                 self._held = _Held(_appended(held.runs, _merged(runs)), held.numbers, (*held.sizes, *sizes))
-                # Last: a number is given once, also if this is interrupted before a file has one.
+                # Last: a number is never given twice, even if this is interrupted before the file has one.
                 held.numbers.update(numbers)
 
     def drop_others(self, live: Collection[FileId]) -> None:
@@ -273,7 +272,7 @@ class CachedKeys:
 
 
 def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
-    """The places in ``wanted`` of the keys that are found in the files that are asked for, and where they are."""
+    """The indices in ``wanted`` of the keys found in the requested files, and where they are."""
     import numpy as np
 
     order = None
@@ -291,7 +290,7 @@ def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool
 
 
 def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
-    """The same in one run, of keys that ascend."""
+    """The same in one run, for ascending keys."""
     import numpy as np
 
     numbers = run.values.numbers
@@ -313,7 +312,7 @@ def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tupl
 
 
 def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:
-    """``new`` as the last of the runs, merged with those before it that are not much larger."""
+    """``new`` added as the last run, merged with earlier runs that are not much larger."""
     all_runs = [*runs, new]
     while len(all_runs) > 1 and len(all_runs[-2]) < _GROWTH * len(all_runs[-1]):
         all_runs[-2:] = [_merged(all_runs[-2:])]
@@ -321,12 +320,12 @@ def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:
 
 
 def _merged(runs: Sequence[_Run]) -> _Run:
-    """One sorted run, made a column at a time, so that little is in memory twice."""
+    """One sorted run, built column by column, so that little is in memory twice."""
     import numpy as np
 
     if len(runs) == 1:
         return runs[0]
-    # A stable sort finds the sorted runs, and merges them.
+    # A stable sort recognizes the sorted runs and merges them.
     order = np.argsort(np.concatenate([run.values.numbers for run in runs]), kind="stable")
     return _joined(runs, order)
 

@@ -1,6 +1,6 @@
-"""Keys as numbers that can be sorted and searched for: the value itself where it is one, else a 128-bit fingerprint.
+"""Keys as numbers for sorting and searching: the value itself if it is an integer, else a 128-bit fingerprint.
 
-In: key columns. Out: `KeyValues`. Equal keys have equal numbers. Of integers, dates and timestamps different keys have
+In: key columns. Out: `KeyValues`. Equal keys have equal numbers. Different integers, dates and timestamps have
 different numbers. Other keys are multiplied by secret random weights, drawn for each use (multilinear hashing, strongly
 universal: D. Lemire and O. Kaser, "Strongly universal string hashing is fast", 2014), so that two different keys agree
 with a probability of 2^-128 whatever their values: for a billion keys against a billion others, below 2^-68.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["KeyNumbers", "KeyValues"]
 
 _NUM_SUMS = 4  # of 32 bits each
-_BLOCK_ROWS = 1 << 15  # what stays in the processor's cache
+_BLOCK_ROWS = 1 << 15  # rows that fit into the processor's cache
 _WORD_BYTES = 8
 _WORDS_MAX = 64  # longer values are digested first
 _DIGEST_BYTES = 16
@@ -32,7 +32,7 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """A number for each key, and of fingerprints the second half."""
+    """A number for each key; for fingerprints also the second half."""
 
     numbers: NDArray[Any]
     second: NDArray[np.uint64] | None
@@ -41,12 +41,12 @@ class KeyValues:
         return len(self.numbers)
 
     def at(self, places: Any) -> KeyValues:
-        """Some of them: a mask, a slice, or places."""
+        """A selection of them: by a mask, a slice, or indices."""
         return KeyValues(self.numbers[places], None if self.second is None else self.second[places])
 
 
 class KeyNumbers:
-    """Makes numbers of keys of these column types; only those of one object can be compared. Thread-safe.
+    """Converts keys of these column types to numbers; only numbers of one object can be compared. Thread-safe.
 
     ``secret`` holds at least 16 random bytes.
     """
@@ -64,7 +64,7 @@ class KeyNumbers:
 
     @property
     def key_bytes(self) -> int:
-        """What one key takes in memory."""
+        """The memory of one key."""
         return 8 if self.is_exact else 16
 
     def of(self, columns: Sequence[pa.Array]) -> tuple[KeyValues, NDArray[np.int64] | None]:
@@ -104,7 +104,7 @@ class KeyNumbers:
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """Values of as many words each; one row of ``columns`` for each word."""
+    """Values of the same number of words; one row of ``columns`` for each word."""
 
     columns: NDArray[np.uint64]
 
@@ -114,13 +114,13 @@ class _Fixed:
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """Strings of bytes: their length is the first word. ``starts`` are places in ``at``, which has one at each byte."""
+    """Byte strings, with their length as the first word. ``starts`` are indices into ``at``, with one at each byte."""
 
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     at: NDArray[np.uint64]
     marks: NDArray[np.uint64]
-    """The first word: the length, also of a value that was digested."""
+    """The first word: the length, also for a value that was digested."""
 
     def words(self, start: int, end: int) -> Any:
         import numpy as np

@@ -28,7 +28,7 @@ def version_as_html(
     """HTML of one version.
 
     Args:
-        title: What it is of, such as ``Table`` with its location.
+        title: The heading, such as ``Table`` with its location.
         state: The version.
         files: Its live files.
         commits: The last commits, newest first: version, ms since the epoch, and the commit's information.

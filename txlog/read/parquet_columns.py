@@ -23,9 +23,9 @@ __all__ = ["ParquetColumns"]
 class ParquetColumns:
     """The mapping from the fields of a table to the columns of one file.
 
-    ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are no columns of the table, are
-    found by name in every mode. Raises CorruptLogError if two columns of the file match one
-    field, or if the mode needs ids and the file has none.
+    ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are not columns of the table, are
+    found by name in every mode. Raises CorruptLogError if two columns of the file match one field, or if the mode needs
+    ids and the file has none.
     """
 
     def __init__(self, file_schema: pa.Schema, fields: Sequence[Field], mode: str) -> None:

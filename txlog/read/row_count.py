@@ -1,7 +1,7 @@
-"""How many rows a version has, from its log alone where the log tells it.
+"""The number of rows in a version, from its log alone if possible.
 
-In: live files and a table's store. Out: the number of live rows: ``numRecords`` of each file less the cardinality of
-its deletion vector. Only of a file without ``numRecords`` the footer is read.
+In: live files and a table's store. Out: the number of live rows: ``numRecords`` of each file minus the cardinality of
+its deletion vector. The footer is read only for files without ``numRecords``.
 PROTOCOL.md, "Per-file Statistics", "Deletion Vectors".
 """
 
@@ -30,7 +30,7 @@ _ROWS = pa.struct([("numRecords", pa.int64())])
 
 
 def count_rows(store: TableStore, selection: Selection, files: pa.Table) -> int:
-    """The live rows of ``files``. ``selection`` is of no columns and no predicate: it names the table and version.
+    """The live rows of ``files``. ``selection`` has no columns and no predicate: it names the table and version.
 
     Raises:
         NotFoundError: A file whose rows the log does not count is gone.
@@ -56,7 +56,7 @@ def count_rows(store: TableStore, selection: Selection, files: pa.Table) -> int:
 
 
 def _num_records(texts: pa.StringArray) -> NDArray[np.int64]:
-    """``numRecords`` of each text, -1 where it has none."""
+    """``numRecords`` of each JSON text, -1 if it has none."""
     import numpy as np
 
     rows = np.full(len(texts), -1, dtype=np.int64)
@@ -64,7 +64,7 @@ def _num_records(texts: pa.StringArray) -> NDArray[np.int64]:
     found = texts.filter(texts.is_valid())
     try:
         counts = read_json_objects(found, _ROWS).field("numRecords").fill_null(-1).to_numpy(zero_copy_only=False)
-    except (pa.ArrowException, ValueError):  # one of them is not plain JSON: each is judged by itself
+    except (pa.ArrowException, ValueError):  # one of them is not plain JSON: parse them one by one
         known = (num_records(text) for text in found.to_pylist())
         counts = np.array([-1 if count is None else count for count in known], dtype=np.int64)
     rows[present] = np.maximum(counts, -1)

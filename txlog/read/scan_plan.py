@@ -1,7 +1,7 @@
 """Planning a scan: from a table version and its live files to one task for each file.
 
-In: a `TableState`, the files that may hold matching rows (pruned by the caller, once), the columns wanted and a bound
-predicate. Out: a `ScanPlan`: tasks to send to workers, or their batches, read here.
+In: a `TableState`, the files that may hold matching rows (pruned once by the caller), the requested columns and a bound
+predicate. Out: a `ScanPlan`: tasks for workers, or their batches, read here.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.features import check_can_read
-from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field
 from txlog.protocol.wire import ActionError
+from txlog.read.footers import path_in_store
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 from txlog.util.arguments import described
@@ -31,7 +31,7 @@ _TASKS_AT_ONCE = 1024
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What to read, and of which files: rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
+    """What to read from which files, which are rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
 
     selection: Selection
     files: pa.Table
@@ -40,8 +40,8 @@ class ScanPlan:
         """A task for each file, in the order of the files.
 
         Raises:
-            UnsupportedFeatureError: A file lies outside of the table's directory.
-            CorruptLogError: The log's entry of a file cannot be understood.
+            UnsupportedFeatureError: A file is outside of the table's directory.
+            CorruptLogError: The log's entry of a file cannot be parsed.
         """
         columns = self.files.select(["path", "size", "partitionValues", "deletionVector"])
         for batch in columns.to_batches(max_chunksize=_TASKS_AT_ONCE):
@@ -51,7 +51,7 @@ class ScanPlan:
     def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
         """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
 
-        Where reading a file costs requests, several tasks are read at once (see ``read_ahead``).
+        If each file costs requests, several tasks are read at once (see ``read_ahead``).
         """
         reader = TaskReader(store, self.selection)
         if not store.log.capabilities.has_cheap_calls:
@@ -81,8 +81,8 @@ def select(
     Args:
         uri: The table, for errors.
         state: The version to read.
-        columns: Names in the order wanted, in any case; None means all, in the table's order.
-        predicate: Which rows, bound to the table's schema; None means all.
+        columns: Names in the requested order, in any case; None means all, in the table's order.
+        predicate: The condition on rows, bound to the table's schema; None means all.
         file_column: Add the path of each row's file under this name.
         position_column: Add each row's number in its file under this name.
 
@@ -131,13 +131,7 @@ def _field(state: TableState, name: Any) -> Field:
 def _task(selection: Selection, row: dict[str, Any]) -> ScanTask:
     uri, log_path = selection.uri, row["path"]
     with TxlogError.located(uri, selection.version):
-        path = path_below(uri, resolve_data_path(log_path))
-        if path is None:
-            raise UnsupportedFeatureError(
-                "a file is outside of the table's directory (a shallow clone?), which this release does not support",
-                features=("absolute paths",),
-                path=log_path,
-            )
+        path = path_in_store(uri, log_path)
         try:
             vector = row["deletionVector"] and DeletionVectorDescriptor.from_json(row["deletionVector"])
         except ActionError as error:

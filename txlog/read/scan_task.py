@@ -138,9 +138,9 @@ class ScanTask:
 class TaskReader:
     """Reads tasks of one selection; computes what they share once. Thread-safe.
 
-    A batch has at most ``batch_rows`` rows. ``keeps_dictionaries``: columns of text come as dictionaries from large
-    files that hold them as such, which takes a fraction of the time and of the memory. Without ``filters_rows`` the
-    predicate only leaves out row groups.
+    A batch has at most ``batch_rows`` rows. ``keeps_dictionaries``: string columns stay dictionary-encoded if a large
+    file holds them so, which takes a fraction of the time and memory. Without ``filters_rows`` the predicate only
+    leaves out row groups.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class TaskReader:
         is_encoded = keeps_dictionaries and selection.predicate is None
         texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
         self._texts = frozenset(map(physical_name, texts))
-        self._columns: tuple[pa.Schema, ParquetColumns] | None = None  # of the file before: most are alike
+        self._columns: tuple[pa.Schema, ParquetColumns] | None = None  # of the previous file: most files are alike
 
     def batches(self, task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
         """The rows of one task; see `ScanTask.batches`."""

@@ -1,8 +1,8 @@
-"""Giving up a checkpoint that cannot be committed, so that the stream behind it can go on.
+"""Giving up a checkpoint that cannot be committed, so that the stream can continue after it.
 
-In: the checkpoints of one application, and the id of one of them. Out: `Abandoned`. The commit has the ``txn`` action
-alone, so that the checkpoint counts as done: a replay of it is dropped, a recovery finds it in the table, and a commit
-of it that another process has under way loses. No file is deleted, since such a commit may still have won.
+In: the checkpoints of one application, and the id of one of them. Out: `Abandoned`. The commit has only the ``txn``
+action, so that the checkpoint counts as done: a replay of it is dropped, a recovery finds it in the table, and a
+running commit of it by another process fails. No file is deleted, since such a commit may still have succeeded.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Abandoned:
 
     Attributes:
         checkpoint_id: The checkpoint.
-        result: "committed"; or "already_committed" where the checkpoint is in the table, and nothing was given up.
+        result: "committed"; or "already_committed" if the checkpoint is in the table, and nothing was given up.
         was_sealed: Whether it was sealed.
-        tasks: How many of its tasks had staged.
-        rows: The rows in their data files.
-        keys: The changes in their files of keys, which tasks write if they delete rows or have a sequence.
+        tasks: The number of its tasks that had staged.
+        rows: The number of rows in their data files.
+        keys: The number of changes in their files of keys, which tasks write if they delete rows or have a sequence.
         size_bytes: The size of the data files.
         files: Data files and files of keys, by their paths in the table's folder. They stay until a vacuum finds them
-            older than the table's ``delta.deletedFileRetentionDuration``. Empty where the staged work cannot be read.
+            older than the table's ``delta.deletedFileRetentionDuration``. Empty if the staged work cannot be read.
     """
 
     checkpoint_id: int
@@ -80,7 +80,7 @@ def abandon(
 
 
 def _manifest(commits: CheckpointCommits, mine: StagedCheckpoint | None) -> Manifest | None:
-    """The seal; None where there is none, or none that can be read, which is no reason to let the stream wait."""
+    """The seal; None if there is none, or if it cannot be read: the stream must not wait for it."""
     if mine is None or not mine.is_sealed:
         return None
     try:
@@ -91,7 +91,7 @@ def _manifest(commits: CheckpointCommits, mine: StagedCheckpoint | None) -> Mani
 
 
 def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: Manifest | None) -> dict[str, Any]:
-    """What is staged, of each task the attempt that was sealed, or else the last one."""
+    """The staged work, for each task of the attempt that was sealed, or else of the last one."""
     attempts = manifest.attempts if manifest else {task: each[-1] for task, each in mine.attempts.items()}
     found: list[Committable] = []
     for task, attempt in attempts.items():
@@ -118,7 +118,7 @@ def _commit(
     work: Mapping[str, Any],
     user_metadata: str | None,
 ) -> WriteResult:
-    """The ``txn`` action alone, unless the checkpoint is in the table."""
+    """Only the ``txn`` action, unless the checkpoint is in the table."""
     fingerprint = None if manifest is None else manifest.fingerprint
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)

@@ -98,7 +98,7 @@ class CheckpointCommits:
     ) -> WriteResult | None:
         """What ``mine`` has sealed; ``staged`` is all that the application has, and files up to ``fresh_ms`` are safe.
 
-        None where it is sealed no longer, nor in the table: discarded, or without rows and ended by another.
+        None if it is no longer sealed and not in the table: discarded, or ended without rows by another process.
         """
         try:
             manifest = self.staging.manifest(mine)

@@ -63,7 +63,7 @@ class StagedState:
 
 
 def applications(open_table: OpenTable) -> list[Application]:
-    """The applications, by app_id. Raises what opening the table and reading its log raise."""
+    """The applications, by app_id. Raises what opening the table and reading its log raises."""
     state = open_table.log.newest_state()
     commits = _last_commits(open_table, state)
     found = []

@@ -126,7 +126,7 @@ def files_must_be_since_ms(
     Another engine's vacuum deletes a file that no commit names once it is older than the table's
     ``delta.deletedFileRetentionDuration``. Half of that (at least ``at_least_ms``) leaves room for a vacuum that is
     running now and for clocks that differ. A ``txn`` is kept for ``delta.setTransactionRetentionDuration``, if set:
-    after that nobody can tell whether the checkpoint was committed. The newest time that the store reports also counts
+    after that it is unknown whether the checkpoint was committed. The newest time that the store reports also counts
     as now, since this machine's clock may be behind.
     """
     newest_ms = max((each.modified_ms for each in staged), default=now_ms)

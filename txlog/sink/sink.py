@@ -61,34 +61,34 @@ class Sink:
 
     Thread-safe for tasks; one thread commits the checkpoints. Pickles without secrets, like its table.
 
-    With ``mode="upsert"`` or ``"retract"`` the rows are changes: new versions of rows, and rows that go, each found by
-    its key when the checkpoint is committed, whatever other writers have done to the table by then. In a checkpoint
-    the last change of a key counts, and checkpoints follow each other in the order of their commits.
+    With ``mode="upsert"`` or ``"retract"`` the rows are changes: new versions of rows, and deleted rows. Each is found
+    by its key when the checkpoint is committed, whatever other writers have done to the table by then. In a checkpoint
+    the last change of a key counts, and checkpoints apply in the order of their commits.
 
     Args:
         table: The `Table` to write to.
         app_id: The permanent name of the application. It must survive restarts, and no two applications may share one.
             Two writes of one batch to one table need a different app_id each.
         mode: "append"; "overwrite": each checkpoint, also one without rows, replaces the table's content; "upsert":
-            rows replace those with their keys, and ``-D`` takes a row away (``-U`` says nothing); "retract": ``-U``
-            takes a row away too, until ``+U`` brings it back.
+            rows replace those with the same keys, and ``-D`` deletes a row (``-U`` is ignored); "retract": ``-U``
+            deletes a row too, until ``+U`` brings it back.
         max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, but every this many
             in a row do, so that the table's record of the application stays current. 1: every checkpoint does.
-        keys: The columns that identify a row, for changes; paths with dots lead into structs. None may be null.
+        keys: The columns that identify a row, for changes; paths with dots name members of structs. None may be null.
         row_kind: The column of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, Flink's names or codes of them, Debezium's
-            ``c``, ``r``, ``u``, ``d``, or the words of a change data feed. None: every row is an upsert. It is left out
-            of the table, unless the table has a column of this name.
-        row_kinds: What other words in that column mean: ``{"I": "+I", "U": "+U", "D": "-D"}``.
-        sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the
-            order of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is left out
-            of the table, unless the table has a column of this name.
-        merge_engine: What becomes of rows of one key, as in `Table.upsert`. The table's properties decide; a sink that
-            asks for something else is refused. None: whatever they say (``txlog.merge-engine``).
+            ``c``, ``r``, ``u``, ``d``, or the values of a change data feed. None: every row is an upsert. It is not
+            written to the table, unless the table has a column of this name.
+        row_kinds: The meaning of other values in that column: ``{"I": "+I", "U": "+U", "D": "-D"}``.
+        sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the order
+            of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is not written to
+            the table, unless the table has a column of this name.
+        merge_engine: How rows of one key become one, as in `Table.upsert`. It must agree with the table's properties.
+            None: the table's (``txlog.merge-engine``).
         on_mismatch: What is done with changes that do not fit the rows that the table has when they are committed:
             "ignore", "quarantine" or "fail", or by case: ``{"missing": "ignore", "several": "ignore", "unfit":
-            "fail"}``, which is the default. docs/stream-changes.md tells the cases.
-        row_mode: How replaced rows go: "merge-on-read", by deletion vectors, or "copy-on-write". None: by vectors where
-            the table enables them.
+            "fail"}``, which is the default. docs/stream-changes.md describes the cases.
+        row_mode: How replaced rows are removed: "merge-on-read", by deletion vectors, or "copy-on-write". None: by
+            vectors if the table enables them.
 
     Raises:
         InvalidInputError: An argument is invalid.
@@ -308,7 +308,7 @@ class Sink:
     def recover(self) -> Recovery:
         """Commit the sealed checkpoints by ascending checkpoint_id, and report the partial ones.
 
-        Call it when the application starts, before `last_checkpoint_id` tells it where to continue. Each checkpoint is
+        Call it when the application starts, before `last_checkpoint_id` shows where to continue. Each checkpoint is
         committed exactly once, however many processes recover. Each file must exist with its full size and be younger
         than half of the table's ``delta.deletedFileRetentionDuration``. Staged checkpoints that were not sealed are
         reported, and stay until the application is past them.

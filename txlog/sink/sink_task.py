@@ -52,7 +52,7 @@ class SinkTask:
         self._writer.write(data)
 
     def delete(self, data: Any) -> None:
-        """Take away the rows with these keys, whatever ``row_kind`` says. An error aborts the task.
+        """Delete the rows with these keys, whatever their ``row_kind``. An error aborts the task.
 
         Args:
             data: Rows with at least the key columns, and the one of ``sequence_by`` if the sink has one.
@@ -60,7 +60,7 @@ class SinkTask:
         Raises:
             InvalidInputError: The sink has no keys, the task is over, or a key is null or missing.
             SchemaMismatchError: The columns do not fit the table.
-            StorageError: There is no room for the keys.
+            StorageError: There is no space for the keys.
         """
         if not isinstance(self._writer, ChangelogWriter):
             raise InvalidInputError('only a sink of changes deletes rows: Sink(..., mode="upsert", keys=[...])')

@@ -114,7 +114,7 @@ class Manifest:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no task wrote a file, replaced one, or takes out rows by their keys."""
+        """Whether no task wrote a file, replaced one, or changes rows by their keys."""
         return not any(task.num_files or task.num_replaced or task.num_keys for task in self.tasks)
 
     @property
@@ -141,8 +141,8 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """The manifest again. Raises InvalidInputError where a byte was changed or lost, UnsupportedFeatureError where
-        a newer txlog wrote it."""
+        """The manifest from its bytes. Raises InvalidInputError if a byte was changed or lost, UnsupportedFeatureError
+        if a newer txlog wrote it."""
         return sealed_json.from_bytes("manifest", data, _manifest)
 
 

@@ -1,8 +1,8 @@
 """The statistics of many files as columns of bounds: ``statistics_read`` for many files at once.
 
-In: the JSON texts of ``add.stats``, or the struct array of ``add.stats_parsed``, and the leaf columns asked for. Out:
-`BoundsColumns`, which trust exactly the statistics that the rule for one file trusts. Text that Arrow's reader refuses,
-or might read differently, is refused or marked odd, so that the rule for one file decides. PROTOCOL.md, "Per-file
+In: the JSON texts of ``add.stats``, or the struct array of ``add.stats_parsed``, and the requested leaf columns. Out:
+`BoundsColumns`, which use exactly the statistics that the rule for one file uses. Text that Arrow's reader refuses, or
+might read differently, is refused or marked odd, so that the rule for one file decides. PROTOCOL.md, "Per-file
 Statistics".
 """
 
@@ -71,7 +71,7 @@ class Leaf:
     was_float: bool = False
 
     def bound(self, value: Any, *, is_maximum: bool) -> Ordered | None:
-        """A bound of many typed bounds, from a Parquet footer, in the form that is compared; None if it cannot be
+        """One bound from a Parquet footer, in the form for comparisons; None if it cannot be
         compared.
 
         Floats have no such bound, since footers leave NaN out.
@@ -103,7 +103,7 @@ def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColum
 
 
 def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.StructArray:
-    """What the texts, none of them null, say of these columns, in the types of Arrow's JSON reader.
+    """The statistics of these columns in the texts, none of them null, in the types of Arrow's JSON reader.
 
     Raises ``ArrowException`` or ``ValueError`` if Arrow does not read a text as Python does: the caller then splits the
     texts and decides on the rest file by file.
@@ -157,7 +157,7 @@ def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[Leaf], odd: Mask,
 
 
 def _counts(column: pa.Array | None, length: int) -> Any:
-    """Counts, with -1 for unknown ones."""
+    """Counts; unknown ones are -1."""
     if column is None or not pa.types.is_integer(column.type):
         return np.full(length, -1, dtype=np.int64)
     counts = numbers_of(column.cast(pa.int64()))
@@ -219,7 +219,7 @@ def _kind(data_type: DataType) -> str:
 
 
 def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) -> pa.Array:
-    """A column as the JSON reader gives it in the form that is compared; rows that need a closer look become odd."""
+    """A column from the JSON reader in the form for comparisons; rows that need a closer look become odd."""
     if leaf.kind == "date":
         days = _cast_where(column, _DATE, pa.date32(), odd).cast(pa.int32()).cast(pa.int64())
         return _within(days, _FIRST_DAY, _LAST_DAY, odd)
@@ -253,7 +253,7 @@ def _same_zone(column: pa.Array, wanted: pa.DataType) -> bool:
 
 
 def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
-    """Bounds of a type that JSON and Arrow hold alike, as they are compared."""
+    """Bounds of a type that JSON and Arrow represent alike, in the form for comparisons."""
     if leaf.kind in _INTEGERS:
         return column.cast(pa.int64())
     if leaf.kind == "boolean":

@@ -1,9 +1,9 @@
-"""Pruning many files at once: the verdict of ``one_file`` on each, found by columns.
+"""Pruning many files at once: the decision of ``one_file`` for each, computed by columns.
 
-In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly where the rule for one file says
-that no row can match. Partition values are judged once for each combination, statistics as columns of bounds; what
-Arrow's JSON reader might read otherwise than Python does is judged file by file. Row groups of a checkpoint are judged
-by their footers. PROTOCOL.md, "Per-file Statistics".
+In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly where the rule for one file finds
+that no row can match. Partition values are decided once for each combination, statistics as columns of bounds. Where
+Arrow's JSON reader might read a value differently than Python, the file is decided by itself. Row groups of a
+checkpoint are decided by their footers. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["FilePruner", "Partition", "prune_files"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
-_SINGLE_ROWS = 32  # fewer rows are judged faster one by one than by columns
+_SINGLE_ROWS = 32  # fewer rows are decided faster one by one than by columns
 _FEW_VALUES = 8
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
@@ -69,7 +69,7 @@ class Partition:
 
 
 class FilePruner:
-    """The rule for one file, ready to be asked about columns of files."""
+    """The rule for one file, prepared for columns of files."""
 
     def __init__(self, pruner: Pruner) -> None:
         self._pruner = pruner
@@ -96,11 +96,11 @@ class FilePruner:
         return verdict
 
     def mask_of_partitions(self, maps: pa.MapArray) -> Mask:
-        """The same by partition values alone."""
+        """The same from partition values alone."""
         return self._by_partition(maps)[1]
 
     def mask_of_struct(self, maps: pa.MapArray, parsed: pa.StructArray) -> Mask:
-        """The same by partition values and ``stats_parsed``; a file without the latter passes."""
+        """The same from partition values and ``stats_parsed``; a file without the latter passes."""
         partition, verdict = self._by_partition(maps)
         bounds = bounds_of_struct(parsed, self.leaves)
         by_statistics = self._judge(bounds, partition, partition.codes)
@@ -108,9 +108,9 @@ class FilePruner:
         return verdict
 
     def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, Facts]:
-        """What is known of the only partition column where the texts of its values lie from ``low`` to ``high``.
+        """The facts for the only partition column, if the texts of its values are between ``low`` and ``high``.
 
-        Without ``is_whole`` the two may have been cut. Only text has the order of its texts.
+        Without ``is_whole`` the two may have been cut. Only strings have the order of their texts.
         """
         name = self.only_partition_column
         if name is None:
@@ -120,13 +120,13 @@ class FilePruner:
         return {(name,): Facts(low, high)} if self._pruner.partition_type(name) == STRING else {}
 
     def may_match_any(self, facts: Mapping[Path, Facts]) -> bool:
-        """Whether some file may match, of many of which only this is known: what holds for all of them."""
+        """Whether some file may match, given facts that hold for all of many files."""
         return self._pruner.is_possible(facts)
 
     # --- partition values ---------------------------------------------------------------------------------------
 
     def _by_partition(self, maps: pa.MapArray) -> tuple[Partition, Mask]:
-        """Numbers the combinations of values, a column at a time, so that each is judged once."""
+        """Number the combinations of values, column by column, so that each is decided once."""
         codes = np.zeros(len(maps), dtype=np.int64)
         combinations: list[dict[str, str | None]] = [{}]
         for name in self.partition_columns:
@@ -151,7 +151,7 @@ class FilePruner:
         return Partition(codes, facts, combinations), verdicts[codes]
 
     def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
-        """`Pruner.partition_facts`, remembered: the same few partitions come with each batch."""
+        """`Pruner.partition_facts`, cached: the same few partitions come with each batch."""
         key = tuple(values.items())
         found = self._facts.get(key)
         if found is None:
@@ -172,7 +172,7 @@ class FilePruner:
         return verdict
 
     def _by_slice(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
-        """Judge all texts at once; if Arrow refuses one, judge ever smaller pieces around it."""
+        """Decide all texts at once; if Arrow refuses one, decide ever smaller pieces around it."""
         if len(texts) <= _SINGLE_ROWS:
             return self._one_by_one(texts, partition, codes)
         try:
@@ -256,7 +256,7 @@ class _Judge:
 
 
 def _taken(texts: pa.StringArray, rows: Any) -> pa.StringArray:
-    """These rows, which ascend; all of them without a copy."""
+    """The rows at these ascending indices; without a copy if these are all rows."""
     return texts if len(rows) == len(texts) else texts.take(from_numbers(rows))
 
 
@@ -318,7 +318,7 @@ def _is_searchable(known: ColumnBounds) -> bool:
 
 
 def _among_sorted(known: ColumnBounds, values: Any) -> Possible:
-    """Some value lies from low to high; and: none lies where both low and high leave nothing else."""
+    """Whether a listed value may occur, and whether an unlisted one may: not if low and high are one listed value."""
     assert known.low is not None
     assert known.high is not None
     low, no_low = _numbers(known.low)

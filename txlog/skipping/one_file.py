@@ -1,10 +1,9 @@
 """Pruning: which data files may hold a row that a predicate keeps.
 
-In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row
-of the file can match; every doubt is True. Partition values are exact, statistics are bounds that may be wide,
-missing, or, of decimals, a 64-bit float's breadth too narrow. A maximum is believed to cover NaN, as Spark's order has
-it and Spark and txlog write it; deltalake leaves NaN out of the maximum that it writes. PROTOCOL.md, "Per-file
-Statistics".
+In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row of the
+file can match; every doubt is True. Partition values are exact. Statistics are bounds that may be wide or missing;
+those of decimals may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's
+order, and as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one column in one file: all its values are from ``low`` to ``high``, if these are known."""
+    """What is known of one column in one file: all its values are between ``low`` and ``high``, if these are known."""
 
     low: Ordered | None = None
     high: Ordered | None = None
@@ -59,10 +58,10 @@ _Possible: TypeAlias = tuple[bool, bool]
 
 
 class Pruner:
-    """One predicate ready to be asked about one file after the other; for many at once there is ``many_files``.
+    """One predicate, prepared for checking files one by one; for many at once there is ``many_files``.
 
-    The predicate must be bound to the schema. Each combination of partition values is judged once. ``schema`` and
-    ``paths`` have the names of the log.
+    The predicate must be bound to the schema. Each combination of partition values is decided once. ``schema`` and
+    ``paths`` have the names in the log.
     """
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
@@ -92,11 +91,11 @@ class Pruner:
         return self.is_possible(self._facts(bounds) | self.partition_facts(partition_values))
 
     def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
-        """Whether some row of a file of which this is known may make the predicate true."""
+        """Whether some row of a file with these facts may make the predicate true."""
         return possible(self.predicate, facts)[0]
 
     def statistics_facts(self, stats: str | None) -> dict[Path, Facts]:
-        """What these statistics tell of the columns that the predicate names and that are no partition columns."""
+        """The facts in these statistics for the predicate's columns, except partition columns."""
         return self._facts(self._statistics.read(stats))
 
     def _facts(self, bounds: FileBounds) -> dict[Path, Facts]:
@@ -104,7 +103,7 @@ class Pruner:
         return {path: _facts_of(bounds, path, self.schema) for path in paths}
 
     def partition_may_match(self, partition_values: Mapping[str, str | None]) -> bool:
-        """The same by the partition values alone. A column without an entry is unknown, which is not null."""
+        """The same from partition values alone. A column without an entry is unknown, which is not null."""
         key = tuple(partition_values.get(name, "") for name in self.partition_columns)
         if not all(name in partition_values for name in self.partition_columns):
             return True
@@ -173,7 +172,7 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
 
 
 def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
-    """Whether some row of a file of which this is known may make the bound predicate (true, false)."""
+    """Whether some row of a file with these facts may make the bound predicate (true, false)."""
     match predicate:
         case And(left, right):
             (left_true, left_false), (right_true, right_false) = possible(left, facts), possible(right, facts)

@@ -49,7 +49,7 @@ class RowGroupPruner:
     ) -> list[int]:
         """The row groups to read, ascending. A file with only one was checked by the log's statistics already.
 
-        Raises ``pa.ArrowInvalid`` where ``footer``, of which ``metadata`` was made, is damaged.
+        Raises ``pa.ArrowInvalid`` if ``footer``, from which ``metadata`` was made, is damaged.
         """
         groups = range(metadata.num_row_groups)
         if len(groups) < 2 or not self._leaves:

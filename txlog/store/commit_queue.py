@@ -2,7 +2,7 @@
 
 In: a log directory. Out: a `Turn`, held while a commit reads the end of the log and puts its own file. Correctness does
 not depend on it: a writer that gets no turn in time commits without one, and put-if-absent alone decides. The turn is a
-kernel lock on the directory itself (flock(2)), so that no file is left behind and a dead writer blocks nobody.
+kernel lock on the directory itself (flock(2)), so that no file is left behind and a dead writer blocks no other.
 
 A waiting writer polls with short pauses. A wait in the kernel would be first come, first served, but cannot be bounded:
 each wait that is abandoned would leave a thread and a descriptor behind for as long as another process holds the lock.

@@ -146,7 +146,7 @@ class WrittenAside:
     of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
     ``status`` is what the file was found to be, ``keeps_names`` whether the disk writes names in their order.
 
-    `sync` comes before `take_name` where somebody may look for that name. Where nobody does yet it comes after: the
+    `sync` comes before `take_name` if a process may look for that name already. If none can yet, it comes after: the
     file system then makes the bytes and the name durable together.
     """
 

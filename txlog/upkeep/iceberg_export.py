@@ -1,8 +1,8 @@
-"""Keeps a table's Iceberg metadata up to date after commits, on a thread of its own.
+"""Keeps a table's Iceberg metadata up to date after commits, in a separate thread.
 
 In: the state after each commit of a handle. Out: nothing; tables without the property ``txlog.iceberg`` cost nothing.
-One export runs at a time, and takes all commits that were made meanwhile in one go: a writer that commits faster than
-the store takes exports is never slowed down. A failure is logged once for each reason; the next export catches up.
+One export runs at a time, and includes all commits made meanwhile: a writer that commits faster than the store takes
+exports is never slowed down. A failure is logged once for each reason; the next export catches up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class IcebergUpkeep:
         self._warned: str | None = None
 
     def exporter(self) -> IcebergExporter:
-        """The exporter that this handle's exports share. Raises IcebergExportError on stores that have no place."""
+        """The exporter that this handle's exports share. Raises IcebergExportError on stores without Iceberg
+        metadata."""
         if self._exporter is None:
             from txlog.iceberg_files.exporter import IcebergExporter
 
@@ -46,12 +47,13 @@ class IcebergUpkeep:
         return self._exporter
 
     def after(self, state: TableState) -> None:
-        """Export ``state`` soon, if the table asks for it. May raise: the caller, who has committed, warns."""
+        """Export ``state`` soon, if the table's property requests it. May raise; the caller, who has committed,
+        warns."""
         if state.properties.iceberg is None:
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        exporter = self.exporter()  # imported on this thread, never on the other one
+        exporter = self.exporter()  # imports here, never on the other thread
         if state.properties.iceberg_catalog is not None:
             from txlog.iceberg_files.catalog import import_client
 
@@ -59,7 +61,7 @@ class IcebergUpkeep:
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
-            if self._wanted is None or self._wanted.version < state.version:  # threads may report in another order
+            if self._wanted is None or self._wanted.version < state.version:  # threads may report in any order
                 self._wanted = state
             if self._running is not None and not self._running.done():
                 return
@@ -76,7 +78,7 @@ class IcebergUpkeep:
     def _work(self, exporter: IcebergExporter) -> None:
         while (state := self._taken()) is not None:
             try:
-                exporter.export(state, is_on_disk=True)  # it was acknowledged
+                exporter.export(state, is_on_disk=True)  # acknowledged, so it is on disk
                 self._warned = None
             except Exception as error:
                 reason = str(error)
@@ -93,5 +95,5 @@ class IcebergUpkeep:
         with self._lock:
             state, self._wanted = self._wanted, None
             if state is None:
-                self._running = None  # what is asked for from now on needs a new run
+                self._running = None  # later requests need a new run
             return state

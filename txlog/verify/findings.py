@@ -1,4 +1,4 @@
-"""What a check of a table found: values for programs, and for the command line to show."""
+"""The results of a check of a table, for programs and for the command line."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RowsByFile:
-    """How many live rows are meant, and in which files.
+    """The number of live rows that a finding is about, and their files.
 
     Attributes:
-        rows: The rows of all files.
-        num_files: How many files have some of them.
-        files: The rows in each file, by its path as in the log; of many files the first in the order of the log.
+        rows: The number of rows in all files.
+        num_files: The number of files that have some of them.
+        files: The rows in each file, by its path in the log; if there are many files, the first ones in the log's
+            order.
     """
 
     rows: int = 0
@@ -54,15 +55,15 @@ class RepeatedKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Whether each live row of a version has a key of its own.
+    """Whether all live rows of a version have different keys.
 
     Attributes:
         columns: The key columns, as the table spells them.
         version: The version that was read.
-        rows: How many live rows it has.
-        repeated_keys: How many keys several rows have.
-        repeated_rows: How many rows those keys have together.
-        examples: Those with most rows, as many as were asked for.
+        rows: The number of its live rows.
+        repeated_keys: The number of keys that several rows have.
+        repeated_rows: The number of rows with such keys.
+        examples: The keys with most rows, up to the requested number.
         nulls: The rows whose key is null, or has a null in one of its columns. No upsert finds them.
     """
 
@@ -77,9 +78,9 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked and what was found. ``version`` is the newest of the log.
+    """The scope and the findings of a check. ``version`` is the newest of the log.
 
-    ``keys`` is None where no keys were asked for, or they could not be read.
+    ``keys`` is None if no keys were requested, or they could not be read.
     """
 
     table: str

@@ -114,7 +114,7 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A finished file of keys whose rows the write takes out of the table; ``changelog.key_files`` says what is in it.
+    """A finished file of keys whose rows the write removes from the table; ``changelog.key_files`` has its format.
 
     No commit ever names it, so that a vacuum removes it if nothing else does. ``path`` is relative to the table, and
     decoded.

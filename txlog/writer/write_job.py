@@ -21,7 +21,7 @@ __all__ = ["WriteJob"]
 class WriteJob:
     """A planned write of one checkpoint (or of one batch without an application).
 
-    ``intent`` says what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
+    ``intent`` decides what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
     creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
     ("strict", "merge", "overwrite") allows; ``new_domains`` are those of a table that is created. With ``must_create``,

@@ -14,13 +14,12 @@ import pyarrow as pa
 from txlog.arrow.arrays import from_flags, from_numbers
 from txlog.arrow.large import PART_BYTES, cut_by_text
 from txlog.commands.row_change.row_ids import RowIds
-from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import are_among
-from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field, to_arrow
+from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 
@@ -62,7 +61,7 @@ class FileReader:
         outside of the table.
         """
         vector = None if with_dead_rows else add.deletion_vector
-        path = _below_root(self._selection.uri, add.path)
+        path = path_in_store(self._selection.uri, add.path)
         task = ScanTask(path, add.path, add.size, self._selection, add.partition_values, vector, row_groups)
         return self._reader.numbered_batches(task)
 
@@ -177,16 +176,8 @@ class FileRows:
         return sum(self.row_group_sizes(add))
 
     def _footer(self, add: AddFile) -> Any:
-        import pyarrow.parquet as pq
-
-        at: dict[str, Any] = {"table": self._store.uri, "version": self._state.version, "path": add.path}
-        try:
-            with self._store.files.open(_below_root(self._store.uri, add.path)) as source:
-                return pq.read_metadata(source)
-        except (FileNotFoundError, NotFoundError) as error:
-            raise NotFoundError("the log names a data file that is gone: vacuumed, or removed by hand", **at) from error
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+        path = path_in_store(self._store.uri, add.path)
+        return read_footer(self._store, path, add.path, version=self._state.version)
 
 
 def plain_parts(
@@ -202,15 +193,3 @@ def plain_parts(
             here = positions[start : start + part.num_rows]
             yield here, pa.RecordBatch.from_arrays(columns, names=part.schema.names)
         start += part.num_rows
-
-
-def _below_root(uri: str, log_path: str) -> str:
-    path = path_below(uri, resolve_data_path(log_path))
-    if path is None:
-        raise UnsupportedFeatureError(
-            "a file lies outside of the table's directory (a shallow clone?), whose rows this release does not change",
-            features=("absolute paths",),
-            table=uri,
-            path=log_path,
-        )
-    return path

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.arrow.spill import held
-from txlog.commands.upsert.source import MEMORY_MAX_BYTES, Source, refuse_null_keys
-from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
+from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
@@ -59,11 +58,7 @@ def read_changelog(
         names = to_arrow(schema) if row_kind is None else pa.schema([*to_arrow(schema), (row_kind, pa.string())])
         stream = DataStream(names, stream.batches)
     reader = _Reader(schema, row_kind, RowKinds(row_kinds), table)
-    try:
-        arrow_schema = to_arrow(nullable(schema))
-        rows = held(reader.conformed(stream), arrow_schema, memory_max_bytes=MEMORY_MAX_BYTES)
-    except OSError as error:
-        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+    rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
         check_kinds(engine, kinds)

@@ -1,8 +1,8 @@
 """Changes that do not fit the rows of the table: found on each version, held back from then on, and kept in a file.
 
 In: a `MismatchPolicy` and, at each execution of a checkpoint, the rows that match its keys. Out: the same without the
-keys that are held back, or `MismatchFound`. The checkpoint is then begun again without those keys. A key that is held
-back once stays so, whatever the versions after that have, so that beginning again comes to an end.
+keys that are held back, or `MismatchFound`: then the checkpoint is executed again without those keys. A key that was
+held back once stays so, whatever later versions have, so the executions come to an end.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 __all__ = ["HeldBack", "MismatchFound", "Mismatches", "QuarantineRows"]
 
 _CASES = ("", "missing", "several", "unfit")
-"""By the number that stands for a case; 0 is none."""
+"""The number of each case; 0 means none."""
 _MISSING, _SEVERAL, _UNFIT = 1, 2, 3
 _SHOWN = 5
 
 QuarantineRows = tuple[pa.RecordBatch, "Sequence[str]", "NDArray[np.int8]"]
-"""Changes in the columns of the table, the kind of each, and the case that each is."""
+"""Changes in the columns of the table, the kind of each, and the case of each."""
 
 
 class MismatchFound(Exception):
-    """Keys that are to be held back, by the number of their case; those that were already are among them."""
+    """Keys to hold back, by the number of their case, including those that are held back already."""
 
     def __init__(self, cases: NDArray[np.int8]) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class MismatchFound(Exception):
 
 
 class Mismatches:
-    """Judges the keys of one checkpoint. ``held`` are those held back so far, by the number of their case."""
+    """Checks the keys of one checkpoint. ``held`` are those held back so far, by the number of their case."""
 
     def __init__(self, policy: MismatchPolicy, num_keys: int, held: NDArray[np.int8] | None = None) -> None:
         import numpy as np
@@ -62,7 +62,7 @@ class Mismatches:
     def judge(self, touched: Sequence[Touched], takes_back: NDArray[np.bool_]) -> list[Touched]:
         """The files without the rows of keys that are held back.
 
-        ``takes_back`` marks the keys of which rows are only taken away. Raises `MismatchFound` for others.
+        ``takes_back`` marks the keys that only delete rows. Raises `MismatchFound` if further keys must be held back.
         """
         import numpy as np
 
@@ -79,7 +79,7 @@ class Mismatches:
         return [self._without_held(each) for each in touched] if self.held.any() else list(touched)
 
     def only_taken_back(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
-        """The keys of which the changelog of a merge engine has no row that brings one."""
+        """The keys for which the changelog of a merge engine only deletes."""
         import numpy as np
 
         found = np.zeros(len(self.held), dtype=bool)
@@ -92,13 +92,13 @@ class Mismatches:
         return found
 
     def hold_unfit(self, keys: NDArray[np.bool_]) -> None:
-        """Hold these keys back as unfit. Raises `MismatchFound` where there is one."""
+        """Hold these keys back as unfit. Raises `MismatchFound` if there are any."""
         cases = self.held.copy()
         cases[keys & (cases == 0)] = _UNFIT
         self.hold(cases)
 
     def hold(self, cases: NDArray[np.int8]) -> None:
-        """Raises `MismatchFound` where a key is among ``cases`` that is not held back yet."""
+        """Raises `MismatchFound` if a key among ``cases`` is not held back yet."""
         if (cases != self.held).any():
             raise MismatchFound(cases)
 
@@ -109,7 +109,7 @@ class Mismatches:
 
 
 class HeldBack:
-    """The keys of a checkpoint that are held back, from one beginning to the next, and the file of their changes."""
+    """The keys of a checkpoint that are held back, across executions, and the file of their changes."""
 
     def __init__(self, open_table: OpenTable, policy: MismatchPolicy, unsent: UnsentFiles, name: str) -> None:
         self._open_table = open_table
@@ -126,9 +126,9 @@ class HeldBack:
         rows: Callable[[NDArray[np.int8]], Iterable[QuarantineRows]],
         text_of: Callable[[int], str],
     ) -> None:
-        """Hold these keys back from now on: put their changes, ``rows`` of the keys that are marked, into a file.
+        """Hold these keys back from now on: write their changes, ``rows`` of the marked keys, to a file.
 
-        Raises ``InvalidInputError`` where the policy is to fail; ``text_of`` shows a key.
+        Raises ``InvalidInputError`` if the policy is to fail; ``text_of`` shows a key.
         """
         import numpy as np
 
@@ -146,14 +146,14 @@ class HeldBack:
         self.cases = cases
 
     def parameters(self) -> dict[str, str]:
-        """What the commit says of it."""
+        """The values for the commit."""
         if self.cases is None:
             return {}
         found = {"heldBack": str(int((self.cases > 0).sum()))}
         return found if self.path is None else {**found, "quarantine": self.path}
 
-    def tell(self, version: int | None) -> None:
-        """Once it is committed."""
+    def report(self, version: int | None) -> None:
+        """Log the held back keys after the commit."""
         if self.cases is None:
             return
         counts = {case: int((self.cases == number).sum()) for number, case in enumerate(_CASES) if number}

@@ -1,7 +1,7 @@
-"""The changes of some keys of a checkpoint, read from the files of its tasks again: what goes into quarantine.
+"""Reads the changes of some keys of a checkpoint again from the files of its tasks, for the quarantine.
 
-In: the committables of a checkpoint, its keys, and which of them are meant. Out: changes in the columns of the table.
-Of a row that is only taken away a task keeps the key alone, so that its other columns are null.
+In: the committables of a checkpoint, its keys, and the selected ones. Out: changes in the columns of the table. For a
+deleted row a task keeps only the key, so its other columns are null.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["QuarantineReader"]
 
 
 class QuarantineReader:
-    """Reads the changes of keys, which are numbered as in ``staged``."""
+    """Reads the changes of keys; their numbers are those in ``staged``."""
 
     def __init__(
         self, open_table: OpenTable, state: TableState, committables: Sequence[Committable], staged: StagedKeys
@@ -45,7 +45,7 @@ class QuarantineReader:
         self._rows = FileRows(open_table.store, state).reader(state.schema.fields)
 
     def text_of(self, key: int) -> str:
-        """A key, for messages."""
+        """A key, for error messages."""
         import numpy as np
 
         index = self._staged.index
@@ -80,7 +80,7 @@ class QuarantineReader:
                 yield self._of_keys(paths, int((found > 0).sum())), _words(DELETE, found), found[found > 0]
 
     def _new_keys(self) -> Iterator[list[pa.Array]]:
-        """Those of rows in data files, of which a task without deletes writes no other file."""
+        """The changes with rows in data files; a task without deletes writes no other file."""
         for file in (file for each in self._committables for file in each.files):
             for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
                 yield [key.of(batch) for key in self._staged.index.keys]
@@ -98,7 +98,7 @@ class QuarantineReader:
 def _column(
     columns: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], data_type: pa.DataType, count: int
 ) -> pa.Array:
-    """A column of the table of which members may be of the key; null where nothing of it is."""
+    """A column of the table, some of whose members may be key columns; null if it has nothing of the key."""
     if path in columns:
         return columns[path]
     if not any(each[: len(path)] == path for each in columns):

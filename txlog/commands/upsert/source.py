@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OnDuplicate", "Source", "read_source", "refuse_null_keys", "require_columns"]
+__all__ = [
+    "OnDuplicate",
+    "Source",
+    "conformed",
+    "read_source",
+    "refuse_null_keys",
+    "require_columns",
+    "stored_rows",
+]
 
 OnDuplicate: TypeAlias = Literal["error", "last"]
 """What to do if two rows of the source have one key: raise an error, or use the last one."""
@@ -82,10 +90,7 @@ def read_source(
         stream = DataStream(to_arrow(schema), stream.batches)
     stream = _without(stream, {fold_name(name) for name in left_out})
     require_columns(schema, stream.schema, table)
-    try:
-        rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=memory_max_bytes)
-    except OSError as error:
-        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+    rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table, memory_max_bytes)
     columns = [key.of(rows) for key in keys]
     refuse_null_keys(keys, columns, table)
     index = KeyIndex(keys, columns)
@@ -112,13 +117,24 @@ def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
     return DataStream(schema, (batch.select(kept(batch.schema.names)) for batch in stream.batches))
 
 
-def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
+def conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
+    """The batches in exactly the types of ``schema``. Raises ``SchemaMismatchError``, ``InvalidInputError``."""
     first_row = 0
     arrow_schema = to_arrow(schema)
     for batch in stream.batches:
         fitted = conformer_for(schema, batch.schema, table).conform(batch, first_row)
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
+
+
+def stored_rows(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, table: str | None, memory_max_bytes: int = MEMORY_MAX_BYTES
+) -> pa.Table:
+    """The rows of a source, in memory or in a temporary file. Raises ``StorageError`` if there is no space for them."""
+    try:
+        return held(batches, schema, memory_max_bytes=memory_max_bytes)
+    except OSError as error:
+        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
 
 
 def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:

@@ -86,7 +86,7 @@ def commit_staged_changes(
             result = commit_staged_merge(open_table, state, options, committables, keys, engine, held, unsent)
         else:
             result = _commit_keys(open_table, state, options, job, committables, keys, held, unsent)
-        held.tell(result.version)
+        held.report(result.version)
         return result
 
 

@@ -69,7 +69,7 @@ class Site:
 
 
 class ChangeOptions(TypedDict, total=False):
-    """The keyword arguments that all four functions have. All but the last three are those of `Table.delete`.
+    """The keyword arguments that all four functions have. All except the last three are those of `Table.delete`.
 
     ``on_progress`` is called after each Spark job. ``storage_options`` are those of `Table.open`, and override the
     session's ``fs.s3a.*`` settings, which are used for S3. ``retry`` limits how long a commit keeps trying. ``hooks``
@@ -105,7 +105,7 @@ def delete(
         options: See `ChangeOptions`.
 
     Returns:
-        The result, as of `Table.delete`, whose behaviour beside other writers this function has too.
+        The result, as of `Table.delete`. Concurrency is also as described there.
 
     Raises:
         TxlogError: Whatever `Table.delete` raises.

@@ -1,4 +1,4 @@
-"""The driver's view of a row change: which files may hold a match, and what the commit's history entry says.
+"""The driver's view of a row change: which files may hold a match, and the entry in the commit's history.
 
 In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. For a small source, the
 driver compares its keys with each file's statistics. For a large one it knows only the least and greatest key, which

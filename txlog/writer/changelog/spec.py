@@ -95,5 +95,5 @@ def changelog_of(
     given = (keys, row_kind, row_kinds, *others)
     for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), given, strict=True):
         if value is not None:
-            raise InvalidInputError(f'{name} is about changes of rows: give mode="upsert" or "retract", not "{mode}"')
+            raise InvalidInputError(f'{name} is for changes of rows: give mode="upsert" or "retract", not "{mode}"')
     return None
