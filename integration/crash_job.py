@@ -175,7 +175,7 @@ def act_alone(job: Job, number: int) -> None:
 
 
 def outcome_of(exit_code: int | None) -> str:
-    """What `act_alone` met, in ``OUTCOMES``; "killed", or "exit code 1" for what nobody foresaw."""
+    """What `act_alone` met, in ``OUTCOMES``; "killed", or "exit code 1" for anything unforeseen."""
     if exit_code == -signal.SIGKILL:
         return "killed"
     number = (exit_code or 0) - FIRST_EXIT_CODE

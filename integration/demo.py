@@ -172,7 +172,7 @@ def show_progress(
 
 
 def release(workers: dict[str, subprocess.Popen[str]]) -> None:
-    """All are ready (or gone): let them append at the same time. Once released, there is nobody left to tell."""
+    """All are ready (or gone): let them append at the same time. Once released, no process waits any more."""
     for worker in workers.values():
         if worker.stdin is not None and not worker.stdin.closed:
             try:

@@ -2,7 +2,7 @@
 
 The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
 ``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" where a
-typed error says that nothing landed, "unknown" where it says that nobody knows. A worker that is started again with the
+typed error says that nothing landed, "unknown" if it is unknown. A worker that is started again with the
 ledger of a dead one goes on after it: a plain writer with the next number, since the last may have landed; one with
 checkpoints by doing the last again, since a replay lands nothing twice.
 """
@@ -103,7 +103,7 @@ def _by_txlog_in_turns(race: Race) -> Call:
 
 
 def _by_first_write(race: Race) -> Call:
-    """No table yet: whoever comes first creates it."""
+    """No table yet: the first process creates it."""
     return lambda number: txlog.write(race.uri, race.row(number), storage_options=race.storage_options).to_dict()
 
 

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def run(races: Sequence[Race]) -> list[dict[str, Any]]:
-    """Run the race, of which nobody may fail, and return the acknowledgements."""
+    """Run the race, in which no process may fail, and return the acknowledgements."""
     run_to_the_end(work, races)
     refused = [entry for race in races for entry in race.reported() if entry["state"] in ("refused", "unknown")]
     assert refused == []
@@ -47,7 +47,7 @@ def run_and_kill(races: Sequence[Race], kills: int, seed: int, pause_s: float) -
 
 
 def run_to_the_end(life: Callable[..., None], races: Sequence[Any]) -> None:
-    """Run ``life(race, started)`` for each race in a process of its own, all from one moment on; nobody may fail."""
+    """Run ``life(race, started)`` for each race in a process of its own, all from one moment on; none may fail."""
     started = event()
     workers = [process(life, race, started) for race in races]
     started.set()
@@ -139,7 +139,7 @@ def rows_as_others_see_them(race: Race) -> dict[str, Counter[tuple[int, int]]]:
 
 
 def versions_in_the_log(race: Race) -> dict[int, str]:
-    """version -> ``txnId`` of every commit, as deltalake tells the history; the versions are dense from 0."""
+    """version -> ``txnId`` of every commit, as in the history that deltalake reads; the versions are dense from 0."""
     table = deltalake.DeltaTable(race.uri, storage_options=race.storage_options or None)
     found = {entry["version"]: entry.get("txnId", "") for entry in table.history()}
     assert sorted(found) == list(range(table.version() + 1))

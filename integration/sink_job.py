@@ -155,7 +155,7 @@ def _staged(job: SinkJob, sink: txlog.Sink, checkpoint_id: int, task_id: int, at
 
 
 def stage(job: SinkJob, checkpoint_id: int, task_id: int, attempt: int) -> None:
-    """One attempt of one task. Its exit code 0 tells its coordinator that it is done."""
+    """One attempt of one task. Its exit code 0 shows its coordinator that it is done."""
     _staged(job, job.sink(), checkpoint_id, task_id, attempt)
 
 

@@ -1,6 +1,6 @@
 """One SparkSession for the whole run, with txlog and, where its jar can be had, Spark's own Delta as reference.
 
-Without the jar the tests that need it are skipped, and the end of the run says so in a block nobody overlooks;
+Without the jar the tests that need it are skipped, and the end of the run says so in a block that is hard to overlook;
 with CI=true they fail.
 """
 

@@ -1,4 +1,4 @@
-"""The change data feed against other engines: what Spark and deltalake tell of a version is what we tell of it.
+"""The change data feed against other engines: what Spark and deltalake read of a version is what we read of it.
 
 Tables that others wrote, golden ones among them, and tables that we wrote.
 """
@@ -80,7 +80,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 @golden_tables.needed
 @pytest.mark.parametrize("name", [name for name in GOLDEN if name not in NOT_FOR_DELTALAKE])
-def test_golden_tables_tell_what_deltalake_tells(golden: Callable[[str], str], name: str) -> None:
+def test_the_feed_of_golden_tables_is_what_deltalake_reads(golden: Callable[[str], str], name: str) -> None:
     table = txlog.Table.open(golden(name))
     for first in range(first_with_feed(table), table.version + 1):
         for last in range(first, table.version + 1):
@@ -91,7 +91,9 @@ def test_golden_tables_tell_what_deltalake_tells(golden: Callable[[str], str], n
 
 @golden_tables.needed
 @pytest.mark.parametrize("name", [name for name in GOLDEN if name not in NOT_FOR_SPARK])
-def test_golden_tables_tell_what_spark_tells(golden: Callable[[str], str], name: str, read_delta: ReadDelta) -> None:
+def test_the_feed_of_golden_tables_is_what_spark_reads(
+    golden: Callable[[str], str], name: str, read_delta: ReadDelta
+) -> None:
     table = txlog.Table.open(golden(name))
     first = first_with_feed(table)
     ours = table.changes(first).read_all()
@@ -99,7 +101,7 @@ def test_golden_tables_tell_what_spark_tells(golden: Callable[[str], str], name:
 
 
 @pytest.mark.parametrize(("mapping", "vectors"), [("name", "true")])
-def test_what_spark_did_to_a_table_is_told_as_spark_tells_it(
+def test_the_feed_of_a_table_that_spark_changed_is_what_spark_reads(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, vectors: str, mapping: str
 ) -> None:
     path = tmp_path / "t"
@@ -130,7 +132,9 @@ def test_what_spark_did_to_a_table_is_told_as_spark_tells_it(
         assert as_rows(ours) == as_rows(by_spark(read_delta, str(path), first, table.version, ours.schema))
 
 
-def test_what_we_appended_and_overwrote_is_told_alike_by_all(read_delta: ReadDelta, tmp_path: Path) -> None:
+def test_the_feed_of_our_appends_and_overwrites_is_the_same_in_all_engines(
+    read_delta: ReadDelta, tmp_path: Path
+) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), "id bigint, day string", ["day"], FEED)
     table.append(pa.table({"id": [1, 2, 3], "day": ["a", "b", None]}))
     table.overwrite_partitions(pa.table({"id": [4], "day": ["a"]}))
@@ -158,7 +162,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_all_tell_alike_of_what_a_merge_engine_makes_of_changelogs(
+def test_the_feed_of_merged_changelogs_is_the_same_in_all_engines(
     read_delta: ReadDelta, tmp_path: Path, engine: str
 ) -> None:
     named = {"txlog.merge-engine": engine, "txlog.changelog-producer": "lookup", **ENGINES[engine]}
@@ -183,9 +187,9 @@ def test_all_tell_alike_of_what_a_merge_engine_makes_of_changelogs(
             task.write(changelog)
         sink.commit(number, [task.committable])
     table.optimize()
-    told = set(table.changes(0).read_all()["_change_type"].to_pylist())
+    reported = set(table.changes(0).read_all()["_change_type"].to_pylist())
     in_place = {"update_preimage", "update_postimage"}
-    assert told == ({"insert"} if engine == "first-row" else {"insert", "delete", *in_place})
+    assert reported == ({"insert"} if engine == "first-row" else {"insert", "delete", *in_place})
     assert_told_alike(table, read_delta)
 
 
@@ -224,7 +228,7 @@ def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> 
 
 
 @pytest.mark.parametrize("properties", [{**VECTORS, "delta.columnMapping.mode": "name"}])
-def test_spark_and_deltalake_tell_of_our_changes_what_spark_tells_of_its_own(
+def test_spark_and_deltalake_read_our_changes_as_spark_reads_its_own(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, properties: dict[str, str]
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -235,13 +239,13 @@ def test_spark_and_deltalake_tell_of_our_changes_what_spark_tells_of_its_own(
         txlog.write(str(path), first)
     for number in (1, 2, 3, 4, 5, 7, 10, 11, 13):
         both(delta, theirs, table, number)
-    told = table.changes(0).read_all()
-    assert as_rows(told) == as_rows(by_spark(read_delta, table.uri, 0, table.version, told.schema))
-    of_spark = by_spark(read_delta, str(theirs), 0, table.version, told.schema)
-    timeless = told.drop_columns(["_commit_timestamp"])
+    reported = table.changes(0).read_all()
+    assert as_rows(reported) == as_rows(by_spark(read_delta, table.uri, 0, table.version, reported.schema))
+    of_spark = by_spark(read_delta, str(theirs), 0, table.version, reported.schema)
+    timeless = reported.drop_columns(["_commit_timestamp"])
     assert as_rows(timeless) == as_rows(of_spark.drop_columns(["_commit_timestamp"]))
     if "delta.columnMapping.mode" not in properties:
-        assert as_rows(timeless) == as_rows(by_deltalake(table.uri, 0, table.version, told.schema))
+        assert as_rows(timeless) == as_rows(by_deltalake(table.uri, 0, table.version, reported.schema))
     assert as_rows(txlog.Table.open(theirs).changes(0).read_all().drop_columns(["_commit_timestamp"])) == as_rows(
         timeless
     )

@@ -69,7 +69,7 @@ def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Pat
         ("remove", f"{0:020}.json"),
         ("remove", f"{3:020}.checkpoint.parquet"),
     ):
-        assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"nobody died at {call} {of}"
+        assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"no process died at {call} {of}"
 
 
 def test_a_job_that_dies_in_the_middle_of_any_write_is_ended_by_its_next_run(

@@ -74,5 +74,5 @@ def test_a_job_that_dies_before_any_request_is_ended_by_its_next_run(
         f"PUT _delta_log/{3:020}.crc",
         "PUT _delta_log/_last_checkpoint",
     ):
-        assert any(death.startswith(request) for death in deaths), f"nobody died at {request}"
-    assert any(".parquet" in death and "_delta_log" not in death for death in deaths), "nobody died at a data file"
+        assert any(death.startswith(request) for death in deaths), f"no process died at {request}"
+    assert any(".parquet" in death and "_delta_log" not in death for death in deaths), "no process died at a data file"

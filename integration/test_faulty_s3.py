@@ -54,13 +54,13 @@ PUTS: dict[Fault, tuple[PutOutcome | type[StorageError], bool]] = {
 }
 
 
-def test_every_fault_is_held_to_what_it_says() -> None:
+def test_every_fault_does_what_its_docstring_says() -> None:
     assert set(PUTS) == set(Fault)
     assert set(LISTS) == set(ListFault)
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_fault_lands_or_not_as_it_says_and_is_sent_once(server: FaultyS3, store: TableStore, fault: Fault) -> None:
+def test_a_fault_lands_or_not_as_described_and_is_sent_once(server: FaultyS3, store: TableStore, fault: Fault) -> None:
     expected, has_landed = PUTS[fault]
     server.script(fault)
     before = len(server.requests)
@@ -163,7 +163,7 @@ LISTS: dict[ListFault, list[int]] = {
 
 
 @pytest.mark.parametrize("fault", ListFault)
-def test_a_list_is_wrong_as_its_fault_says_or_asked_for_again(
+def test_a_list_is_wrong_as_its_fault_describes_or_requested_again(
     server: FaultyS3, store: TableStore, fault: ListFault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{number:020}.json" for number in range(5)]

@@ -127,7 +127,7 @@ GoldenTable = Callable[[str], Path]
 
 
 def _with_expected_rows() -> list[str]:
-    """The tables that bring their rows along and are in scope. An archive nobody listed above is one of them."""
+    """The tables that bring their rows along and are in scope. An archive that is not listed above is one of them."""
     special = {*BROKEN, *WITHOUT_DATA_FILES, *SPELLED_TWICE, *ROWS_ONLY_DELTALAKE_KNOWS, *ROWS_THAT_STAND_HERE}
     return [name for name in golden_tables.NAMES if name not in {entry.split("/")[0] for entry in special}]
 
@@ -161,7 +161,7 @@ def _read(table: Path, version: int | None = None) -> pa.Table:
     return txlog.Table.open(table).snapshot(version).to_arrow()
 
 
-def test_every_archive_is_judged() -> None:
+def test_every_archive_has_a_verdict() -> None:
     listed = {*BROKEN, *WITHOUT_DATA_FILES, *SPELLED_TWICE, *ROWS_ONLY_DELTALAKE_KNOWS, *ROWS_THAT_STAND_HERE}
     assert {entry.split("/")[0] for entry in listed} <= set(golden_tables.NAMES)
     assert len(_with_expected_rows()) > 40
@@ -314,7 +314,7 @@ SKIPPING = [
     "v2-parquet-sidecars-struct-stats-only",
 ]
 
-# Statistics that tell of values in a column which the files do not have.
+# Statistics with values in a column that the files do not have.
 LYING = {("parsed-stats", "ts_col")}
 
 

@@ -183,7 +183,7 @@ def test_deltalake_travels_through_our_versions(tmp_path: Path) -> None:
         assert as_rows(_ours(path, version)) == as_rows(in_schema(_theirs(path, version), _ours(path, version).schema))
 
 
-def test_deltalake_tells_our_history(tmp_path: Path) -> None:
+def test_deltalake_reads_our_history(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, IDS, user_metadata="made by a test")
     table.append(_rows(1, 2))

@@ -70,7 +70,7 @@ def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, re
     assert [(txn["appId"], txn["version"]) for txn in reported["setTransactions"]] == [("loader", 3)]
     reopened = txlog.Table.open(path)
     totals = reopened._open_table.log.newest_state().totals
-    assert totals is not None, "our own commit since would not tell what Spark's changed: this is Spark's count"
+    assert totals is not None, "our own commit since would not show what Spark's changed: this is Spark's count"
     assert (totals.num_files, totals.size_bytes) == counted(path)
     assert reopened.snapshot().transaction_version("loader") == 3
     assert len(everybody_reads(path, read_delta)) == 4
@@ -103,7 +103,7 @@ def test_spark_reads_the_compacted_file_in_place_of_the_commits(tmp_path: Path, 
     table.append(rows(20))
     expected = everybody_reads(path, read_delta)
     assert len(expected) == 4
-    for version in range(1, 5):  # whoever read these would miss what they did
+    for version in range(1, 5):  # a reader of these would miss what they did
         (log_of(path) / f"{version:020}.json").write_text('{"commitInfo":{"operation":"WRITE"}}\n')
     spark = read_delta(path).sparkSession
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
@@ -135,7 +135,7 @@ def test_everybody_reads_what_a_cleanup_left(tmp_path: Path, read_delta: Read) -
     assert len(everybody_reads(path, read_delta)) == 13
 
 
-def test_spark_tells_the_times_that_our_commits_tell(tmp_path: Path, delta: SparkSession, read_delta: Read) -> None:
+def test_spark_shows_the_times_of_our_commits(tmp_path: Path, delta: SparkSession, read_delta: Read) -> None:
     path = tmp_path / "t"
     properties = {**NEVER, "delta.enableInCommitTimestamps": "true"}
     table = txlog.Table.create(path, SCHEMA, properties=properties)
@@ -150,7 +150,7 @@ def test_spark_tells_the_times_that_our_commits_tell(tmp_path: Path, delta: Spar
     delta.createDataFrame([(100, "0")], "id bigint, p string").write.format("delta").mode("append").save(str(path))
     table.append(rows(4))
     times = [entry["timestamp"] for entry in reversed(table.history())]
-    assert times == sorted(set(times)), "each is later than the one before, whoever committed"
+    assert times == sorted(set(times)), "each is later than the one before, whichever engine committed"
     infos = [
         json.loads(file.read_text().splitlines()[0])["commitInfo"] for file in sorted(log_of(path).glob("0*.json"))
     ]

@@ -77,12 +77,12 @@ def test_both_restore_the_same_files_and_definition(delta: SparkSession, source:
     table = txlog.Table.open(ours)
     done = table.restore(version)
     mine, other = actions_of(ours), actions_of(theirs)
-    told, asked = mine.pop("commitInfo")[0], other.pop("commitInfo")[0]
+    reported, asked = mine.pop("commitInfo")[0], other.pop("commitInfo")[0]
     other.pop("protocol")  # Spark writes it again even where it stays as it is
     assert mine == other
-    assert told["operationMetrics"] == asked["operationMetrics"]
+    assert reported["operationMetrics"] == asked["operationMetrics"]
     for name in ("operation", "isolationLevel", "isBlindAppend"):
-        assert told[name] == asked[name]
+        assert reported[name] == asked[name]
     assert ids(delta, ours) == ids(delta, theirs) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
     assert done.files == table.snapshot().num_files
     delta.sql(f"insert into delta.`{ours}` values (99, 'c')")

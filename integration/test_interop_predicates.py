@@ -181,7 +181,7 @@ SCANS: dict[str, Callable[[Path, str], tuple[list[int], list[int]]]] = {
 def test_a_filtered_scan_finds_the_rows_that_judging_every_row_finds(
     engine: str, files: list[pa.Table], conditions: list[str], partitioned: bool
 ) -> None:
-    """NaN is for us alone: deltalake's engine skips it by the bounds in Parquet's footers, which never tell of it."""
+    """NaN is for us alone: deltalake's engine skips it by the bounds in Parquet's footers, which never include it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
         for rows in files if engine == "txlog" else map(_without_nan, files):

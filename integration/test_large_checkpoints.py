@@ -82,7 +82,7 @@ def path_of(number: int) -> str:
 def checkpoint_of(
     path: Path, columns: list[str], num_files: int, stats: Callable[[int], Stats], properties: dict[str, str]
 ) -> None:
-    """Checkpoint a table to whose log another writer has added so many files, which nobody opens; older commits go."""
+    """Checkpoint a table to whose log another writer has added so many files (never opened); older commits go."""
     schema = pa.schema([(name, pa.int64()) for name in columns])
     txlog.Table.create(path, schema, properties={"delta.checkpointInterval": "1000", **properties})
     log = path / "_delta_log"

@@ -38,7 +38,7 @@ Peer = Callable[[str, Callable[[], bool]], None]
 
 @pytest.fixture
 def peer(record_property: Callable[[str, object], None]) -> Peer:
-    """``peer(fault, shows_it)``: tell whether the installed deltalake still has the fault."""
+    """``peer(fault, shows_it)``: check whether the installed deltalake still has the fault."""
 
     def reported(fault: str, shows_it: Callable[[], bool]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Processes that write to one table at once, killed at random: acknowledged writes are there, once, and nobody fails.
+"""Processes that write to one table at once, killed at random: acknowledged writes are there, once, and none fails.
 
 Up to 32 processes, on a local disk and on S3 servers, of txlog alone and beside deltalake. `race_worker` says what
 each of them notes and when; `races.judge` says what must be true in the end. Minutes on two busy cores.
@@ -56,10 +56,10 @@ def _assert_all_is_there(races: list[Race], ledger: list[dict[str, Any]]) -> Non
     judge(races)
 
 
-# --- nobody dies ------------------------------------------------------------------------------------------------
+# --- no process dies --------------------------------------------------------------------------------------------
 
 
-def test_thirty_two_processes_append_twelve_times_each_and_nobody_fails(tmp_path: Path) -> None:
+def test_thirty_two_processes_append_twelve_times_each_and_none_fails(tmp_path: Path) -> None:
     races = _race(tmp_path, workers=32, calls=12)
     _create(races[0])
     _assert_all_is_there(races, run(races))

@@ -74,7 +74,7 @@ def test_upserters_of_the_same_keys_all_succeed_beside_every_other_writer(
 
 
 def _raced(races: list[RowRace]) -> str:
-    """How the upserts fared. Fails where none of them was executed again: then nobody raced."""
+    """How the upserts fared. Fails where none of them was executed again: then there was no race."""
     upserts = [noted for race in races if race.kind == "upsert" for noted in race.noted()]
     reexecutions = sum(count for count, _ in upserts)
     assert reexecutions > 0, "no upsert lost a race, so this shows nothing"

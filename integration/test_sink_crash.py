@@ -75,4 +75,4 @@ def test_a_recovery_that_dies_at_any_step_is_ended_by_the_next(memory_folder: Pa
 
 def _assert_somebody_died(deaths: list[str], *steps: tuple[str, str]) -> None:
     for call, of in steps:
-        assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"nobody died at {call} {of}"
+        assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"no process died at {call} {of}"

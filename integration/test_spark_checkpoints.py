@@ -116,7 +116,7 @@ def test_spark_finds_every_row_by_the_typed_statistics_of_our_checkpoint(
     assert spark.where("i > 2147483646").count() == 1
 
 
-def test_statistics_that_spark_typed_stand_in_our_next_checkpoint_as_their_text_says(
+def test_statistics_that_spark_typed_are_in_our_next_checkpoint_as_their_text_has_them(
     tmp_path: Path, delta: SparkSession, read_delta: Read
 ) -> None:
     path = tmp_path / "t"
@@ -139,7 +139,7 @@ def test_statistics_that_spark_typed_stand_in_our_next_checkpoint_as_their_text_
     assert len(same_rows(path, read_delta)) == 4
 
 
-def test_v2_checkpoints_written_in_turns_with_spark_tell_all_that_both_wrote(
+def test_v2_checkpoints_written_in_turns_with_spark_hold_all_that_both_wrote(
     tmp_path: Path, delta: SparkSession, read_delta: Read
 ) -> None:
     path = tmp_path / "t"

@@ -72,7 +72,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("loser", "winner", "level", "answer"), list(cases()))
-def test_sparks_own_delta_answers_as_the_table_says_it_does(
+def test_sparks_own_delta_answers_as_in_the_matrix(
     delta: SparkSession, tmp_path: Path, loser: str, winner: str, level: str, answer: str
 ) -> None:
     exists = loser != "create"

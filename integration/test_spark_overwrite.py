@@ -81,7 +81,7 @@ def test_an_overwrite_leaves_the_rows_and_history_that_delta_leaves(
     assert commit_info(ours)["operation"] == commit_info(theirs)["operation"] == "WRITE"
 
 
-def test_the_session_may_say_that_overwrites_are_dynamic(
+def test_the_session_may_make_overwrites_dynamic(
     delta: SparkSession, read_delta: Callable[..., DataFrame], pair: tuple[Path, Path]
 ) -> None:
     delta.conf.set(DYNAMIC, "dynamic")

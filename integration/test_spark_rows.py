@@ -149,11 +149,13 @@ def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_le
         (e["operation"], e.get("operationParameters")) for e in other
     ]
     if KEPT.items() <= properties.items():
-        told = [read_delta(each.uri, readChangeFeed="true", startingVersion=1).toArrow().to_pylist() for each in tables]
-        assert feed_of(told[0]) == feed_of(told[1]) == feed_of(told[2])
+        reported = [
+            read_delta(each.uri, readChangeFeed="true", startingVersion=1).toArrow().to_pylist() for each in tables
+        ]
+        assert feed_of(reported[0]) == feed_of(reported[1]) == feed_of(reported[2])
         names = ["_commit_version", "_change_type", "id"]
         own = tables[0].changes(1).read_all().select(names).to_pylist()
-        assert sorted(map(str, own)) == sorted(str({name: row[name] for name in names}) for row in told[0])
+        assert sorted(map(str, own)) == sorted(str({name: row[name] for name in names}) for row in reported[0])
 
 
 def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_on_the_driver(
@@ -255,8 +257,8 @@ def test_a_merge_of_sparks_own_delta_loses_to_a_change_that_landed_while_it_ran(
         landed.touch()
         with pytest.raises(Exception, match=r"DELTA_CONCURRENT_APPEND|ConcurrentAppend"):
             merging.result(120)
-    told = table.history(1)[0]
-    assert (told["isBlindAppend"], told["readVersion"]) == (False, result.version - 1)
+    reported = table.history(1)[0]
+    assert (reported["isBlindAppend"], reported["readVersion"]) == (False, result.version - 1)
     assert [row.v for row in read_delta(uri).where("id = 50").collect()] == [2]
 
 
@@ -307,8 +309,8 @@ def test_the_last_of_several_rows_counts_and_a_replay_changes_nothing(
     result = txlog.spark.upsert(spark, table.uri, rows, ["id"], **how, **once)
     assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (1, 1)
     assert [(r["day"], r["v"]) for r in table.snapshot().to_arrow(where="id = 1").to_pylist()] == [("d", 9)]
-    told = table.history(1)[0]
-    assert (told["operation"], told["userMetadata"], told["operationMetrics"]["numSourceRows"]) == (
+    reported = table.history(1)[0]
+    assert (reported["operation"], reported["userMetadata"], reported["operationMetrics"]["numSourceRows"]) == (
         "MERGE",
         "nightly",
         "4",

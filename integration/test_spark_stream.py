@@ -260,7 +260,7 @@ def test_only_the_same_batch_of_the_same_folder_is_taken_for_a_replay_of_the_las
 def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_update_mode(
     spark: SparkSession, source: Path, path: Path
 ) -> None:
-    """Spark drops ``writeStream.partitionBy`` and tells the sink nothing of it, so that nobody can refuse it."""
+    """Spark drops ``writeStream.partitionBy`` and does not report it to the sink, so that it cannot be refused."""
     frame = spark.readStream.schema("id long").parquet(str(source)).selectExpr("id", "id % 2 as part")
     writer = frame.writeStream.format("txlog").option("checkpointLocation", str(path.parent / "c")).partitionBy("id")
     run(writer.option("partitionBy", "part").trigger(availableNow=True).start(str(path)))

@@ -170,4 +170,4 @@ def test_a_sink_of_changes_that_dies_at_any_step_is_ended_by_its_next_run(
     deaths, states = judge_every_death(process(watched, str(folder / "t"), str(reported)), folder, reported, judge)
     record_property("measured", f"sink of changes: died at each of {len(deaths)} steps, {states} states were left")
     for wanted in ("keys-", ".manifest", "deletion_vector", f"{2:020}.json"):
-        assert any(wanted in each for each in deaths), f"nobody died at {wanted}"
+        assert any(wanted in each for each in deaths), f"no process died at {wanted}"

@@ -1,4 +1,4 @@
-"""The documentation tells the truth where a machine can check it: rooms, public names, and every promise's tests."""
+"""The documentation is true as far as a machine can check it: rooms, public names, and every promise's tests."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_a_hook_that_fails_neither_loses_nor_doubles_a_commit(
     assert sum("a hook failed" in record.getMessage() for record in caplog.records) == 2
 
 
-def test_an_interrupt_inside_a_hook_is_raised_and_the_commit_stands(watched: Any) -> None:
+def test_an_interrupt_inside_a_hook_is_raised_and_the_commit_is_kept(watched: Any) -> None:
     table = watched(Recorded(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         table.append(ROWS)

@@ -57,7 +57,7 @@ def test_an_older_version_has_its_own_files_while_those_of_a_newer_one_are_held(
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_version_tells_its_own_facts(table: Table) -> None:
+def test_each_version_has_its_own_facts(table: Table) -> None:
     facts = [table.snapshot(version) for version in range(4)]
     assert [snapshot.version for snapshot in facts] == [0, 1, 2, 3]
     assert [snapshot.num_files for snapshot in facts] == [2, 3, 1, 1]

@@ -708,7 +708,7 @@ def test_checkpoints_come_by_themselves_at_the_interval_asked_for(tmp_path: Path
 # --- add_files --------------------------------------------------------------------------------------------------------
 
 
-def test_files_that_lie_there_become_rows_without_being_rewritten(tmp_path: Path) -> None:
+def test_existing_files_become_rows_without_being_rewritten(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
     for day, name in (("mon", "a.parquet"), ("a%2Fb", "b c.parquet"), ("__HIVE_DEFAULT_PARTITION__", "c.parquet")):
         folder = tmp_path / "t" / f"day={day}"
@@ -1217,7 +1217,7 @@ def test_a_transaction_removes_whole_partitions(tmp_path: Path) -> None:
 # --- resolve ----------------------------------------------------------------------------------------------------------
 
 
-def test_resolve_tells_what_landed_and_fences_what_did_not(table: Table) -> None:
+def test_resolve_reports_what_landed_and_fences_what_did_not(table: Table) -> None:
     landed = table.append(rows_of(1))
     assert table.resolve(landed.txn_id, 1) is True
     assert table.resolve("somebody else", 1) is False
@@ -1241,5 +1241,5 @@ def test_a_put_that_arrived_where_the_log_was_cleaned_up_is_not_acknowledged(tab
         (log / commit_name(version)).unlink()
     (log / commit_name(1)).write_bytes(body)
     for handle in (table, Table.open(table.uri)):
-        with pytest.raises(txlog.NotFoundError, match="can no longer tell"):
+        with pytest.raises(txlog.NotFoundError, match="so it is unknown whether"):
             handle.resolve(late.txn_id, 1)

@@ -94,7 +94,7 @@ def test_a_transaction_that_is_refused_leaves_no_file(table: txlog.Table) -> Non
 
 def test_an_append_only_table_refuses_an_overwrite_before_a_row_is_written(table: txlog.Table) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
-        yield ROWS.to_batches()[0]  # the first tells the columns
+        yield ROWS.to_batches()[0]  # the first one defines the columns
         pytest.fail("rows were asked for")
 
     table.set_properties({"delta.appendOnly": "true"})

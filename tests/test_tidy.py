@@ -1,4 +1,4 @@
-"""Taste that a machine can hold, so that nobody has to argue it in review."""
+"""Taste that a machine can check, so that reviews need not argue about it."""
 
 from __future__ import annotations
 

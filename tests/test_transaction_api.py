@@ -70,7 +70,7 @@ def test_several_writes_and_a_removal_are_one_version(table: Table) -> None:
         transaction.remove(path_of(table, "day = 'mon'"))
         transaction.append(kept)
         transaction.append(rows_of(10, 12))
-        assert ids_of(table) == [1, 2, 3], "nobody sees it before its end"
+        assert ids_of(table) == [1, 2, 3], "no reader sees it before its end"
     result = transaction.result
     assert (result.version, result.outcome) == (1, "committed")
     assert (result.metrics.rows, result.metrics.files, result.metrics.files_removed) == (3, 2, 1)
@@ -81,7 +81,7 @@ def test_several_writes_and_a_removal_are_one_version(table: Table) -> None:
     assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist()) == [2, 3, 10, 12]
 
 
-def test_history_tells_whether_a_transaction_only_appended(table: Table) -> None:
+def test_history_shows_whether_a_transaction_only_appended(table: Table) -> None:
     for removed, mode in (((), "Append"), ((path_of(table, "day = 'mon'"),), "Overwrite")):
         with table.transaction() as transaction:
             transaction.remove(*removed)
@@ -252,7 +252,7 @@ def test_the_tables_own_isolation_level_is_the_default(make_table: Callable[...,
 
 
 @pytest.mark.parametrize("isolation", ["serializable", "ReadCommitted", "", 1])
-def test_an_isolation_level_that_is_none_is_refused(isolation: Any, table: Table) -> None:
+def test_an_unknown_isolation_level_is_refused(isolation: Any, table: Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="WriteSerializable"):
         table.transaction(isolation=isolation)
 
@@ -406,7 +406,7 @@ def test_a_file_written_by_other_means_is_on_disk_before_a_commit_names_it(
         ({"stats": "[1]"}, txlog.InvalidInputError),
     ],
 )
-def test_a_file_that_is_not_what_it_says_is_refused(
+def test_a_file_that_contradicts_its_action_is_refused(
     change: dict[str, Any], error: type[Exception], table: Table
 ) -> None:
     (live, *_) = add_files_of(table.snapshot().files("day = 'tue'"))
@@ -435,7 +435,7 @@ def test_an_append_only_table_takes_no_removals_but_of_compactions(table: Table)
     assert ids_of(table) == [1, 2, 3]
 
 
-def test_a_transaction_says_where_it_stands(table: Table) -> None:
+def test_the_repr_of_a_transaction_shows_its_state(table: Table) -> None:
     transaction = table.transaction()
     seen = f"Transaction({table.uri}, on version 0, "
     assert repr(transaction) == f"{seen}0 files added, 0 removed, not begun)"

@@ -66,8 +66,10 @@ def _line(bench: Bench, source: Path, work: str, words: str, target_bytes: int, 
             copy = bench.folder(f"copy-{name}")
             shutil.copytree(source, copy)
             os.sync()
-            told = fresh_process("-m", "benchmarks.compaction_work", work, name, str(copy), str(target_bytes)).stdout
-            found[name].append(json.loads(told))
+            reported = fresh_process(
+                "-m", "benchmarks.compaction_work", work, name, str(copy), str(target_bytes)
+            ).stdout
+            found[name].append(json.loads(reported))
             bench.record(work=work, contestant=name, round=turn, **found[name][-1])
             shares[name] = None if work == "compact" else _share_in_a_box(copy, work.split(","))
             shutil.rmtree(copy)

@@ -1,7 +1,7 @@
 """Iceberg metadata: what an export costs after one commit, after many, and of a table with many files.
 
 The first part commits and exports in turns, and appends the same rows to an Iceberg table with PyIceberg, whose commit
-reads the metadata again. The second exports logs of files that nobody wrote: no export opens a data file.
+reads the metadata again. The second exports logs of files that were never written: no export opens a data file.
 
 Run as a program it is one export in full: `python -m benchmarks.iceberg TABLE`.
 """

@@ -1,6 +1,6 @@
 """The log at scale: what opening, listing, appending and checkpointing cost as files and versions become many.
 
-The tables are made up: a checkpoint that names files nobody wrote, which no operation here opens. From this seed each
+The tables are synthetic: a checkpoint names files that do not exist; no operation opens them. From this seed each
 maker, txlog and deltalake, makes a checkpoint of its own, and ten commits follow. Each operation runs on a copy of the
 log in a fresh process that did the same to a table of one file before, so that all is imported, and begins with
 opening the table.
@@ -421,11 +421,11 @@ def main() -> None:
 
 
 def _peak_mb() -> float:
-    """Of this program alone: what getrusage tells begins with the memory of the process that started it."""
+    """Of this program alone: the value of getrusage begins with the memory of the process that started it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status tells no VmHWM")
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
 
 if __name__ == "__main__":

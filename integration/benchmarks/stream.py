@@ -80,15 +80,15 @@ def last_batch(query: Any) -> int:
     return int((query.lastProgress or {}).get("batchId", -1))
 
 
-def wait_for(query: Any, done: Callable[[], bool], tell: Callable[[], object] = lambda: None) -> None:
-    """Until ``done``; every half minute ``tell`` says how far it is."""
+def wait_for(query: Any, done: Callable[[], bool], report: Callable[[], object] = lambda: None) -> None:
+    """Until ``done``; every half minute ``report`` shows how far it is."""
     told_s = time.monotonic()
     while not done():
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
         if time.monotonic() - told_s > 30:
             told_s = time.monotonic()
-            tell()
+            report()
         time.sleep(0.25)
 
 

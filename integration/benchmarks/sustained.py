@@ -65,7 +65,7 @@ def run(bench: Bench) -> str:
         for number in range(windows):
             seen.append(_watch(path, query, writers, reported, length_s / windows))
             _age(path / "_delta_log", retention_s)
-            bench.say(f"{number + 1} of {windows}: {_told(seen[-1])}")
+            bench.say(f"{number + 1} of {windows}: {_shown(seen[-1])}")
         ends.set()
         appended = sum(_drain(reported, writers))
         query.stop()
@@ -81,7 +81,7 @@ def run(bench: Bench) -> str:
 
 
 def _append(path: str, ends: Any, reported: Any) -> None:
-    """A batch writer: a row every half second through one handle. At the end it tells how many."""
+    """A batch writer: a row every half second through one handle. At the end it prints how many."""
     import txlog
 
     table = txlog.Table.open(path)
@@ -201,7 +201,7 @@ def _report(seen: list[Window], length_s: int, batches: int, appended: int, vers
     )
 
 
-def _told(window: Window) -> str:
+def _shown(window: Window) -> str:
     return (
         f"micro-batches {_latency(window.batches_ms)} ms, appends {_latency(window.appends_ms)} ms,"
         f" log {window.log_files} files, Python {window.python_mb:.0f} MB, JVM {window.jvm_mb:.0f} MB"

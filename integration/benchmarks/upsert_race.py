@@ -55,16 +55,16 @@ def race(bench: Bench, contestant: str, processes: int, upserts: int) -> UpsertR
     ]
     for worker in workers:
         worker.start()
-    told = [results.get() for _ in workers]
+    reported = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
     ids = txlog.Table.open(path).snapshot().to_arrow(columns=["id"]).column("id")
-    landed = sum(done for done, _, _ in told)
+    landed = sum(done for done, _, _ in reported)
     return UpsertRace(
         failed=processes * upserts - landed,
         tried=processes * upserts,
-        reexecutions=sum(again for _, again, _ in told) / max(1, landed),
-        wall_ms=[each for _, _, samples in told for each in samples],
+        reexecutions=sum(again for _, again, _ in reported) / max(1, landed),
+        wall_ms=[each for _, _, samples in reported for each in samples],
         is_right=len(ids) == len(ids.unique()) == KEYS,
     )
 

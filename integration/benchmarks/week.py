@@ -90,11 +90,11 @@ def run(bench: Bench) -> str:
         *("quarter of the run", "upsert p50, ms", "upkeep, share of a second", "read all rows, ms"),
         *("live files", "data files on disk", "removed files in the checkpoint", "its size, kB", "commits in the log"),
     ]
-    told = (
+    reported = (
         f"{upserts:,} upserts of one row into {keys:,}, removed files kept for {retention_s:,} s: a week of seconds"
         f" has {_WEEK_S / retention_s:.0f} times as many of them in its checkpoints."
     )
-    return f"{markdown_table(header, lines)}\n\n{told}\n\n{after}"
+    return f"{markdown_table(header, lines)}\n\n{reported}\n\n{after}"
 
 
 def _table(path: Path, keys: int, *, retention_s: int) -> txlog.Table:

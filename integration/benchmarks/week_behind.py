@@ -1,8 +1,8 @@
-"""A table with a whole week of one upsert a second behind it: what the log still tells of it, and what that costs.
+"""A table with a whole week of one upsert a second behind it: what the log still has of it, and what that costs.
 
-The removes that the log of a shorter run told are repeated under new names until the week is full, spread evenly over
-it, as commits of their own. The files that they name never were: nobody opens a removed file, and a vacuum lists what
-there is. So the log is that of a week, and the data files are those of the minutes measured here.
+The removes in the log of a shorter run are repeated under new names until the week is full, spread evenly over
+it, in separate commits. The files that they name never existed: no reader opens a removed file, and a vacuum lists
+existing files. So the log is that of a week, and the data files are those of the minutes measured here.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _TO_Z85 = str.maketrans(
 
 
 def removes_in(log: Path, since_ms: int) -> list[Told]:
-    """The removes that the commits of a log tell, of files that left the table after a moment."""
+    """The removes in the commits of a log, of files that left the table after a moment."""
     lines = (json.loads(line) for each in sorted(log.glob("*.json")) for line in each.open() if '"remove"' in line)
     found = (line["remove"] for line in lines if "remove" in line)
     return [each for each in found if each["deletionTimestamp"] > since_ms]
 
 
 def measure(bench: Bench, path: Path, removes: Sequence[Told], seconds: int, *, week_s: int, run_s: int) -> str:
-    """Upserts into the table at ``path`` when its week ends. ``removes`` were told within so many ``seconds``."""
+    """Upserts into the table at ``path`` when its week ends. ``removes`` were committed within so many ``seconds``."""
     keys = txlog.Table.open(path).count()
     total = _live_the_week(path, removes, seconds, week_s)
-    bench.say(f"the log tells of {total:,} removed files")
+    bench.say(f"the log has {total:,} removed files")
     table, maintainer = txlog.Table.open(path), txlog.Table.open(path)
     table.create_checkpoint()  # of a week's commits, which no table has without one
     table.set_properties({"of": "a version more"})
@@ -66,12 +66,12 @@ def measure(bench: Bench, path: Path, removes: Sequence[Told], seconds: int, *, 
         f"{found['checkpoint_s']:.1f} / {found['checkpoint_cpu_s']:.1f} / {found['checkpoint_mb']:.0f}",
         *(f"{found[name]:,.0f}" for name in ("tombstones", "live_files", "open_ms", "read_ms")),
     ]
-    told = (
-        f"Here the seconds are real, and the log tells of the files that {week_s:,} s removed, {total / week_s:.1f} a"
+    reported = (
+        f"Here the seconds are real, and the log has the files that {week_s:,} s removed, {total / week_s:.1f} a"
         " second. Twice the upserts mean twice the removed files in twice the checkpoints: the share of a core that"
         " checkpoints take grows with the square of the rate, and with the retention."
     )
-    return f"{markdown_table(header, [line])}\n\n{told}"
+    return f"{markdown_table(header, [line])}\n\n{reported}"
 
 
 def _run(bench: Bench, table: txlog.Table, maintainer: txlog.Table, keys: int, run_s: int) -> dict[str, float]:
@@ -127,8 +127,8 @@ def _live_the_week(path: Path, removes: Sequence[Told], seconds: int, week_s: in
     lines = (json.dumps({"remove": each}) for each in _renamed(removes, times, random.Random(3)))
     while batch := list(itertools.islice(lines, _COMMIT_REMOVES)):
         version += 1
-        told = {"timestamp": now_ms, "operation": "OPTIMIZE", "operationParameters": {}, "txnId": str(uuid.uuid4())}
-        (log / f"{version:020}.json").write_text("\n".join([json.dumps({"commitInfo": told}), *batch, ""]))
+        reported = {"timestamp": now_ms, "operation": "OPTIMIZE", "operationParameters": {}, "txnId": str(uuid.uuid4())}
+        (log / f"{version:020}.json").write_text("\n".join([json.dumps({"commitInfo": reported}), *batch, ""]))
     return total
 
 
@@ -141,11 +141,11 @@ def _renamed(removes: Sequence[Told], times: Iterator[int], chance: random.Rando
         if at % len(removes) == 0:
             names = {}
         name = names.setdefault(each["path"], f"part-00000-{_uuid(chance)}-0-00000-000.snappy.parquet")
-        told = {**each, "path": name, "deletionTimestamp": removed_ms}
+        reported = {**each, "path": name, "deletionTimestamp": removed_ms}
         if "deletionVector" in each:
             unique = base64.b85encode(_uuid(chance).bytes).decode().translate(_TO_Z85)
-            told["deletionVector"] = {**each["deletionVector"], "pathOrInlineDv": unique}
-        yield told
+            reported["deletionVector"] = {**each["deletionVector"], "pathOrInlineDv": unique}
+        yield reported
 
 
 def _uuid(chance: random.Random) -> uuid.UUID:

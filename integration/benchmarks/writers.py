@@ -98,7 +98,7 @@ def _append_with(library: str, path: str) -> Callable[[], object]:
 
 
 def _rows_in(path: Path) -> int:
-    """What deltalake reads of the table, whoever wrote it."""
+    """What deltalake reads of the table, whichever engine wrote it."""
     from deltalake import DeltaTable
 
     return int(DeltaTable(path).to_pyarrow_table().num_rows)

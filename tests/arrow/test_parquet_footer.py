@@ -144,7 +144,7 @@ def test_a_footer_that_contradicts_itself_is_refused(name: str) -> None:
         checked(body)
 
 
-def test_the_footer_from_which_these_are_made_tells_all_it_holds() -> None:
+def test_the_footer_from_which_these_are_made_is_read_completely() -> None:
     statistics = checked(parquet(row_group(WHOLE), row_group(WHOLE))).row_group(1).column(0).statistics
     assert (statistics.min, statistics.max, statistics.null_count) == (1, 2, 0)
 

@@ -454,7 +454,7 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
         commit.read_text() + '{"remove":{"path":"gone.parquet","dataChange":true,"deletionTimestamp":1}}\n'
     )
     assert "read 2 commits and 0 checkpoints, looked up 2 data files by name and size, without" in sound.stdout
-    assert "does not read what is in the data files" in " ".join(txlog("verify", "--help").stdout.split())
+    assert "does not read the data files" in " ".join(txlog("verify", "--help").stdout.split())
     broken = txlog("verify", table)
     assert broken.exit_code == 1
     assert f"{commit.name}:{len(commit.read_text().splitlines())}" in broken.stdout

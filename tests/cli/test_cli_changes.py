@@ -30,10 +30,10 @@ def table(tmp_path: Path) -> txlog.Table:
 
 
 def test_the_rows_are_one_json_document(table: txlog.Table) -> None:
-    told = json.loads(run(table.uri, "--from", 1, "--to", 1, "--json").stdout)
-    assert [(row["id"], row["price"], row["body"]) for row in told] == [(1, "1.50", "01"), (2, None, None)]
-    assert {(row["_change_type"], row["_commit_version"]) for row in told} == {("insert", 1)}
-    assert told[0]["_commit_timestamp"].endswith("+00:00")
+    reported = json.loads(run(table.uri, "--from", 1, "--to", 1, "--json").stdout)
+    assert [(row["id"], row["price"], row["body"]) for row in reported] == [(1, "1.50", "01"), (2, None, None)]
+    assert {(row["_change_type"], row["_commit_version"]) for row in reported} == {("insert", 1)}
+    assert reported[0]["_commit_timestamp"].endswith("+00:00")
     assert len(json.loads(run(table.uri, "--from", 0, "--json").stdout)) == 2 + 2 + 150
 
 

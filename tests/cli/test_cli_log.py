@@ -26,7 +26,7 @@ def _run(*arguments: Any) -> Result:
     return done
 
 
-def _told(*arguments: Any) -> Any:
+def _shown(*arguments: Any) -> Any:
     return json.loads(_run(*arguments, "--json").stdout)
 
 
@@ -48,7 +48,7 @@ def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
 
 
 def test_checkpoint_writes_a_checkpoint_that_deltalake_starts_from(table: txlog.Table) -> None:
-    assert _told("checkpoint", table.uri) == {"table": table.uri, "version": 4}
+    assert _shown("checkpoint", table.uri) == {"table": table.uri, "version": 4}
     log = Path(table.uri, "_delta_log")
     for version in range(4):
         (log / f"{version:020d}.json").unlink()
@@ -76,7 +76,7 @@ def test_verify_says_what_to_do_about_each_kind_of_damage(table: txlog.Table) ->
 
 
 def test_compact_log_prints_the_versions_that_the_new_file_combines(table: txlog.Table) -> None:
-    reported = _told("compact-log", table.uri)["compaction"]
+    reported = _shown("compact-log", table.uri)["compaction"]
     name = Path(table.uri, "_delta_log", reported["name"])
     assert (reported["first_version"], reported["last_version"], reported["size_bytes"]) == (0, 4, name.stat().st_size)
     assert _run("compact-log", table.uri).stdout.startswith("versions 0 to 4 as one file of 6 actions: ")
@@ -84,7 +84,7 @@ def test_compact_log_prints_the_versions_that_the_new_file_combines(table: txlog
 
 def test_compact_log_says_so_if_there_is_nothing_to_compact(table: txlog.Table) -> None:
     table.create_checkpoint()
-    assert _told("compact-log", table.uri) == {"table": table.uri, "compaction": None}
+    assert _shown("compact-log", table.uri) == {"table": table.uri, "compaction": None}
     assert _run("compact-log", table.uri).stdout.startswith("nothing to compact")
 
 
@@ -99,7 +99,7 @@ def test_clean_up_log_deletes_the_files_that_its_dry_run_listed(table: txlog.Tab
     for path in log.iterdir():
         modified_s = path.stat().st_mtime - 40 * DAY_S
         os.utime(path, (modified_s, modified_s))
-    planned = _told("clean-up-log", table.uri, "--dry-run")
+    planned = _shown("clean-up-log", table.uri, "--dry-run")
     assert (planned["dry_run"], planned["first_version"], planned["files"]) == (True, 4, 4)
     text = _run("clean-up-log", table.uri, "--dry-run").stdout.splitlines()
     assert text[:-1] == planned["names"]
@@ -116,7 +116,7 @@ def test_clean_up_log_deletes_the_files_that_its_dry_run_listed(table: txlog.Tab
 def test_a_summary_counts_files_as_deltalake_lists_them(table: txlog.Table) -> None:
     table.overwrite(rows(1, 2))
     table.append(rows(3))
-    reported = _told("show", table.uri, "--files-summary")
+    reported = _shown("show", table.uri, "--files-summary")
     files = deltalake.DeltaTable(table.uri).get_add_actions().to_struct_array().to_pylist()
     sizes = [file["size_bytes"] for file in files]
     assert (reported["files"], reported["size_bytes"]) == (len(sizes), sum(sizes)) == (2, sum(sizes))
@@ -127,7 +127,7 @@ def test_a_summary_counts_files_as_deltalake_lists_them(table: txlog.Table) -> N
 
 
 def test_a_summary_of_an_older_version_and_of_an_empty_one(table: txlog.Table) -> None:
-    reported = _told("show", table.uri, "--files-summary", "--version", 4)
+    reported = _shown("show", table.uri, "--files-summary", "--version", 4)
     assert [(found["values"], found["files"]) for found in reported["partitions"]] == [
         ({"day": "a"}, 3),
         ({"day": None}, 1),
@@ -137,7 +137,7 @@ def test_a_summary_of_an_older_version_and_of_an_empty_one(table: txlog.Table) -
     assert "day=null" in text
     assert "2 partitions" in text
     assert "4 files below 32 MB" in text
-    assert _told("show", table.uri, "--files-summary", "--version", 0)["files"] == 0
+    assert _shown("show", table.uri, "--files-summary", "--version", 0)["files"] == 0
     assert "0 files, 0 B\n" in _run("show", table.uri, "--files-summary", "--version", 0).stdout
 
 
@@ -148,7 +148,7 @@ def test_each_size_is_in_the_bin_whose_range_it_falls_in(tmp_path: Path) -> None
     lines = [{"add": {**add, "path": f"f{size}", "size": size}} for size in sizes]
     log = Path(table.uri, "_delta_log", f"{1:020d}.json")
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    reported = _told("show", table.uri, "--files-summary")
+    reported = _shown("show", table.uri, "--files-summary")
     assert [found["files"] for found in reported["sizes"]] == [2, 1, 1, 1, 0, 0, 2]
     assert (reported["smallest_bytes"], reported["median_bytes"], reported["largest_bytes"]) == (0, 31_999_999, 10**12)
     assert reported["partitions"] == [{"values": {}, "files": 7, "size_bytes": sum(sizes), "small_files": 4}]

@@ -45,14 +45,14 @@ def test_the_interval_is_for_watching(table: txlog.Table) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_watching_tells_each_round_and_ends_cleanly_at_a_signal(table: txlog.Table, number: signal.Signals) -> None:
+def test_watching_prints_each_round_and_ends_cleanly_at_a_signal(table: txlog.Table, number: signal.Signals) -> None:
     watch = [sys.executable, "-m", "txlog", "maintain", table.uri, "--watch", "--interval", "0.1", "--small-files", "5"]
     with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first, second = process.stdout.readline(), process.stdout.readline()
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+        _, reported = process.communicate(timeout=60)
     assert "version 7; compaction: 6 files as 1" in first
     assert second.endswith("Z  version 7; nothing to do\n")
-    assert (process.returncode, told.strip()) == (0, "stopped")
+    assert (process.returncode, reported.strip()) == (0, "stopped")
     assert table.count() == 6

@@ -111,7 +111,9 @@ def test_history_shows_removed_partitions_and_overwritten_ones(table: Path) -> N
 
 
 @pytest.mark.parametrize(("mode", "files"), [("merge-on-read", 1), ("copy-on-write", 0)])
-def test_rows_go_from_files_with_others_as_the_mode_says(table: Path, rows: Path, mode: str, files: int) -> None:
+def test_the_mode_decides_how_rows_are_removed_from_files_with_others(
+    table: Path, rows: Path, mode: str, files: int
+) -> None:
     txlog.Table.open(table).set_properties({"delta.enableDeletionVectors": "true"})
     rows.write_text("id,day\n2,mon\n")
     overwrite = ["overwrite", table, rows, "--where", "id = 2", "--mode", mode]

@@ -35,7 +35,7 @@ def test_optimize_says_what_it_rewrote_and_then_that_nothing_is_left(table: txlo
     assert "rewrote 3 files as 1" in run("optimize", table.uri, "--where", "day = 'a'", "--user-metadata", "x")
     facts = json.loads(run("optimize", table.uri, "--json"))
     assert (facts["versions"], facts["files_removed"], len(facts["paths_removed"])) == ([5], 3, 3)
-    assert run("optimize", table.uri).startswith("nothing to rewrite: no small files that can be put together")
+    assert run("optimize", table.uri).startswith("nothing to rewrite: no small files to combine")
 
 
 def test_refusals_of_vacuum_and_restore_name_options_of_the_command_line(table: txlog.Table) -> None:

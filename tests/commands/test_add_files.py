@@ -163,7 +163,7 @@ def test_a_timestamp_without_zone_is_still_not_a_moment(tmp_path: Path) -> None:
         table.add_files(["f.parquet"])
 
 
-def test_an_error_says_which_of_the_files_it_speaks_of(tmp_path: Path) -> None:
+def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("day", pa.string())]), ["day"])
     (tmp_path / "day=1").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "day=1/good.parquet")

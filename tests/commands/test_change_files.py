@@ -37,7 +37,7 @@ def made(path: Path, properties: dict[str, str], *, partition_by: list[str] | No
     return table
 
 
-def told(table: txlog.Table, first: int, last: int | None = None) -> list[tuple[str, int, int]]:
+def reported(table: txlog.Table, first: int, last: int | None = None) -> list[tuple[str, int, int]]:
     """(change, id, n), sorted."""
     found = table.changes(first, last).read_all()
     names = ("_change_type", "id", "n")
@@ -61,10 +61,10 @@ def metrics(table: txlog.Table, version: int) -> dict[str, str]:
 
 
 @MODES
-def test_a_delete_tells_the_rows_that_go(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_the_deleted_rows(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     result = table.delete("id in (1, 2)")
-    assert told(table, 2) == [("delete", 1, 0), ("delete", 2, 0)]
+    assert reported(table, 2) == [("delete", 1, 0), ("delete", 2, 0)]
     files = cdc(table, 2)
     assert len(files) == result.metrics.change_files == int(metrics(table, 2)["numAddedChangeFiles"]) == 2
     assert all(file["path"].startswith("_change_data/day=") and not file["dataChange"] for file in files)
@@ -73,23 +73,25 @@ def test_a_delete_tells_the_rows_that_go(tmp_path: Path, properties: dict[str, s
 
 
 @MODES
-def test_an_update_tells_both_images_also_of_rows_that_move(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_both_images_of_an_update_even_of_rows_that_move(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table = made(tmp_path / "t", properties)
     table.update({"n": "n + id", "day": "'moved'"}, "id = 3 or id = 4")
     expected = [("update_postimage", id, id) for id in (3, 4)] + [("update_preimage", id, 0) for id in (3, 4)]
-    assert told(table, 2) == expected
+    assert reported(table, 2) == expected
     days = {file["partitionValues"]["day"] for file in cdc(table, 2)}
     assert days == {"even", "odd", "moved"}
 
 
 @MODES
-def test_an_upsert_tells_inserts_and_both_images(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_inserts_and_both_images_of_an_upsert(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     table.upsert(rows(3, 30, n=7), ["id"])
-    assert told(table, 2) == [("insert", 30, 7), ("update_postimage", 3, 7), ("update_preimage", 3, 0)]
+    assert reported(table, 2) == [("insert", 30, 7), ("update_postimage", 3, 7), ("update_preimage", 3, 0)]
     assert metrics(table, 2)["numTargetChangeFilesAdded"] == str(len(cdc(table, 2)))
     table.upsert(rows(3, 31, n=8), ["id"], update_columns=["n"])
-    assert told(table, 3) == [("insert", 31, 8), ("update_postimage", 3, 8), ("update_preimage", 3, 7)]
+    assert reported(table, 3) == [("insert", 31, 8), ("update_postimage", 3, 8), ("update_preimage", 3, 7)]
 
 
 @MODES
@@ -113,11 +115,11 @@ def test_of_several_rows_with_one_key_one_is_updated_and_the_others_are_deleted(
     table.append(rows(3, 3))
     table.upsert(rows(3, n=7), ["id"])
     expected = [("delete", 3, 0)] * 2 + [("update_postimage", 3, 7), ("update_preimage", 3, 0)]
-    assert told(table, 3) == expected
+    assert reported(table, 3) == expected
 
 
 @MODES
-def test_a_merge_tells_each_clause(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_each_clause_of_a_merge(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     (
         table.merge(rows(1, 2, 50, n=5), "target.id = source.id")
@@ -127,7 +129,7 @@ def test_a_merge_tells_each_clause(tmp_path: Path, properties: dict[str, str]) -
         .when_not_matched_by_source_delete("target.id = 9")
         .execute()
     )
-    assert told(table, 2) == [
+    assert reported(table, 2) == [
         ("delete", 1, 0),
         ("delete", 9, 0),
         ("insert", 50, 5),
@@ -137,11 +139,13 @@ def test_a_merge_tells_each_clause(tmp_path: Path, properties: dict[str, str]) -
 
 
 @MODES
-def test_an_overwrite_of_some_rows_tells_deletes_and_inserts(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_deletes_and_inserts_of_an_overwrite_of_some_rows(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table = made(tmp_path / "t", properties)
     table.overwrite(rows(1, 3, n=9), "id < 4 and day = 'odd'")
     expected = [("delete", 1, 0), ("delete", 3, 0), ("insert", 1, 9), ("insert", 3, 9)]
-    assert told(table, 2) == expected
+    assert reported(table, 2) == expected
     assert metrics(table, 2)["numAddedChangeFiles"] == str(len(cdc(table, 2))) != "0"
     wider = rows(5, n=1).append_column("note", pa.array(["new"]))
     table.overwrite(wider, "id = 5", schema_mode="merge")
@@ -178,10 +182,10 @@ def test_whole_files_and_new_rows_need_no_change_files(
 
 
 @MODES
-def test_a_file_that_goes_beside_one_that_loses_rows_is_told_too(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_a_removed_file_beside_one_that_loses_rows(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     table.delete("day = 'odd' or id = 2")
-    assert told(table, 2) == [("delete", id, 0) for id in (1, 2, 3, 5, 7, 9)]
+    assert reported(table, 2) == [("delete", id, 0) for id in (1, 2, 3, 5, 7, 9)]
     assert cdc(table, 2)
 
 
@@ -194,14 +198,14 @@ def test_a_change_of_nothing_writes_nothing(tmp_path: Path, properties: dict[str
 
 @pytest.mark.parametrize("mapping", ["name", "id"])
 @MODES
-def test_columns_with_names_of_their_own_are_told_by_the_tables_names(
+def test_mapped_columns_are_in_the_feed_under_the_tables_names(
     tmp_path: Path, properties: dict[str, str], mapping: str
 ) -> None:
     table = made(tmp_path / "t", {**properties, "delta.columnMapping.mode": mapping})
     table.update({"n": "5"}, "id = 3")
     table.upsert(rows(3, n=6), ["id"])
-    assert told(table, 2, 2) == [("update_postimage", 3, 5), ("update_preimage", 3, 0)]
-    assert told(table, 3) == [("update_postimage", 3, 6), ("update_preimage", 3, 5)]
+    assert reported(table, 2, 2) == [("update_postimage", 3, 5), ("update_preimage", 3, 0)]
+    assert reported(table, 3) == [("update_postimage", 3, 6), ("update_preimage", 3, 5)]
 
 
 def in_one(table: txlog.Table, *steps: Callable[[txlog.Transaction], None]) -> None:
@@ -216,7 +220,7 @@ def test_a_table_that_tracks_rows_has_a_feed_of_its_own_columns(tmp_path: Path, 
     table.update({"n": "1"}, "id = 3")
     table.upsert(rows(4, 60, n=2), ["id"])
     table.overwrite(rows(5, n=3), "id = 5")
-    assert told(table, 2, 2) == [("update_postimage", 3, 1), ("update_preimage", 3, 0)]
+    assert reported(table, 2, 2) == [("update_postimage", 3, 1), ("update_preimage", 3, 0)]
     assert_fold(table)
 
 
@@ -224,13 +228,15 @@ def test_a_table_that_tracks_rows_has_a_feed_of_its_own_columns(tmp_path: Path, 
 
 
 @MODES
-def test_a_transaction_tells_all_its_changes_if_it_has_change_files(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_a_transaction_has_all_its_changes_in_change_files_if_it_has_any(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table = made(tmp_path / "t", properties)
     with table.transaction() as txn:
         txn.append(rows(40))
         txn.delete("id = 2")
         txn.update({"n": "1"}, "id = 3")
-    assert told(table, 2) == [
+    assert reported(table, 2) == [
         ("delete", 2, 0),
         ("insert", 40, 0),
         ("update_postimage", 3, 1),
@@ -240,17 +246,17 @@ def test_a_transaction_tells_all_its_changes_if_it_has_change_files(tmp_path: Pa
 
 
 @MODES
-def test_a_file_that_loses_rows_twice_tells_each_row_once(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_a_file_that_loses_rows_twice_has_each_row_in_the_feed_once(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     in_one(table, lambda txn: txn.delete("id = 1"), lambda txn: txn.delete("id = 3"))
-    assert told(table, 2) == [("delete", 1, 0), ("delete", 3, 0)]
+    assert reported(table, 2) == [("delete", 1, 0), ("delete", 3, 0)]
     in_one(
         table,
         lambda txn: txn.delete("id = 2"),
         lambda txn: txn.delete("id = 4"),
         lambda txn: txn.remove_partitions("day = 'even'"),
     )
-    assert told(table, 3) == [("delete", id, 0) for id in (0, 2, 4, 6, 8)]
+    assert reported(table, 3) == [("delete", id, 0) for id in (0, 2, 4, 6, 8)]
     assert_fold(table)
 
 
@@ -278,12 +284,12 @@ def test_a_file_that_loses_rows_twice_tells_each_row_once(tmp_path: Path, proper
         ),
     ],
 )
-def test_rows_that_a_transaction_changes_twice_are_told_by_their_net_change(
+def test_rows_that_a_transaction_changes_twice_are_in_the_feed_by_their_net_change(
     tmp_path: Path, properties: dict[str, str], steps: list[Any], net: list[Any]
 ) -> None:
     table = made(tmp_path / "t", properties)
     in_one(table, *steps)
-    assert told(table, 2) == net
+    assert reported(table, 2) == net
     assert_fold(table)
     assert verify_table(table._open_table.store).is_sound
 
@@ -301,13 +307,13 @@ def test_a_transaction_that_leaves_every_row_as_it_was_changes_nothing_in_the_en
 
 @MODES
 @pytest.mark.parametrize("by", [["day"], []], ids=["partitions", "flat"])
-def test_the_feed_tells_of_no_row_where_a_transaction_leaves_every_row_as_it_was(
+def test_the_feed_shows_no_row_if_a_transaction_leaves_every_row_as_it_was(
     tmp_path: Path, properties: dict[str, str], by: list[str]
 ) -> None:
     table = made(tmp_path / "t", properties, partition_by=by)
     before = table.snapshot().to_arrow().num_rows
     in_one(table, lambda txn: txn.upsert(rows(1, n=5), ["id"]), lambda txn: txn.upsert(rows(1), ["id"]))
-    assert told(table, 2) == []
+    assert reported(table, 2) == []
     assert len(cdc(table, 2)) == 1
     assert table.snapshot().to_arrow().num_rows == before
     assert pa.table(deltalake.DeltaTable(table.uri).load_cdf(2).read_all()).num_rows == 0
@@ -319,7 +325,9 @@ def test_the_feed_tells_of_no_row_where_a_transaction_leaves_every_row_as_it_was
 
 
 @MODES
-def test_a_change_that_is_executed_again_tells_what_it_did_then(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_what_a_change_did_when_it_was_executed_again(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table, other = made(tmp_path / "t", properties, partition_by=[]), txlog.Table.open(str(tmp_path / "t"))
 
     def once(done: int, of: int) -> None:
@@ -329,12 +337,12 @@ def test_a_change_that_is_executed_again_tells_what_it_did_then(tmp_path: Path, 
 
     result = table.upsert(rows(1, 3, n=5), ["id"], on_progress=once)
     assert result.metrics.reexecutions
-    assert told(table, result.version) == [
+    assert reported(table, result.version) == [
         ("delete", 3, 1),
         ("insert", 1, 5),
         ("update_postimage", 3, 5),
         ("update_preimage", 3, 0),
-    ] or told(table, result.version) == [
+    ] or reported(table, result.version) == [
         ("delete", 3, 0),
         ("insert", 1, 5),
         ("update_postimage", 3, 5),
@@ -363,7 +371,7 @@ def test_change_files_are_named_again_where_a_winner_changed_no_row_of_ours(
     result = table.delete("id = 1")
     assert result.metrics.reexecutions == 1
     assert len(written) == 1
-    assert told(table, result.version) == [("delete", 1, 0)]
+    assert reported(table, result.version) == [("delete", 1, 0)]
 
 
 def test_a_change_that_fails_before_its_commit_leaves_no_change_file(tmp_path: Path) -> None:
@@ -465,7 +473,7 @@ def assert_fold(table: txlog.Table) -> None:
 
 
 @MODES
-def test_deltalake_tells_the_same(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_deltalake_reads_the_same_changes(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     table.upsert(rows(3, 30, n=7), ["id"])
     table.update({"n": "n + 1", "day": "'moved'"}, "id > 7")

@@ -1,4 +1,4 @@
-"""Changelog producers: what the change data feed tells of tables with a merge engine, and tables that follow it."""
+"""Changelog producers: the change data feed of tables with a merge engine, and tables that follow it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def upsert(table: txlog.Table, *steps: tuple[str, Row]) -> int | None:
     return table.upsert(changes(*steps), ["k"], row_kind="op").version
 
 
-def told(table: txlog.Table, version: int | None) -> list[tuple[Any, ...]]:
+def reported(table: txlog.Table, version: int | None) -> list[tuple[Any, ...]]:
     """The changes of one version, in the order of the feed."""
     assert version is not None
     rows = table.changes(version, version).read_all().to_pylist()
@@ -103,37 +103,37 @@ def test_tables_that_follow_tables_over_three_hops_are_equal(
     assert [found(table) for table in hops] == [expected] * 4
 
 
-def test_a_lookup_tells_the_old_and_the_new_row_of_each_key_that_changes(tmp_path: Path) -> None:
+def test_a_lookup_shows_the_old_and_the_new_row_of_each_key_that_changes(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {**SUM, "txlog.changelog-producer": "lookup"})
-    assert told(table, upsert(table, ("+I", row(1, 1)), ("+I", row(1, 2)))) == [("insert", 1, 3, None)]
+    assert reported(table, upsert(table, ("+I", row(1, 1)), ("+I", row(1, 2)))) == [("insert", 1, 3, None)]
     version = upsert(table, ("+I", row(1, 4, "a")), ("+I", row(2, 1)))
-    assert Counter(told(table, version)) == Counter(
+    assert Counter(reported(table, version)) == Counter(
         [("update_preimage", 1, 3, None), ("update_postimage", 1, 7, "a"), ("insert", 2, 1, None)]
     )
 
 
-def test_input_tells_the_rows_of_the_changelog_as_they_came(tmp_path: Path) -> None:
+def test_input_shows_the_rows_of_the_changelog_as_they_came(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {**LAST, "txlog.changelog-producer": "input"})
     steps = [("+I", row(1, 1)), ("+I", row(2, 1)), ("-U", row(1, 1)), ("+U", row(1, 2)), ("-D", row(2, 1))]
     words = {"+I": "insert", "-U": "update_preimage", "+U": "update_postimage", "-D": "delete"}
-    assert told(table, upsert(table, *steps)) == [(words[kind], *each.values()) for kind, each in steps]
+    assert reported(table, upsert(table, *steps)) == [(words[kind], *each.values()) for kind, each in steps]
     assert found(table) == {1: row(1, 2)}
     version = table.upsert(pa.Table.from_pylist([row(1, 5)], SCHEMA), ["k"]).version
-    assert told(table, version) == [("insert", 1, 5, None)], "a row without a kind is an insert"
+    assert reported(table, version) == [("insert", 1, 5, None)], "a row without a kind is an insert"
     follower = made(tmp_path / "f", LAST)
     follow(table, follower, 0)
     assert found(follower) == found(table)
     kept = made(tmp_path / "k", {**LAST, "txlog.changelog-producer": "input", "txlog.ignore-delete": "true"})
-    assert told(kept, upsert(kept, ("+I", row(1, 1)), ("-D", row(1, 1)))) == [("insert", 1, 1, None)]
+    assert reported(kept, upsert(kept, ("+I", row(1, 1)), ("-D", row(1, 1)))) == [("insert", 1, 1, None)]
 
 
-def test_a_sink_tells_its_rows_as_they_came_too(tmp_path: Path) -> None:
+def test_the_feed_shows_the_rows_of_a_sink_as_they_came_too(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {**LAST, "txlog.changelog-producer": "input"})
     sink = txlog.Sink(table, "app", mode="upsert", keys=["k"], row_kind="op")
     with sink.task(0) as task:
         task.write(changes(("+I", row(1, 1)), ("-U", row(1, 1)), ("+U", row(1, 2))))
     version = sink.commit(0, [task.committable]).version
-    assert told(table, version) == [
+    assert reported(table, version) == [
         ("insert", 1, 1, None),
         ("update_preimage", 1, 1, None),
         ("update_postimage", 1, 2, None),
@@ -141,7 +141,7 @@ def test_a_sink_tells_its_rows_as_they_came_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", [SUM, LAST])
-def test_updates_that_change_nothing_are_left_out_where_the_table_says_so(
+def test_updates_that_change_nothing_are_left_out_if_the_property_is_set(
     tmp_path: Path, engine: dict[str, str]
 ) -> None:
     table = made(tmp_path / "t", {**engine, "txlog.changelog-producer.row-deduplicate": "true"})
@@ -149,7 +149,7 @@ def test_updates_that_change_nothing_are_left_out_where_the_table_says_so(
     same = row(1, 0, "a") if engine is SUM else row(1, 1, "a")
     version = upsert(table, ("+U", same), ("+U", row(2, 5)))
     new = 7 if engine is SUM else 5
-    assert told(table, version) == [("update_preimage", 2, 2, None), ("update_postimage", 2, new, None)]
+    assert reported(table, version) == [("update_preimage", 2, 2, None), ("update_postimage", 2, new, None)]
     assert upsert(table, ("+U", same)) == version, "no commit without a change"
 
 

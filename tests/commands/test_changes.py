@@ -48,7 +48,7 @@ def as_another_writer(table: txlog.Table) -> txlog.Table:
     return txlog.Table.open(table.uri)
 
 
-def told(table: txlog.Table, first: int = 0, last: int | None = None, **more: Any) -> list[tuple[int, str, int]]:
+def reported(table: txlog.Table, first: int = 0, last: int | None = None, **more: Any) -> list[tuple[int, str, int]]:
     """(version, change, id), sorted within a version."""
     found = table.changes(first, last, **more).read_all()
     names = ("_commit_version", "_change_type", "id")
@@ -57,19 +57,19 @@ def told(table: txlog.Table, first: int = 0, last: int | None = None, **more: An
     return sorted(listed)
 
 
-def test_added_and_removed_files_tell_what_was_inserted_and_deleted(tmp_path: Path) -> None:
+def test_added_and_removed_files_show_what_was_inserted_and_deleted(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1, 2), rows(3))
     table.overwrite_partitions(rows(5))
-    assert told(table) == [
+    assert reported(table) == [
         (1, "insert", 1),
         (1, "insert", 2),
         (2, "insert", 3),
         *[(3, "delete", 1), (3, "delete", 3), (3, "insert", 5)],
     ]
-    assert told(table, 2, 2) == [(2, "insert", 3)]
+    assert reported(table, 2, 2) == [(2, "insert", 3)]
 
 
-def test_a_file_with_another_vector_tells_by_the_rows_in_which_the_vectors_differ(tmp_path: Path) -> None:
+def test_a_file_with_another_vector_shows_the_rows_in_which_the_vectors_differ(tmp_path: Path) -> None:
     table = made(tmp_path / "t", VECTORS, rows(0, 2, 4, 6), rows(8))
     table.delete("id = 2")
     table.delete("id in (4, 8)")
@@ -78,7 +78,7 @@ def test_a_file_with_another_vector_tells_by_the_rows_in_which_the_vectors_diffe
         txn._builder.replace_vector(live, None)
     table = as_another_writer(table)
     gone = [(3, "delete", 2), (4, "delete", 4), (4, "delete", 8)]
-    assert told(table, 3) == [*gone, (5, "insert", 2), (5, "insert", 4)]
+    assert reported(table, 3) == [*gone, (5, "insert", 2), (5, "insert", 4)]
 
 
 def test_the_columns_come_in_the_types_of_the_last_version_with_those_of_the_feed(tmp_path: Path) -> None:
@@ -108,11 +108,11 @@ def test_columns_and_conditions_may_name_those_of_the_feed(tmp_path: Path) -> No
     feed = ["_change_type", "_commit_version", "_commit_timestamp"]
     assert table.changes(0, columns=["DAY", "_change_type"]).schema.names == ["day", *feed]
     assert table.changes(0, columns=[]).read_all().num_rows == 6
-    assert told(table, where="_change_type = 'delete' and id > 1") == [(2, "delete", 3)]
-    assert told(table, where="id = 7") == [(2, "insert", 7)]
+    assert reported(table, where="_change_type = 'delete' and id > 1") == [(2, "delete", 3)]
+    assert reported(table, where="id = 7") == [(2, "insert", 7)]
     only = table.changes(0, columns=["day"], where="id = 2").read_all()
     assert only.column("day").to_pylist() == ["even"]
-    assert told(table, where=txlog.col("_commit_version") == 2, columns=["id"])[0] == (2, "delete", 1)
+    assert reported(table, where=txlog.col("_commit_version") == 2, columns=["id"])[0] == (2, "delete", 1)
 
 
 def test_the_stream_is_read_by_other_libraries(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_the_stream_is_read_by_other_libraries(tmp_path: Path) -> None:
 def test_the_version_to_come_has_no_changes_yet(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1))
     follower = txlog.Table.open(table.uri)
-    assert told(follower, 2) == []
+    assert reported(follower, 2) == []
     table.append(rows(2))
-    assert told(follower, 2) == [(2, "insert", 2)]
+    assert reported(follower, 2) == [(2, "insert", 2)]
 
 
 def test_versions_that_do_not_exist_are_refused(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_versions_at_which_the_feed_was_off_are_refused_by_number(tmp_path: Path
         table.changes(2)
     table.set_properties(FEED)
     table.append(rows(2))
-    assert told(table, 2) == [(3, "insert", 2)]
+    assert reported(table, 2) == [(3, "insert", 2)]
     table.unset_properties(["delta.enableChangeDataFeed"])
-    assert told(table, 2, 3) == [(3, "insert", 2)]
+    assert reported(table, 2, 3) == [(3, "insert", 2)]
     with pytest.raises(InvalidInputError, match="off at version 4") as refused:
         table.changes(2)
     assert refused.value.version == 4
@@ -168,7 +168,7 @@ def test_a_schema_that_the_last_one_cannot_read_is_refused_unless_its_columns_ar
     assert table.changes(0, columns=["day"]).read_all().num_rows == 3
     with pytest.raises(InvalidInputError, match="column id"):
         table.changes(0, columns=["day"], where="id = 'x'")
-    assert told(table, 0, 1) == [(1, "insert", 1)]
+    assert reported(table, 0, 1) == [(1, "insert", 1)]
 
 
 def test_versions_that_were_cleaned_up_are_refused(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_versions_that_were_cleaned_up_are_refused(tmp_path: Path) -> None:
     table = txlog.Table.open(table.uri)
     with pytest.raises(NotFoundError, match="commit of version 1 was cleaned up"):
         table.changes(1)
-    assert told(table, 3) == [(3, "insert", 3)]
+    assert reported(table, 3) == [(3, "insert", 3)]
 
 
 def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(t
     with pytest.raises(NotFoundError, match=r"version 1 need .* a vacuum deleted it") as refused:
         table.changes(0).read_all()
     assert refused.value.version == 1
-    assert told(table, 2, 2) == [(2, "insert", 4)]
+    assert reported(table, 2, 2) == [(2, "insert", 4)]
 
 
 def test_vectors_that_were_vacuumed_are_refused_alike(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_change_files_of_another_writer_are_read(tmp_path: Path, partition_by: l
     theirs.update(predicate="id = 2", new_values={"day": "two"})
     theirs.delete("id = 3")
     table = txlog.Table.open(path)
-    assert told(table, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 2), (2, "delete", 3)]
+    assert reported(table, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 2), (2, "delete", 3)]
     assert table.changes(1, 1, where="_change_type = 'update_postimage'").read_all()["day"].to_pylist() == ["two"]
 
 

@@ -93,7 +93,7 @@ def test_vectors_are_used_only_where_the_table_enables_them(tmp_path: Path) -> N
     assert ids(table) == [0, *range(4, 20)]
 
 
-def test_a_vector_keeps_what_the_file_was_and_lies_below_a_random_prefix_where_data_files_do(tmp_path: Path) -> None:
+def test_a_vector_keeps_the_facts_of_its_file_and_is_below_a_random_prefix_if_data_files_are(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS, **{"delta.randomizeFilePrefixes": "true", "delta.randomPrefixLength": "4"})
     before = {add["path"]: add for add in table.snapshot().files("id = 3").to_pylist()}
     table.delete("id in (3, 15)")
@@ -231,7 +231,7 @@ def test_a_delete_as_of_a_version_conflicts_with_later_rows_that_it_would_have_d
         table.delete("id = 1", read_version=99)
 
 
-def test_history_says_what_a_delete_did_in_spark_s_words(tmp_path: Path) -> None:
+def test_history_shows_what_a_delete_did_under_sparks_names(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.delete("id = 3", user_metadata="order 66")
     reported = table.history(1)[0]
@@ -290,7 +290,7 @@ def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_
         for x in range(60, 65):
             table.delete(f"x = {x}")
         table.overwrite(pa.table({"x": [65]}), "x = 65")
-        assert len(caplog.records) == 1, "told already"
+        assert len(caplog.records) == 1, "warned of already"
         table.delete("x < 90")
         assert len(caplog.records) == 2, "much more is dead"
         table.append(pa.table({"x": range(100, 200)}))
@@ -300,7 +300,7 @@ def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_
         assert len(caplog.records) == 4, "another handle"
 
 
-def test_what_is_new_to_say_of_dead_rows() -> None:
+def test_when_dead_rows_are_warned_of_again() -> None:
     assert newly_dead({"a": 0.5, "b": 0.51}, {}) == {"b": 0.51}
     assert newly_dead({"b": 0.75, "c": 0.9}, {"b": 0.51, "c": 0.9}) == {}
     assert newly_dead({"b": 0.76}, {"b": 0.51}) == {"b": 0.76}

@@ -80,7 +80,7 @@ def test_files_that_only_moved_rows_are_no_news(table: txlog.Table) -> None:
 
 
 @pytest.mark.parametrize("change", ["delete", "update", "overwrite"])
-def test_a_version_that_changed_rows_stops_unless_told_what_to_do(change: str, table: txlog.Table) -> None:
+def test_a_version_that_changed_rows_stops_unless_an_option_is_given(change: str, table: txlog.Table) -> None:
     if change == "delete":
         table.delete("id = 2")
     elif change == "update":

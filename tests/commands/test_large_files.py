@@ -72,7 +72,7 @@ def test_values_of_deleted_rows_are_gone_from_a_copy(table: txlog.Table, tmp_pat
     assert "word 0017" not in values.to_pylist()
 
 
-def test_columns_that_are_dictionaries_alone_are_told_by_their_sizes(table: txlog.Table, tmp_path: Path) -> None:
+def test_columns_that_are_only_dictionaries_are_recognized_by_their_sizes(table: txlog.Table, tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "t" / "a.parquet")) as file:
         footer = read_footer(file)
     metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata

@@ -264,7 +264,7 @@ def test_a_transaction_merges_with_its_own_rows(tmp_path: Path) -> None:
     assert found(table) == {1: row(1, 0, 3), 2: row(2, 0, 2)}
 
 
-def test_every_writer_merges_as_the_table_says(tmp_path: Path) -> None:
+def test_every_writer_merges_by_the_tables_properties(tmp_path: Path) -> None:
     table = made(tmp_path / "t", SUM)
     same = {"merge-engine": "aggregate", "txlog.fields.n.aggregate-function": "SUM"}
     table.upsert(pa.Table.from_pylist([row(1, 0, 1)], SCHEMA), ["k"], merge_engine=same)

@@ -125,7 +125,7 @@ def test_columns_that_the_source_of_a_merge_lacks_are_kept_by_updates_and_null_w
 
 
 @pytest.mark.parametrize("change", [merged, upserted])
-def test_columns_are_not_added_where_nobody_asks_for_it(tmp_path: Path, change: Change) -> None:
+def test_columns_are_not_added_unless_requested(tmp_path: Path, change: Change) -> None:
     table = made(tmp_path, {})
     with pytest.raises(txlog.SchemaMismatchError):
         table.upsert(MORE, ["k"])

@@ -204,7 +204,7 @@ def test_an_overwrite_of_every_row_may_name_the_version_that_its_rows_were_made_
 @pytest.mark.parametrize(
     ("mode", "vectors", "copied"), [(None, 1, 0), ("merge-on-read", 1, 0), ("copy-on-write", 0, 2)]
 )
-def test_the_rows_of_a_predicate_go_as_the_mode_says(
+def test_the_mode_decides_how_the_rows_of_a_predicate_are_removed(
     tmp_path: Path, mode: Any, vectors: int, copied: int, in_transaction: bool
 ) -> None:
     table = made(tmp_path, [], VECTORS)
@@ -229,18 +229,20 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_a_change_in_a_transaction_takes_a_mode_and_tells_its_progress(tmp_path: Path, change: str, mode: str) -> None:
+def test_a_change_in_a_transaction_takes_a_mode_and_reports_its_progress(
+    tmp_path: Path, change: str, mode: str
+) -> None:
     table = made(tmp_path, [], VECTORS)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with table.transaction() as txn:
-        CHANGES[change](txn, {"mode": mode, "on_progress": lambda done, of: told.append((done, of))})
+        CHANGES[change](txn, {"mode": mode, "on_progress": lambda done, of: reported.append((done, of))})
     assert len([*Path(table.uri).glob("*.bin")]) == (mode == "merge-on-read")
-    assert told == [(1, 1)]
+    assert reported == [(1, 1)]
     assert found(table) == sorted([*START[1:], *([] if change == "delete" else [(1, "x")])])
 
 
 @by_region
-def test_a_mode_that_the_table_lacks_or_nobody_knows_is_refused_before_a_row_is_read(
+def test_a_mode_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_row_is_read(
     tmp_path: Path, region: str
 ) -> None:
     table = made(tmp_path, ["day"], {})
@@ -282,7 +284,7 @@ def test_write_takes_the_mode_of_rows_as_row_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"row_mode": "copy-on-write"}, {"on_conflict": "rerun"}, {"read_version": 0}])
-def test_an_append_refuses_what_says_how_rows_are_replaced(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_an_append_refuses_options_about_replaced_rows(tmp_path: Path, given: dict[str, Any]) -> None:
     table = made(tmp_path, [], {})
     with pytest.raises(txlog.InvalidInputError, match=f"{next(iter(given))} is for overwrites"):
         txlog.write(table.uri, rows_of(NEW), **given)

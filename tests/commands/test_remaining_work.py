@@ -51,6 +51,6 @@ def test_work_is_left_for_new_files_and_for_new_vectors_and_none_that_was_done(t
     assert little_s < one_file_s < LITTLE_WORK_S
     table.delete("id = 200")
     state = mine.log.newest_state()
-    assert change.remaining_work_s(state) > LITTLE_WORK_S, "each file has a vector that nobody has read"
+    assert change.remaining_work_s(state) > LITTLE_WORK_S, "each file has a vector that was not read"
     change.execute(state)
     assert change.remaining_work_s(state) < LITTLE_WORK_S

@@ -53,7 +53,7 @@ def commit(table: txlog.Table, *actions: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("mode", [None, "copy-on-write"])
 @pytest.mark.parametrize(("condition", "left"), [("v > 25", [1, 2]), ("v < 25", [50, 60])])
-def test_a_row_that_comes_back_is_judged_like_any_other(
+def test_a_restored_row_is_treated_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, condition: str, left: list[int]
 ) -> None:
     table, whole, marked = made(tmp_path)

@@ -133,7 +133,7 @@ def test_rows_outside_of_the_predicate_are_refused_by_name_and_sample(table: Tab
     assert len([*Path(table.uri).rglob("*.parquet")]) == table.snapshot().num_files
 
 
-def test_history_tells_it_as_spark_does(by_day: Table) -> None:
+def test_history_shows_it_as_spark_does(by_day: Table) -> None:
     by_day.overwrite(rows_of((9, "mon")), "day = 'mon'")
     by_day.append(rows_of((1, "wed"), (2, "wed")))
     assert newest(by_day)["operationParameters"] == {"mode": "Append", "partitionBy": '["day"]'}
@@ -255,7 +255,7 @@ def test_the_partitions_of_the_new_rows_are_replaced(by_day: Table) -> None:
     }
 
 
-def test_the_result_of_an_overwrite_says_what_was_written_and_what_went(by_day: Table) -> None:
+def test_the_result_of_an_overwrite_counts_what_was_written_and_removed(by_day: Table) -> None:
     assert "(version=2, committed, 2 rows written, 2 rows deleted, 2 files," in str(
         by_day.overwrite_partitions(rows_of((7, "tue"), (9, "new")))
     )

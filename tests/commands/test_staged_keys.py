@@ -64,7 +64,7 @@ class _Halves(KeyNumbers):
         return KeyValues(np.zeros(len(values), np.uint64), values.second), rows
 
 
-def test_keys_with_one_first_half_are_told_apart_by_the_second() -> None:
+def test_keys_with_the_same_first_half_are_distinguished_by_the_second() -> None:
     words = pa.array([f"word {number}" for number in range(100)])
     numbers = _Halves([pa.string()], b"x" * 32)
     values = numbers.of([words])[0]
@@ -75,7 +75,7 @@ def test_keys_with_one_first_half_are_told_apart_by_the_second() -> None:
     assert set(SortedKeys(_keys(["string"]), numbers, values.at(order)).source_rows([others]).tolist()) == {-1}
 
 
-def test_a_column_is_told_by_its_values_while_they_are_few_and_then_by_a_range_that_holds_them() -> None:
+def test_a_column_is_described_by_its_values_while_they_are_few_and_then_by_a_range() -> None:
     few, many = (ColumnValues(_keys(["string"])[0], distinct_max=3) for _ in range(2))
     for each in ("b", "a", "b", "c"):
         few.add(pa.array([each, "a"]))

@@ -36,7 +36,7 @@ def test_a_log_retention_of_a_day_or_more_is_taken(tmp_path: Path, retention: st
     assert table.snapshot().properties == {RETENTION: "interval 2 days"}
 
 
-def test_a_short_log_retention_is_taken_where_the_table_says_that_it_is_meant(tmp_path: Path) -> None:
+def test_a_short_log_retention_is_accepted_if_the_property_allows_it(tmp_path: Path) -> None:
     meant = {RETENTION: "interval 1 hour", ALLOWED: "true"}
     assert txlog.Table.create(tmp_path / "t", SCHEMA, properties=meant).snapshot().properties == meant
     table = txlog.Table.create(tmp_path / "u", SCHEMA)

@@ -240,7 +240,7 @@ def test_an_upsert_as_of_a_version_is_no_lost_update(tmp_path: Path) -> None:
         table.upsert(rows((50, "z", 2)), ["id"], read_version=version)
 
 
-def test_history_says_what_an_upsert_did_in_spark_s_words(tmp_path: Path) -> None:
+def test_history_shows_what_an_upsert_did_under_sparks_names(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.upsert(rows((1, "a", 11), (9, "a", 9)), ["id", "day"])
     reported = table.history(1)[0]

@@ -209,7 +209,7 @@ def test_a_foreign_torn_commit_is_reported_with_its_file(table: OpenTable, scrip
     assert raised.value.path == commit_name(2)
 
 
-def test_an_interrupt_says_whether_the_commit_landed_and_goes_on(
+def test_an_interrupt_logs_whether_the_commit_landed_and_is_raised_again(
     table: OpenTable, scripted_log: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupt(real: Any, name: str, body: bytes) -> PutOutcome:
@@ -223,7 +223,7 @@ def test_an_interrupt_says_whether_the_commit_landed_and_goes_on(
     assert len(table.store.files.objects) == 3  # type: ignore[attr-defined]
 
 
-def test_resolve_tells_that_a_lost_commit_landed(table: OpenTable, scripted_log: Any) -> None:
+def test_resolve_reports_that_a_lost_commit_landed(table: OpenTable, scripted_log: Any) -> None:
     scripted_log.script["put_if_absent"] = [land_and_lose_the_answer] + [claim_it_exists] * 200
     scripted_log.script["read"] = [unreadable_once_sent(scripted_log)] * 200
     with pytest.raises(CommitStateUnknownError) as raised:
@@ -232,7 +232,7 @@ def test_resolve_tells_that_a_lost_commit_landed(table: OpenTable, scripted_log:
     assert Table(table).resolve(raised.value.txn_id, raised.value.version or 0) is True
 
 
-def test_resolve_has_a_commit_on_disk_before_it_says_that_it_landed(table: OpenTable, scripted_log: Any) -> None:
+def test_resolve_has_a_commit_on_disk_before_it_reports_that_it_landed(table: OpenTable, scripted_log: Any) -> None:
     def land_unsynced(real: Any, name: str, body: bytes) -> PutOutcome:
         scripted_log.inner.put(name, body)
         return PutOutcome.UNKNOWN
@@ -247,7 +247,7 @@ def test_resolve_has_a_commit_on_disk_before_it_says_that_it_landed(table: OpenT
     assert commit_name(2) in scripted_log.inner.durable
 
 
-def test_resolve_fences_a_version_that_nobody_took(table: OpenTable, scripted_log: Any) -> None:
+def test_resolve_fences_a_version_that_no_writer_took(table: OpenTable, scripted_log: Any) -> None:
     in_flight: list[Any] = []
 
     def keep_in_flight(real: Any, name: str, body: bytes) -> PutOutcome:
@@ -352,7 +352,7 @@ def test_a_commit_whose_predecessor_is_gone_is_not_acknowledged(table: OpenTable
         append(table)
 
 
-def test_a_handle_leaves_no_hole_in_a_table_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_handle_leaves_no_hole_in_a_table_that_was_created_again(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     txlog.write(uri, ROWS)
     old = Table.open(uri)
@@ -423,7 +423,7 @@ def test_a_checkpoint_that_is_gone_is_nothing_to_build_on(
 # --- 5: a list is a hint ------------------------------------------------------------------------------------
 
 
-def test_a_winner_that_the_listing_missed_is_judged_all_the_same(
+def test_a_winner_that_the_listing_missed_is_checked_all_the_same(
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
     """A directory listing can miss an older name while it shows a newer one."""
@@ -540,7 +540,7 @@ def test_a_count_of_attempts_does_not_bound_the_lost_races_of_blind_appends(
 
 
 def asked(scripted_log: Any) -> list[str]:
-    """Without the checksum file, which a slow machine writes after each commit, and for which nobody waits."""
+    """Without the checksum file, which a slow machine writes after each commit, and for which no caller waits."""
     return [operation for operation, name in scripted_log.calls if not name.endswith(".crc")]
 
 
@@ -564,7 +564,7 @@ def test_an_append_makes_the_same_calls_at_version_two_hundred(table: OpenTable,
     assert asked(scripted_log) == early
 
 
-# --- 8: durable before acknowledged: test_durability.py; a store that cannot tell who was first -----------
+# --- 8: durable before acknowledged: test_durability.py; a store that cannot decide which writer was first -----------
 
 
 def test_a_store_that_ignores_the_condition_is_refused_before_the_first_write(

@@ -469,7 +469,7 @@ def outcome_of(proposal: Proposal, winners: Sequence[Commit]) -> str:
 
 
 @pytest.mark.parametrize(("loser", "winner", "level", "outcome"), CASES)
-def test_an_operation_that_lost_a_race_ends_as_the_table_says(
+def test_an_operation_that_lost_a_race_ends_as_in_the_matrix(
     loser: str, winner: str, level: str, outcome: str, clock: Any
 ) -> None:
     exists = loser != "create"
@@ -510,13 +510,13 @@ def commits_in(log: MemoryLogStore, after: int) -> Iterator[Commit]:
 def test_the_grid_has_every_ordered_pair() -> None:
     winners = [winner for _, winner, _ in grid_cells()]
     losers = {loser for loser, _, _ in grid_cells()}
-    assert losers >= set(winners), "whoever can win can lose"
+    assert losers >= set(winners), "an operation that can win can lose"
     assert len(winners) == len(losers) * len(set(winners))
     impossible = {(loser, winner) for loser, winner, cell in grid_cells() if cell == "-"}
     assert impossible == {(loser, "create") for loser in losers - {"create"}}
 
 
-def test_where_spark_differs_it_is_a_cell_that_says_something_else() -> None:
+def test_each_difference_from_spark_is_a_cell_with_another_outcome() -> None:
     ours = {(loser, winner): cell for loser, winner, cell in CELLS}
     named = [
         ((loser, winner), theirs)

@@ -65,7 +65,7 @@ def stamps(open_table: OpenTable) -> list[int | None]:
     return [first_line(open_table, version).get("inCommitTimestamp") for version in range(last + 1)]
 
 
-def test_every_commit_says_when_it_was_also_while_the_clock_goes_back(open_table: OpenTable, clock: Clock) -> None:
+def test_every_commit_records_its_time_even_while_the_clock_goes_back(open_table: OpenTable, clock: Clock) -> None:
     table = create(open_table, **ENABLED)
     assert "inCommitTimestamp" in (open_table.log.newest_state().protocol.writer_features or ())
     table.append(rows(1))
@@ -150,7 +150,7 @@ def test_enabling_after_a_lost_race_notes_the_version_it_became(
     )
 
 
-def test_nobody_can_forge_since_when_and_disabling_forgets_it(open_table: OpenTable, clock: Clock) -> None:
+def test_the_time_of_enablement_cannot_be_forged_and_disabling_forgets_it(open_table: OpenTable, clock: Clock) -> None:
     table = create(open_table, **ENABLED, **{"delta.inCommitTimestampEnablementVersion": "7"})
     assert "delta.inCommitTimestampEnablementVersion" not in table.snapshot().properties
     table.set_properties({"delta.enableInCommitTimestamps": "false"})

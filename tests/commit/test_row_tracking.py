@@ -1,4 +1,4 @@
-"""Tables that track rows: each row gets one id, whoever wins which race."""
+"""Tables that track rows: each row gets one id, whichever writer wins a race."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_arrays_of_other_arrow_types_are_taken_for_the_same_values() -> None:
 # --- skipping -------------------------------------------------------------------------------------------------
 
 
-def test_what_files_cannot_be_judged_by_excludes_none_of_them_also_below_not() -> None:
+def test_a_condition_that_cannot_prune_excludes_no_file_even_below_not() -> None:
     predicate = parse_predicate("i = 5 AND NOT (upper(s) = 'A' OR j > 3)", SCHEMA)
     assert prunable(predicate).columns() == {"i", "j"}
     stats = '{"numRecords": 2, "minValues": {"i": %s, "j": %s}, "maxValues": {"i": 9, "j": 9}, "nullCount": {}}'
@@ -452,7 +452,7 @@ X, S = pc.field("i"), pc.field("s")
         (pc.if_else(X > 1, X, pc.field("l")) == 5, "if(i > 1, i, l) = 5"),
     ],
 )
-def test_an_expression_of_pyarrow_is_read_as_the_sql_that_says_the_same(expression: pc.Expression, text: str) -> None:
+def test_an_expression_of_pyarrow_is_read_as_its_sql_equivalent(expression: pc.Expression, text: str) -> None:
     assert bind_predicate(expression, SCHEMA) == parse_predicate(text, SCHEMA)
 
 
@@ -467,7 +467,7 @@ def test_an_expression_of_pyarrow_is_read_as_the_sql_that_says_the_same(expressi
         (X.is_null(nan_is_null=True), "is_null"),
     ],
 )
-def test_an_expression_of_pyarrow_that_sql_cannot_say_is_refused_by_name(
+def test_an_expression_of_pyarrow_without_an_sql_equivalent_is_refused_by_name(
     expression: pc.Expression, reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):

@@ -189,7 +189,7 @@ def test_a_format_of_thousands_of_digits_is_no_format(kind: Any) -> None:
 
 
 def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tmp_path: Path) -> None:
-    """Its checksum is right each time: whoever can write a message can write that."""
+    """Its checksum is right each time: a program that can write a message can write that."""
     rows = pa.table({"id": [1, 2], "name": ["a", None], "day": [datetime.date(2026, 1, 1)] * 2})
     table = txlog.Table.create(str(tmp_path / "t"), rows.schema, ("day",))
     with txlog.Sink(table, "app").task(checkpoint_id=1) as task:

@@ -45,7 +45,7 @@ def _leaks(texts: Iterator[Any]) -> list[str]:
 
 
 def _texts_of(error: BaseException) -> Iterator[Any]:
-    """Everything an error tells, and every error that hangs on it, shown or not."""
+    """The text of an error and of every error attached to it, shown or not."""
     link: BaseException | None
     for link in (error, *_chain(error)):
         yield from (str(link), repr(link), link.args, vars(link), getattr(link, "__notes__", ()))
@@ -250,7 +250,7 @@ def test_a_secret_in_an_endpoint_is_neither_shown_nor_pickled(
     assert _leaks(iter(texts)) == []
 
 
-def test_an_endpoint_travels_without_its_secret_and_says_so(
+def test_an_endpoint_travels_without_its_secret_and_the_error_says_so(
     echo: tuple[str, type[_Echo]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, handler = echo

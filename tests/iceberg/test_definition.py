@@ -239,7 +239,7 @@ def test_partitions_are_identities_of_their_columns() -> None:
     assert made.last_partition_id == 1001
 
 
-def test_a_table_that_is_partitioned_anew_has_a_new_spec_and_can_go_back() -> None:
+def test_a_repartitioned_table_has_a_new_spec_and_can_go_back() -> None:
     columns = (column("a", "long"), column("p", "string"))
     first = define(table(*columns, partition_by=("p",)), 2, None)
     second = define(table(*columns, partition_by=("a",)), 2, after(first))
@@ -325,9 +325,9 @@ def test_a_mapped_list_or_map_without_ids_inside_is_refused(kind: Any) -> None:
     assert "column s.l is a list or a map" in str(reason_against(bare, 2))
 
 
-def test_names_that_iceberg_cannot_tell_apart_are_refused() -> None:
+def test_names_that_iceberg_cannot_distinguish_are_refused() -> None:
     metadata = table(column("s.x", "long"), column("s", struct(column("x", "long"))))
-    assert "column s.x is a column and also the path" in str(reason_against(metadata, 2))
+    assert "column s.x is also the path" in str(reason_against(metadata, 2))
 
 
 def test_files_of_a_table_with_a_change_data_feed_may_hold_the_kind_of_change() -> None:

@@ -1,4 +1,4 @@
-"""The metadata of one fixed table, byte for byte: whoever changes the format sees it here.
+"""The metadata of one fixed table, byte for byte: a change of the format shows here.
 
 ``golden/v2`` and ``golden/v3`` hold what an export wrote when the format was last changed on purpose. To change it
 again: `python tests/iceberg/test_golden.py`, and say in the changelog what readers and older releases make of it. The

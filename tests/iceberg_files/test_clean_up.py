@@ -1,4 +1,4 @@
-"""Clean-up of the metadata folder: what retained snapshots need stays, what nobody needs goes, young files stay."""
+"""Clean-up of the metadata folder: files of retained snapshots and young files stay, all others are deleted."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_a_lost_answer_to_any_put_is_looked_up(number: int, lands: bool) -> None
     assert (done.version, done.attempts) == (2, 1)
 
 
-def test_a_put_whose_answer_is_never_certain_is_an_error_and_the_commit_stands() -> None:
+def test_a_put_whose_answer_is_never_certain_is_an_error_and_the_commit_is_kept() -> None:
     table = created()
     table.append(rows(1))
     lost = Scripted(shared(store_of(table)), lambda store, name, body: PutOutcome.UNKNOWN)
@@ -217,7 +217,7 @@ def test_the_loser_of_a_race_that_the_winner_finished_has_nothing_to_do() -> Non
     assert (done.version, done.attempts) == (1, 1)
 
 
-def test_a_hint_that_lags_or_lies_does_not_hide_the_newest_metadata() -> None:
+def test_a_stale_or_wrong_hint_does_not_hide_the_newest_metadata() -> None:
     table = created()
     for number in range(4):
         table.append(rows(number))
@@ -233,7 +233,7 @@ def test_a_hint_that_lags_or_lies_does_not_hide_the_newest_metadata() -> None:
         assert newest.number == 4
 
 
-def test_a_hint_overtaken_by_another_exporter_is_mended() -> None:
+def test_a_hint_overtaken_by_another_exporter_is_corrected() -> None:
     table = created()
     for number in range(2):
         table.append(rows(number))
@@ -292,7 +292,7 @@ def test_metadata_whose_manifest_list_is_gone_is_an_error_that_names_it_and_a_re
     assert table.export_iceberg(rebuild=True).version == 2
 
 
-def test_a_metadata_folder_that_was_removed_is_written_anew_by_the_same_handle() -> None:
+def test_a_metadata_folder_that_was_removed_is_written_again_by_the_same_handle() -> None:
     table = created()
     for number in range(3):
         table.append(rows(number))
@@ -433,7 +433,7 @@ def test_compacted_files_are_new_files_and_older_snapshots_stay() -> None:
     assert versions(store_of(table)) == [1, 2, 3]
 
 
-def test_a_table_whose_partition_column_got_a_wider_type_is_exported_anew(tmp_path: Path) -> None:
+def test_a_table_whose_partition_column_got_a_wider_type_is_exported_in_full(tmp_path: Path) -> None:
     narrow = pa.schema([("id", pa.int64()), ("part", pa.int32())])
     table = Table.create(tmp_path / "t", narrow, ["part"], properties={"txlog.iceberg": "v2"})
     table.append(pa.table({"id": [1, 2, 3], "part": [1, 2, 3]}, schema=narrow))

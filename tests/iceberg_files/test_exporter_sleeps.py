@@ -1,4 +1,4 @@
-"""Exporters that are slow, or are overtaken, and disks that lose what nobody synced: readers never go back."""
+"""Exporters that are slow, or are overtaken, and disks that lose unsynced files: readers never go back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files tell of a version's changes, and which earlier schemas a later one can read."""
+"""Which files show a version's changes, and which earlier schemas a later one can read."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def marked(vector: DeletionVectorDescriptor) -> AddFile:
     return replace(ADD, deletion_vector=vector)
 
 
-def test_a_version_with_change_files_is_told_by_those_alone() -> None:
+def test_of_a_version_with_change_files_only_those_are_read() -> None:
     change = AddCDCFile("_change_data/c", {"day": "tue"}, 5, False)
     assert changed(removed(ADD), replace(ADD, path="g"), change) == [
         ChangedRows("_change_data/c", {"day": "tue"}, 5, None)
     ]
 
 
-def test_without_them_added_and_removed_files_tell_what_goes_first() -> None:
+def test_without_change_files_removed_rows_come_before_added_rows() -> None:
     assert changed(marked(SMALL), removed(replace(ADD, path="g"))) == [
         ChangedRows("g", {"day": "mon"}, 10, "delete"),
         ChangedRows("f", {"day": "mon"}, 10, "insert", SMALL),
@@ -73,7 +73,7 @@ def test_files_that_only_moved_rows_are_no_changes() -> None:
     assert changed(replace(ADD, path="g", data_change=False), removed(ADD, data_change=False)) == []
 
 
-def test_a_merge_that_says_that_it_changed_no_row_is_none() -> None:
+def test_a_merge_that_declares_no_change_has_no_changed_rows() -> None:
     metrics = {f"numTargetRows{what}": "0" for what in ("Inserted", "Updated", "Deleted")}
     copied = (removed(ADD), replace(ADD, path="g"))
     assert changed(*copied, info={"operation": "MERGE", "operationMetrics": metrics}) == []
@@ -146,7 +146,7 @@ def test_columns_that_went_or_changed_are_named(earlier: Struct, later: Struct, 
         (struct(s=struct(a=LONG)), struct(s=struct(a=LONG, b=LONG)), "type of column s changed"),
     ],
 )
-def test_a_reader_of_an_earlier_schema_is_told_what_it_would_miss(known: Struct, newer: Struct, said: str) -> None:
+def test_what_a_reader_of_an_earlier_schema_would_miss_is_reported(known: Struct, newer: Struct, said: str) -> None:
     assert said in str(redefinition(known, newer))
     assert redefinition(struct(a=LONG, b=LONG), struct(a=LONG, b=STRING, c=LONG), frozenset({"a"})) is None
 

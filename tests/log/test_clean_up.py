@@ -61,7 +61,7 @@ def test_protected_versions_go_all_at_once_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize(("text", "protected"), [("12", 12), (None, 0), ("twelve", 2**63 - 1)])
-def test_the_table_says_which_versions_are_protected(text: str | None, protected: int) -> None:
+def test_the_tables_properties_decide_which_versions_are_protected(text: str | None, protected: int) -> None:
     key = "delta.requireCheckpointProtectionBeforeVersion"
     metadata = Metadata("i", "{}", (), {} if text is None else {key: text}, {})
     assert protected_version(Protocol(3, 7, (), ("checkpointProtection",)), metadata) == protected

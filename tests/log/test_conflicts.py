@@ -117,7 +117,7 @@ def test_what_is_declared_is_what_conflicts(
         (ReadSet(partitions=frozenset({("mon",)})), ["ConcurrentDeleteReadError"]),
     ],
 )
-def test_rows_that_a_compaction_moved_are_judged_by_the_files_they_came_from(read: ReadSet, rules: list[str]) -> None:
+def test_rows_that_a_compaction_moved_conflict_by_the_files_they_came_from(read: ReadSet, rules: list[str]) -> None:
     """Those of files that were read conflict; files that were not read stay unread, wherever their rows are now."""
     winner = commit(add("w", "mon", data_change=False), remove("f1", "mon", data_change=False), operation="OPTIMIZE")
     assert [reason.rule for reason in find_conflicts(propose(NEW, read=read), winner)] == rules
@@ -141,8 +141,8 @@ def test_a_definition_change_is_not_ordered_before_an_append_that_it_would_have_
     assert [reason.rule for reason in found] == rules
 
 
-def test_a_winner_that_says_nothing_of_itself_does_not_count_as_blind() -> None:
-    """Without ``commitInfo`` nobody knows what it read, so that it cannot be placed after a commit that it may have."""
+def test_a_winner_without_commit_info_does_not_count_as_blind() -> None:
+    """Without ``commitInfo`` its reads are unknown, so it cannot count as later than a commit that it may have read."""
     proposal = propose(NEW, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
     silent = replace(commit(add("w", "mon")), commit_info=None)
     assert [reason.rule for reason in find_conflicts(proposal, silent)] == ["ConcurrentAppendError"]
@@ -250,7 +250,7 @@ def test_a_file_that_two_remove_is_one_file_however_each_of_them_writes_its_path
     assert [r.rule for r in find_conflicts(proposal, winner)] == ["ConcurrentDeleteDeleteError"]
 
 
-def test_a_blind_append_is_judged_without_the_winners_files() -> None:
+def test_a_blind_append_is_checked_without_the_winners_files() -> None:
     proposal = propose(NEW, SetTransaction("a", 1))
     assert not proposal.needs_winning_files
     assert decide(proposal, [Commit(6, (), CommitInfo({}), 1, files_skipped=True)]) == Rebase(6)
@@ -322,7 +322,7 @@ def test_a_commit_that_holds_only_one_of_our_two_apps_is_no_replay() -> None:
     assert isinstance(decide(proposal, [commit(SetTransaction("a", 1, 1))]), Conflict)
 
 
-def test_a_rebased_proposal_is_judged_from_where_it_was_rebased_to() -> None:
+def test_a_rebased_proposal_is_checked_from_its_new_base() -> None:
     proposal = propose(NEW)
     assert decide(proposal, []) == Rebase(5)
     decision = decide(proposal, [commit(version=6), commit(version=7)])
@@ -432,7 +432,7 @@ def test_a_plan_goes_on_over_a_definition_that_writes_rows_as_before() -> None:
     assert isinstance(decision, Conflict)
     assert [(each.rule, each.winner_version) for each in decision.reasons] == [("MetadataChangedError", 7)]
     by_files = propose(remove("f1", "mon"), NEW, read=READ_ALL, planned_on=METADATA)
-    assert isinstance(decide(by_files, [commit(kept)]), Conflict), "nobody executes it again"
+    assert isinstance(decide(by_files, [commit(kept)]), Conflict), "it is not executed again"
 
 
 def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:

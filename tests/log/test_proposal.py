@@ -98,7 +98,7 @@ def test_a_creating_commit_read_no_version() -> None:
     assert "readVersion" not in commit_info_of(propose(PROTOCOL, METADATA, read_version=-1))
 
 
-def test_an_in_commit_timestamp_stands_first() -> None:
+def test_an_in_commit_timestamp_is_the_first_field() -> None:
     info = commit_info_of(propose(add()), in_commit_timestamp=999)
     assert next(iter(info.items())) == ("inCommitTimestamp", 999)
 
@@ -302,14 +302,14 @@ def test_an_append_only_table_refuses_to_lose_rows_but_lets_them_move() -> None:
     validate_proposal(propose(add()), append_only=True)
 
 
-def test_a_commit_that_removes_a_file_of_unknown_size_does_not_say_how_the_table_grows() -> None:
+def test_a_commit_that_removes_a_file_of_unknown_size_has_no_net_size() -> None:
     unsized = RemoveFile("r", True, 1, True, {"day": "mon"}, None)
     assert propose(add(), remove()).net_files == (0, 0)
     assert propose(add(), unsized).net_files is None
     assert "net" not in commit_info_of(propose(add(), unsized))["txlog"]
 
 
-def test_a_commit_whose_files_may_be_in_the_table_already_does_not_say_how_it_grows() -> None:
+def test_a_commit_whose_files_may_be_in_the_table_already_has_no_net_size() -> None:
     assert propose(add()).net_files == (1, 1)
     assert propose(add(), adds_are_new=False).net_files is None
     assert propose(remove(), adds_are_new=False).net_files == (-1, -1)

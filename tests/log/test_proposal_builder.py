@@ -137,7 +137,7 @@ def test_the_same_new_file_twice_is_refused(builder: ProposalBuilder) -> None:
         builder.add(file("x"))
 
 
-def test_files_that_only_move_rows_say_so() -> None:
+def test_files_that_only_move_rows_have_no_data_change() -> None:
     builder = ProposalBuilder(_state(), data_change=False)
     builder.remove(file("a"))
     builder.add(file("b"))
@@ -146,7 +146,7 @@ def test_files_that_only_move_rows_say_so() -> None:
     assert proposal.effective_isolation is Isolation.SNAPSHOT
 
 
-def test_a_definition_stands_before_everything_else(builder: ProposalBuilder) -> None:
+def test_a_definition_comes_before_all_other_actions(builder: ProposalBuilder) -> None:
     builder.add(file())
     builder.set_domain(DOMAIN)
     builder.set_transaction("app", 1)

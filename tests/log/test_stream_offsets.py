@@ -89,7 +89,7 @@ def test_the_first_batch_has_the_same_files_when_it_runs_again_after_more_was_co
 
 
 def test_a_batch_that_begins_a_snapshot_ends_with_it_at_the_latest() -> None:
-    """Only so does its end tell which version the snapshot was of."""
+    """Only then does its end show the version of the snapshot."""
     start = at(1, is_initial=True)
     assert end_of_batch(start, versions_from(start, [[1], [1], [1]]), ReadLimits()) == at(2)
     assert end_of_batch(at(1, 0, True), versions_from(start, [[1], [1], [1]]), ReadLimits()) == at(3)

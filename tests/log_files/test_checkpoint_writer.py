@@ -138,7 +138,7 @@ def test_the_top_level_file_names_sidecars_that_hold_every_file_and_tombstone(sm
     assert fresh.newest_state().transaction_version("a") == 7
 
 
-def test_the_hint_tells_the_size_of_all_of_it_and_where_it_begins(small: None) -> None:
+def test_the_hint_has_the_total_size_and_the_first_part(small: None) -> None:
     world = World()
     world.commit(*(add(f"f{n}") for n in range(20)))
     world.checkpoint()
@@ -251,7 +251,7 @@ def test_every_field_of_every_small_action_is_in_the_checkpoint(policy: str) -> 
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_the_state_that_a_checkpoint_alone_tells_is_the_state_that_the_commits_tell(policy: str) -> None:
+def test_the_state_of_a_checkpoint_alone_is_the_state_of_its_commits(policy: str) -> None:
     world, reported = small_world(policy)
     state = world.without_commits().newest_state()
     assert state.segment.checkpoint is not None
@@ -520,7 +520,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "remove", "vector"]), st.in
 
 
 @given(commits=st.lists(st.tuples(ACTIONS, st.booleans()), min_size=1, max_size=12))
-def test_whatever_was_committed_the_checkpoint_alone_says_what_the_commits_say(
+def test_a_checkpoint_alone_equals_its_commits_whatever_was_committed(
     commits: list[tuple[list[tuple[str, int]], bool]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -733,7 +733,7 @@ def test_a_sidecar_whose_write_got_no_answer_and_did_not_land_leaves_no_checkpoi
     assert world.names("checkpoint") == []
 
 
-def test_checkpointers_that_race_leave_checkpoints_that_all_say_the_same(small: None) -> None:
+def test_checkpointers_that_race_leave_equal_checkpoints(small: None) -> None:
     world = World()
     two_checkpoints(world)
     barrier = threading.Barrier(4)

@@ -175,7 +175,7 @@ def observed(log: DeltaLog, state: TableState) -> tuple[dict[Any, str], set[Any]
 
 @given(commits=_commits, struct=st.booleans())
 @settings(max_examples=settings.default.max_examples // 4)
-def test_checkpoint_and_tail_equal_the_fold_wherever_the_checkpoint_stands(
+def test_checkpoint_and_tail_equal_the_fold_at_every_checkpoint_version(
     commits: list[list[Line]], struct: bool
 ) -> None:
     configuration = {"checkpoint.writeStatsAsStruct": "true"} if struct else {}
@@ -187,7 +187,7 @@ def test_checkpoint_and_tail_equal_the_fold_wherever_the_checkpoint_stands(
             world.commit(*lines)
         log = world.open()
         assert log.write_checkpoint(log.state_at(at)) == at
-        world.drop(*range(at + 1))  # so that nothing but the checkpoint can tell
+        world.drop(*range(at + 1))  # so that only the checkpoint is left
         fresh = world.open()
         state = fresh.newest_state()
         assert (state.version, state.segment.checkpoint and state.segment.checkpoint.version) == (len(commits) - 1, at)

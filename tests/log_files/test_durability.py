@@ -141,7 +141,7 @@ def test_a_version_is_made_durable_with_every_unsynced_one_below_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("write", [txlog.Table.create_checkpoint, txlog.Table.compact_log])
-def test_a_file_that_stands_for_commits_is_written_when_all_of_them_are_on_disk(
+def test_a_file_that_replaces_commits_is_written_when_all_of_them_are_on_disk(
     tmp_path: Path, write: Callable[[txlog.Table], object]
 ) -> None:
     """With the newest alone a power cut could leave that one, and a hole below it."""

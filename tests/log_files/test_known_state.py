@@ -74,10 +74,10 @@ def test_writing_a_checkpoint_of_an_older_version_does_not_move_the_known_state_
 
 
 @pytest.mark.parametrize(("counted_at", "reported"), [(0, None), (1, None), (2, (3, 30)), (3, (3, 30)), (4, None)])
-def test_totals_are_carried_over_commits_that_say_what_they_changed_and_over_no_others(
+def test_totals_are_carried_over_commits_that_declare_their_changes_and_over_no_others(
     table: OpenTable, open_handle: Any, scripted_log: Any, counted_at: int, reported: tuple[int, int] | None
 ) -> None:
-    """Of version 2 nobody knows how many files it added, and version 4 is not known to the handle."""
+    """The number of files that version 2 added is unknown, and the handle does not know version 4."""
     for _ in range(2):
         append(table)
     for version in (2, 3):

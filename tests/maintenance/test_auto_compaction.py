@@ -70,7 +70,7 @@ def test_a_handle_that_was_pickled_compacts_too(make_table: MakeTable) -> None:
     assert operations(other)[0] == "OPTIMIZE"
 
 
-def test_a_compaction_that_fails_is_logged_and_the_commit_stands(
+def test_a_compaction_that_fails_is_logged_and_the_commit_is_kept(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:

@@ -27,8 +27,8 @@ def points(seed: int) -> pa.Table:
 
 def commit(path: Path, *actions: dict[str, Any]) -> None:
     version = txlog.Table.open(path).version + 1
-    told = {"commitInfo": {"timestamp": 1, "operation": "CLUSTER BY", "txnId": str(uuid.uuid4())}}
-    lines = "".join(f"{json.dumps(action)}\n" for action in (told, *actions))
+    reported = {"commitInfo": {"timestamp": 1, "operation": "CLUSTER BY", "txnId": str(uuid.uuid4())}}
+    lines = "".join(f"{json.dumps(action)}\n" for action in (reported, *actions))
     (path / "_delta_log" / f"{version:020}.json").write_text(lines)
 
 
@@ -53,7 +53,7 @@ def adds(table: txlog.Table) -> list[AddFile]:
     return add_files_of(log.files(log.newest_state()))
 
 
-def test_optimize_clusters_by_the_columns_of_the_table_and_says_so_as_spark_does(tmp_path: Path) -> None:
+def test_optimize_clusters_by_the_columns_of_the_table_and_records_it_as_spark_does(tmp_path: Path) -> None:
     table = clustered(tmp_path, ["x"], ["in", "y"])
     before = table.to_arrow().sort_by("id")
     size = sum(add.size for add in adds(table))
@@ -63,8 +63,8 @@ def test_optimize_clusters_by_the_columns_of_the_table_and_says_so_as_spark_does
     assert {add.clustering_provider for add in found} == {"liquid"}
     assert len({add.tags["ZCUBE_ID"] for add in found if add.tags}) == 1
     assert {add.tags["ZCUBE_ZORDER_BY"] for add in found if add.tags} == {'["x","in.y"]'}
-    told = table.history(1)[0]["operationParameters"]
-    assert (json.loads(told["clusterBy"]), json.loads(told["zOrderBy"])) == (["x", "in.y"], [])
+    reported = table.history(1)[0]["operationParameters"]
+    assert (json.loads(reported["clusterBy"]), json.loads(reported["zOrderBy"])) == (["x", "in.y"], [])
     files = table.snapshot().files
     assert max(files(where=box).num_rows for box in ("x < 100", "in.y > 900")) <= len(found) / 2
     assert verify_table(table._open_table.store).is_sound
@@ -102,7 +102,7 @@ def test_other_columns_cluster_everything_again_and_files_of_another_provider_st
     assert theirs.path in {add.path for add in adds(table)}
 
 
-def test_a_file_with_deleted_rows_keeps_what_it_says_of_its_clustering(tmp_path: Path) -> None:
+def test_a_file_with_deleted_rows_keeps_its_clustering_tags(tmp_path: Path) -> None:
     table = clustered(tmp_path, ["x"])
     table.optimize()
     table.delete("id = 5")

@@ -58,7 +58,7 @@ def test_a_second_run_finds_nothing_to_do_and_makes_no_version(make_table: MakeT
     assert (again.versions, again.files_removed, table.version) == ((), 0, 5)
 
 
-def test_the_commit_changes_no_data_and_history_says_what_spark_says(make_table: MakeTable) -> None:
+def test_the_commit_changes_no_data_and_has_sparks_history(make_table: MakeTable) -> None:
     table = filled(make_table)
     table.optimize("day = 'a'", user_metadata="nightly")
     info, *files = actions(table)
@@ -92,7 +92,7 @@ def test_where_selects_partitions_and_refuses_other_columns(make_table: MakeTabl
         table.optimize("id > 3")
 
 
-def test_a_dry_run_tells_what_would_be_done_and_does_nothing(make_table: MakeTable) -> None:
+def test_a_dry_run_returns_what_would_be_done_and_does_nothing(make_table: MakeTable) -> None:
     table = filled(make_table)
     before = sorted(Path(table.uri).rglob("*.parquet"))
     result = table.optimize(dry_run=True)
@@ -213,7 +213,7 @@ def test_no_file_takes_the_place_of_files_whose_last_rows_were_deleted_meanwhile
     assert sorted(ids(table)) == [9, 15, 16, 17, 18]
 
 
-def test_a_bin_whose_file_was_removed_is_given_up_and_planned_anew(
+def test_a_bin_whose_file_was_removed_is_given_up_and_planned_again(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = filled(make_table)

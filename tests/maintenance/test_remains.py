@@ -246,7 +246,7 @@ def test_a_dropped_column_counts_until_its_values_are_purged(time: Clock) -> Non
     assert world.check(dropped).rows_are_gone
 
 
-def test_a_restore_that_brings_the_rows_back_is_told() -> None:
+def test_a_restore_that_brings_the_rows_back_is_reported() -> None:
     world = World()
     world.append("Ann", MARK)
     deleted = world.table.delete(f"name = '{MARK}'").version

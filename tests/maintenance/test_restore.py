@@ -136,7 +136,7 @@ def test_the_newest_version_needs_no_restore(tmp_path: Path) -> None:
     assert table.version == 1
 
 
-def test_a_dry_run_tells_what_the_restore_then_does(tmp_path: Path) -> None:
+def test_a_dry_run_returns_what_the_restore_then_does(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     table.overwrite(rows(2))
@@ -328,10 +328,10 @@ def test_identity_columns_go_on_where_they_were(
     tmp_path: Path, step: int, older: int | None, newest: int | None, mark: int
 ) -> None:
     def field(value: int | None) -> list[dict[str, Any]]:
-        told = {"delta.identity.step": step, "delta.identity.start": step}
+        reported = {"delta.identity.step": step, "delta.identity.start": step}
         if value is not None:
-            told["delta.identity.highWaterMark"] = value
-        return [{"name": "id", "type": "long", "nullable": True, "metadata": told}]
+            reported["delta.identity.highWaterMark"] = value
+        return [{"name": "id", "type": "long", "nullable": True, "metadata": reported}]
 
     then, now = state_of(tmp_path, "then", {}, field(older)), state_of(tmp_path, "now", {}, field(newest))
     metadata, _ = merged_definition(now, then)

@@ -138,7 +138,7 @@ def test_a_version_gets_no_name_while_a_vacuum_may_delete_its_files(store: Table
     assert repr(named) == "NamedVersion('second', version 2, named 2026-09-23 14:13:20Z)"
 
 
-def test_a_vacuum_that_ended_hinders_nobody(store: TableStore) -> None:
+def test_a_vacuum_that_ended_hinders_no_restore(store: TableStore) -> None:
     opened(store).vacuum()
     opened(store).restore(1)
     assert ids(opened(store)) == [1]

@@ -30,7 +30,7 @@ NOW_MS = 1_790_000_000_000
 
 
 class Clock(ambient.Ambient):
-    """Wall time moves only when told."""
+    """Wall time moves only on request."""
 
     def __init__(self) -> None:
         self.moment_ms = NOW_MS
@@ -297,7 +297,7 @@ def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time:
     assert fresh.snapshot(1).to_arrow()["id"].to_pylist() == [1]
 
 
-# --- what is told and recorded --------------------------------------------------------------------------------------
+# --- what is reported and recorded ----------------------------------------------------------------------------------
 
 
 def test_a_retention_that_was_shorter_for_a_while_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
@@ -381,7 +381,7 @@ def test_history_shows_a_vacuum_as_spark_writes_it(tmp_path: Path) -> None:
     assert "specifiedRetentionMillis" not in table.history(2)[1]["operationParameters"]
 
 
-def test_a_deletion_that_fails_is_an_error_and_history_says_so(tmp_path: Path) -> None:
+def test_a_deletion_that_fails_is_an_error_and_in_the_history(tmp_path: Path) -> None:
     make(tmp_path)
     for name in ("a", "b"):
         put(str(tmp_path / "t"), f"{name}.parquet")
@@ -438,7 +438,7 @@ def test_both_modes_keep_how_far_they_came(time: Clock) -> None:
 
 
 @pytest.mark.parametrize("body", [None, b"{}", b"not json", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}'])
-def test_a_lite_vacuum_lists_where_nobody_knows_how_far_the_last_one_came(time: Clock, body: bytes | None) -> None:
+def test_a_lite_vacuum_lists_if_the_end_of_the_last_one_is_unknown(time: Clock, body: bytes | None) -> None:
     table, store = in_memory()
     if body is not None:
         store.log.put("_last_vacuum_info", body)
@@ -571,7 +571,7 @@ def test_a_table_whose_rows_have_rules_that_txlog_does_not_write_is_vacuumed(tmp
     assert table.vacuum().paths == (orphan,)
 
 
-def test_a_table_with_a_feature_that_nobody_here_knows_is_not_vacuumed(tmp_path: Path) -> None:
+def test_a_table_with_an_unknown_feature_is_not_vacuumed(tmp_path: Path) -> None:
     def add_feature(action: dict[str, Any]) -> None:
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["fromTheFuture"]}

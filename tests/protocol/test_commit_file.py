@@ -22,7 +22,7 @@ def body(*lines: object) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def test_actions_come_in_file_order_and_commit_info_stands_apart() -> None:
+def test_actions_come_in_file_order_and_commit_info_is_separate() -> None:
     commit = parse_commit(body(info(4), PROTOCOL, ADD, TXN), 5)
     assert [type(action) for action in commit.actions] == [Protocol, AddFile, SetTransaction]
     assert (commit.version, commit.txn_id, commit.operation) == (5, "t", "WRITE")

@@ -77,7 +77,7 @@ def test_the_last_bytes_may_be_padded_as_writers_in_rust_do() -> None:
 
 
 @pytest.mark.parametrize("text", ["#zzzz", "####1", "#####"])
-def test_padding_that_stands_for_no_bytes_is_refused(text: str) -> None:
+def test_padding_without_bytes_is_refused(text: str) -> None:
     with pytest.raises(CorruptLogError, match="not Z85"):
         inline_bitmap(DeletionVectorDescriptor("i", z85(BITMAP) + text, size_in_bytes=len(BITMAP), cardinality=3))
 
@@ -164,7 +164,7 @@ def test_a_block_that_ends_too_soon_is_refused(length: int) -> None:
         (MAGIC + struct.pack("<q", 2**40) + BITMAP[12:], 3, 100_000, "roaring"),
     ],
 )
-def test_a_bitmap_that_does_not_hold_what_the_log_says_is_refused(
+def test_a_bitmap_that_contradicts_the_log_is_refused(
     bitmap: bytes, cardinality: int, num_rows: int, reported: str
 ) -> None:
     with pytest.raises(CorruptLogError, match=reported):

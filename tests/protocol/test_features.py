@@ -60,7 +60,7 @@ def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_writt
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_duty_that_stands_in_the_metadata_is_refused_to_writers_and_not_to_readers(
+def test_a_duty_in_the_metadata_is_refused_to_writers_and_not_to_readers(
     protocol: Protocol, used: Metadata, feature: str
 ) -> None:
     check_can_read(protocol, used)

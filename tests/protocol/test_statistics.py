@@ -188,7 +188,7 @@ def leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
 
 
 @given(a_table(), st.integers(1, 6), st.integers(1, 40))
-def test_every_row_lies_within_the_bounds_and_every_null_is_counted(
+def test_every_row_is_within_the_bounds_and_every_null_is_counted(
     drawn: tuple[pa.Table, list[dict[str, Any]]], rows_per_group: int, prefix_length: int
 ) -> None:
     table, rows = drawn
@@ -399,7 +399,7 @@ def test_a_file_that_holds_a_column_in_another_form_gets_no_bounds_for_it(writte
     assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"c": 0})
 
 
-def test_the_schema_a_file_is_written_with_tells_of_its_columns_what_its_footer_tells() -> None:
+def test_the_schema_a_file_is_written_with_describes_its_columns_as_its_footer_does() -> None:
     names = "byte short integer long float double boolean string binary date timestamp timestamp_ntz decimal(9,2)"
     kinds: list[Any] = [*names.split(), "decimal(38,10)"]
     struct = [{"name": f"s{at}", "type": kind, "nullable": True, "metadata": {}} for at, kind in enumerate(kinds)]
@@ -500,7 +500,7 @@ def test_names_with_dots_are_not_mistaken_for_members() -> None:
     assert statistics(table)["maxValues"] == {"a.b": 1, "a": {"b": 7}}
 
 
-def test_columns_stand_under_their_own_name_whatever_stands_before_them_in_the_file() -> None:
+def test_columns_have_their_own_names_whatever_precedes_them_in_the_file() -> None:
     table = pa.table(
         {"m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())), "l": [[{"q": 1, "r": 2}]], "x": [5]}
     )

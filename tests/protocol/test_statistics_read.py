@@ -1,4 +1,4 @@
-"""Statistics read back, whoever wrote them: what holds is believed, what may not hold is left out."""
+"""Statistics read back, whichever engine wrote them: those that hold are used, those that may not hold are left out."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_values_are_typed_and_exact(data_type: DataType, raw: str, value: Any) -
         (LONG, "{}"),
     ],
 )
-def test_a_value_that_is_none_of_its_type_is_no_bound(data_type: DataType, raw: str) -> None:
+def test_a_value_of_another_type_is_not_a_bound(data_type: DataType, raw: str) -> None:
     assert one(data_type, raw) == (None, None)
 
 
@@ -191,7 +191,7 @@ def test_a_reader_for_some_columns_reads_only_those() -> None:
         '{"minValues":{"id":1e99999999999999999999}}',
     ],
 )
-def test_statistics_that_make_no_sense_say_nothing(text: str | None) -> None:
+def test_statistics_that_make_no_sense_are_ignored(text: str | None) -> None:
     assert parse_statistics(text, NESTED) == FileBounds()
 
 

@@ -98,7 +98,7 @@ def test_decimals_keep_every_digit() -> None:
     assert "123456789012345.67891" in statistics_as_json(typed)[0].as_py()
 
 
-def test_there_and_back_says_the_same() -> None:
+def test_statistics_survive_a_round_trip() -> None:
     texts = [text(WHOLE), None, text({"i": 1}), '{"numRecords":0}', text({"s": "plain"}, tightBounds=False)]
     back = statistics_as_json(statistics_as_struct(pa.array(texts, pa.string()), kind())).to_pylist()
     assert back[1] is None

@@ -45,14 +45,14 @@ def test_digits_of_decimals_and_of_large_integers_stay_as_they_were_written() ->
         (0, 10, True, 0),
     ],
 )
-def test_null_counts_tell_none_all_or_some(count: int, dead_before: int, is_tight: bool, expected: int) -> None:
+def test_null_counts_mean_none_all_or_some(count: int, dead_before: int, is_tight: bool, expected: int) -> None:
     stats = text(nullCount={"n": count, "s": {"m": count}}, tightBounds=is_tight)
     found = json.loads(wide_statistics(stats, num_records=10, dead_before=dead_before))
     assert found["nullCount"] == {"n": expected, "s": {"m": expected}}
 
 
 @pytest.mark.parametrize("stats", [None, "", "no json", "[1]", "null", '{"minValues": {"s": "\\ud800"}}'])
-def test_statistics_that_nobody_can_read_become_a_count_of_rows(stats: str | None) -> None:
+def test_unreadable_statistics_become_a_count_of_rows(stats: str | None) -> None:
     assert json.loads(wide_statistics(stats, num_records=7)) == {"numRecords": 7, "tightBounds": False}
 
 

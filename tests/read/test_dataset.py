@@ -127,7 +127,7 @@ def test_an_engine_reads_only_the_files_and_columns_that_its_query_needs(
     assert files.bytes_read < all_bytes / 8
 
 
-def test_the_log_alone_tells_the_number_of_rows(wide: txlog.Table) -> None:
+def test_the_log_alone_has_the_number_of_rows(wide: txlog.Table) -> None:
     wide.delete("id in (3, 4, 30000)")
     dataset, files = counted(wide)
     assert dataset.count_rows() == 39_997

@@ -178,7 +178,7 @@ def test_statistics_of_a_file_with_dead_rows_skip_only_what_no_physical_row_hold
     snapshot = table.snapshot()
     assert snapshot.files(f"n > {ROWS}").num_rows == 0
     assert snapshot.files("n is null").num_rows == 0  # a null count of none holds, whatever is dead
-    assert snapshot.files(f"n = {ROWS - 1}").num_rows == 1  # may match; that it is dead, only the vector tells
+    assert snapshot.files(f"n = {ROWS - 1}").num_rows == 1  # may match; only the vector shows that it is dead
     assert snapshot.to_arrow(where=f"n = {ROWS - 1}").num_rows == 0
 
 

@@ -37,7 +37,7 @@ def point() -> Iterator[Point]:
     pa.unregister_extension_type("txlog.point")
 
 
-def test_a_column_after_one_of_a_registered_type_is_judged_by_its_own_bounds(point: Point, tmp_path: Path) -> None:
+def test_a_column_after_one_of_a_registered_type_is_pruned_by_its_own_bounds(point: Point, tmp_path: Path) -> None:
     rows = [{"x": 1, "y": 100}, {"x": 2, "y": 200}]
     table = txlog.Table.create(tmp_path, pa.schema({"point": point.storage_type, "k": pa.int64()}))
     points = pa.ExtensionArray.from_storage(point, pa.array(rows, point.storage_type))
@@ -84,14 +84,14 @@ def converted(root: Path, **ids: int) -> txlog.Table:
     return txlog.Table.open(root)
 
 
-def test_a_column_known_by_its_id_is_not_judged_by_the_bounds_of_another_of_its_name(tmp_path: Path) -> None:
+def test_a_column_known_by_its_id_is_not_pruned_by_the_bounds_of_another_of_its_name(tmp_path: Path) -> None:
     """Column a became b, and a new a came: files from before have the values of b under the name a."""
     snapshot = converted(tmp_path, old=1).snapshot()
     assert snapshot.to_arrow(where="a IS NULL").to_pylist() == [{"b": 1, "a": None}, {"b": 2, "a": None}]
     assert snapshot.to_arrow(where="b = 2").to_pylist() == [{"b": 2, "a": None}]
 
 
-def test_files_that_differ_in_nothing_but_the_ids_of_their_columns_are_told_apart(tmp_path: Path) -> None:
+def test_files_that_differ_only_in_the_ids_of_their_columns_are_distinguished(tmp_path: Path) -> None:
     rows = converted(tmp_path, old=1, new=3, older=1).to_arrow().to_pylist()
     of_old, of_new = [{"b": 1, "a": None}, {"b": 2, "a": None}], [{"b": None, "a": 1}, {"b": None, "a": 2}]
     assert sorted(map(str, rows)) == sorted(map(str, [*of_old, *of_new, *of_old]))

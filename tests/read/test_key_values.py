@@ -62,7 +62,7 @@ def test_no_keys_have_no_numbers(kind: pa.DataType) -> None:
     assert rows is None
 
 
-def test_both_halves_of_a_fingerprint_tell_keys_apart() -> None:
+def test_both_halves_of_a_fingerprint_distinguish_keys() -> None:
     numbers = KeyNumbers([pa.string()], SECRET)
     found = numbers.of([pa.array([f"key {number}" for number in range(50_000)])])[0]
     assert found.second is not None

@@ -47,8 +47,8 @@ def test_threads_find_the_files_that_one_thread_finds(
         )  # type: ignore[index]
 
 
-def test_timestamps_that_spark_types_are_judged_by_their_text(tmp_path: Path) -> None:
-    """A checkpoint of Spark's has them as INT96, which tells neither unit nor zone."""
+def test_timestamps_that_spark_types_are_pruned_by_their_text(tmp_path: Path) -> None:
+    """A checkpoint of Spark's has them as INT96, which has neither unit nor zone."""
     table = Table.create(
         str(tmp_path),
         pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC")}),

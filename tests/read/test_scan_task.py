@@ -122,7 +122,7 @@ def grouped(tmp_path: Path) -> txlog.Table:
 
 
 def damaged_but_for(table: txlog.Table, kept: list[int]) -> None:
-    """Overwrite every other row group's pages: whoever reads one of them fails."""
+    """Overwrite every other row group's pages: reading one of them fails."""
     path = Path(table.uri, table.snapshot().files().to_pylist()[0]["path"])
     body, metadata = bytearray(path.read_bytes()), pq.read_metadata(path)
     for group in set(range(metadata.num_row_groups)) - set(kept):

@@ -21,7 +21,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def takes_any_file_of_its_number_for_its_own(patch: pytest.MonkeyPatch) -> None:
-    """Another exporter was first, with an older version: nobody sees the newer one."""
+    """Another exporter was first, with an older version: no reader sees the newer one."""
     put = MetadataFolder._put
     patch.setattr(MetadataFolder, "_put", lambda self, name, body: put(self, name, body) or True)
 

@@ -74,7 +74,7 @@ def tells_what_a_log_handler_raised_as_the_answer_to_a_write(patch: pytest.Monke
 
 
 def deletes_the_files_of_a_commit_for_what_was_raised_after_it(patch: pytest.MonkeyPatch) -> None:
-    """An InvalidInputError of a log handler is taken for a refusal: nothing was sent, so nobody can name the files."""
+    """An InvalidInputError of a log handler is taken for a refusal: nothing sent, so no commit can name the files."""
     tells_what_a_log_handler_raised_as_the_answer_to_a_write(patch)
     patch.setattr(UnsentFiles, "mark_sent", lambda self: None)
 
@@ -116,7 +116,7 @@ def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch)
     patch.setattr(CommitRun, "_require_predecessor", require)
 
 
-# --- what a checkpoint tells ------------------------------------------------------------------------------------
+# --- what a checkpoint holds ------------------------------------------------------------------------------------
 
 
 def drops_metadata_domains_from_v2_checkpoints(patch: pytest.MonkeyPatch) -> None:

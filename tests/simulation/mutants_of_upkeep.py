@@ -89,7 +89,7 @@ def deletes_what_sinks_have_sealed(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_the_keys_of_what_is_sealed(patch: pytest.MonkeyPatch) -> None:
-    """The rows are there, and nobody knows which rows they replace."""
+    """The rows are there, and it is unknown which rows they replace."""
 
     def of_files(self: Any) -> set[str]:
         return {file.path for file in self.files}
@@ -103,7 +103,7 @@ def deletes_files_that_are_about_to_be_committed(patch: pytest.MonkeyPatch) -> N
 
 
 def restores_how_far_applications_were(patch: pytest.MonkeyPatch) -> None:
-    """What a restore took back of an application is committed again, by whoever recovers it."""
+    """What a restore took back of an application is committed again, by the process that recovers it."""
     proposal = restore._Restore._proposal
 
     def with_applications(self: Any, *arguments: Any) -> Any:

@@ -261,7 +261,7 @@ def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
         assert store.staging.list_from("") == [], f"died at {death.step}"
         assert verify_table(store).is_sound
     for wanted in ("task.0.0", "task.1.0", ".manifest", "keys-", "part-", "00002.json"):
-        assert any(wanted in step for step in steps), f"nobody died at {wanted}"
+        assert any(wanted in step for step in steps), f"no process died at {wanted}"
 
 
 def test_a_twin_that_was_asleep_changes_nothing() -> None:

@@ -201,7 +201,7 @@ def test_other_words_are_explained_by_row_kinds_and_refused_without(tmp_path: Pa
         (("+U", 1, "a", None), "column v must not be null, and is in row 1"),
     ],
 )
-def test_rows_that_say_nothing_are_refused_by_number(tmp_path: Path, row: tuple[Any, ...], message: str) -> None:
+def test_rows_without_a_valid_kind_are_refused_by_number(tmp_path: Path, row: tuple[Any, ...], message: str) -> None:
     sink = sink_of(made(tmp_path))
     with pytest.raises(InvalidInputError, match=message), sink.task(1) as task:
         task.write(changes(("+U", 3, "a", 1), row))
@@ -219,7 +219,7 @@ def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
         ({"keys": None}, 'mode="upsert" needs keys'),
         ({"keys": "id"}, "keys must be a list"),
         ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
-        ({"mode": "append"}, "keys is about changes of rows"),
+        ({"mode": "append"}, "keys is for changes of rows"),
         ({"row_kinds": {"X": "delete"}}, "row_kinds maps 'X' to 'delete'"),
         ({"row_kind": None, "row_kinds": {"X": "-D"}}, "give row_kind"),
         ({"row_mode": "fast"}, "row_mode must be one of merge-on-read"),

@@ -222,7 +222,7 @@ def test_rows_of_two_tasks_whose_order_decides_and_is_unknown_are_refused_before
     ],
     ids=["sequence", "tie that an other outdoes", "groups", "product", "count"],
 )
-def test_rows_of_two_tasks_that_say_their_order_are_merged_whichever_task_has_them(
+def test_rows_of_two_tasks_with_a_sequence_are_merged_whichever_task_has_them(
     tmp_path: Path, options: dict[str, str], one: list[tuple[str, Row]], two: list[tuple[str, Row]], wanted: Row
 ) -> None:
     for at, parts in enumerate(((one, two), (two, one))):
@@ -253,7 +253,7 @@ def test_a_member_that_must_not_be_null_is_refused_by_name_in_the_task(tmp_path:
     assert found(table) == {1: {"k": 1, "m": {"x": 4, "y": None}}}
 
 
-def test_a_row_that_goes_lacks_values_only_where_the_feed_does_not_tell_it_as_it_came(tmp_path: Path) -> None:
+def test_a_deleted_row_may_lack_values_unless_the_feed_shows_it_as_it_came(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.int64()), pa.field("r", pa.int64(), nullable=False)])
     for producer in ("lookup", "input"):
         properties = {"delta.enableChangeDataFeed": "true", "txlog.changelog-producer": producer}

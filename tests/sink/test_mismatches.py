@@ -91,10 +91,10 @@ def test_changes_that_do_not_fit_are_kept_in_quarantine_and_all_others_are_commi
         {"id": 7, "name": None, "_kind": "-D", "_case": "missing"},
     ]
     assert (result.metrics.rows_inserted, result.metrics.rows_deleted, result.metrics.rows_updated) == (1, 1, 0)
-    told = table.history(1)[0]["operationParameters"]
-    assert told["heldBack"] == "2"
-    assert (Path(table.uri) / told["quarantine"]).exists()
-    assert told["quarantine"] in caplog.text
+    reported = table.history(1)[0]["operationParameters"]
+    assert reported["heldBack"] == "2"
+    assert (Path(table.uri) / reported["quarantine"]).exists()
+    assert reported["quarantine"] in caplog.text
     assert "1 missing, 1 several" in caplog.text
     if "delta.enableChangeDataFeed" in table.snapshot().properties:
         feed = table.changes(3).read_all().to_pylist()

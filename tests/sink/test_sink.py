@@ -53,7 +53,7 @@ def test_the_tasks_of_a_checkpoint_are_one_version(table: txlog.Table, sink: txl
     assert deltalake.DeltaTable(table.uri).transaction_version("app") == 17
 
 
-def test_nobody_sees_files_that_are_not_committed(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_no_reader_sees_files_that_are_not_committed(table: txlog.Table, sink: txlog.Sink) -> None:
     written(sink, 1, 0, 1)
     assert table.snapshot().num_files == 0
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 0

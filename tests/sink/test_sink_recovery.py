@@ -1,4 +1,4 @@
-"""A sink that stages: seal, commit, recover, whatever was there before and whoever else is at it."""
+"""A sink that stages: seal, commit, recover, whatever was there before and whatever other processes do."""
 
 from __future__ import annotations
 
@@ -749,7 +749,7 @@ def without_rows() -> TableStore:
 
 @pytest.mark.parametrize("ours", ["commits", "recovers", "commits what it has sealed"])
 def test_an_empty_checkpoint_that_another_process_ended_blocks_nothing(ours: str) -> None:
-    """The table keeps no record of it, so that only the seal can tell."""
+    """The table keeps no record of it, so that only the seal shows it."""
     outcomes = set()
     for at in range(100):
         store = without_rows()
@@ -901,7 +901,7 @@ def test_discarding_a_checkpoint_below_a_sealed_one_logs_a_warning(
     assert caplog.text.rstrip().endswith("discarded, not sealed")
 
 
-def test_a_recovery_that_cannot_read_the_log_after_a_commit_says_what_it_committed() -> None:
+def test_a_recovery_that_cannot_read_the_log_after_a_commit_reports_what_it_committed() -> None:
     store = memory_table_store()
     table = OpenTable(store)
     commit_definition(table, None, Definition(*new_table(SCHEMA, (), {})), "CREATE TABLE", {})

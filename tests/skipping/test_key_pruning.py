@@ -97,7 +97,7 @@ _BOUNDS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[Any, ...]]] = {
 
 
 @given(st.data(), st.sampled_from(sorted(_BOUNDS)))
-def test_all_files_at_once_are_judged_as_each_by_itself(data: Any, name: str) -> None:
+def test_all_files_at_once_are_decided_as_each_by_itself(data: Any, name: str) -> None:
     kind, values, bounds = _BOUNDS[name]
     asked = data.draw(st.lists(st.sampled_from(values), max_size=4))
     days = data.draw(st.lists(st.sampled_from((3, 5)), min_size=len(asked), max_size=len(asked)))
@@ -138,7 +138,7 @@ def _files(files: Sequence[tuple[Mapping[str, str | None], str | None]]) -> pa.R
     st.integers(0, 6),
     st.booleans(),
 )
-def test_of_ranges_of_keys_a_file_is_left_out_that_lies_between_them(
+def test_a_file_between_ranges_of_keys_is_left_out(
     steps: list[tuple[int, int]], low: int, width: int, is_text: bool
 ) -> None:
     ranges: list[tuple[int, int]] = []

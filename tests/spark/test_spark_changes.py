@@ -86,7 +86,7 @@ def test_of_one_key_in_two_tasks_the_sequence_decides_and_without_one_it_is_refu
     assert rows(path) == {1: 12, 2: 20, 3: 33}
 
 
-def test_a_row_that_cannot_be_told_ends_the_task_in_the_words_of_the_options(path: Path) -> None:
+def test_a_row_without_a_valid_kind_ends_the_task_with_the_names_of_the_options(path: Path) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"'x'.*convert other values in the DataFrame"):
         write(path, [[("x", 1, 1, 1)]], sequenceBy="at")
     with pytest.raises(txlog.InvalidInputError, match="column v must not be null"):
@@ -200,13 +200,13 @@ def test_tasks_merge_by_every_engine_as_plain_python_does(tmp_path: Path, which:
     named = {f"txlog.{name}": value for name, value in engine.items()}
     vectors = {"delta.enableDeletionVectors": "true"}
     table = txlog.Table.create(tmp_path / "t", MERGED, properties={**vectors, **(named if is_stored else {})})
-    told = {"mergeEngine": named.pop("txlog.merge-engine")}
+    reported = {"mergeEngine": named.pop("txlog.merge-engine")}
     chance, changelog = random.Random(which), []
     for batch in range(4):
         changes = drawn(chance, kinds)
         changelog += changes
         tasks = [[change for change in changes if change[1]["k"] % 3 == task] for task in range(3)]
-        given = {} if is_stored and batch % 2 else {key.lower(): value for key, value in {**told, **named}.items()}
+        given = {} if is_stored and batch % 2 else {key.lower(): value for key, value in {**reported, **named}.items()}
         for outcome in ("committed", "already_committed"):
             result = merge(table_path := tmp_path / "t", tasks, **given, txnAppId="app", txnVersion=str(batch))
             assert result.outcome == outcome
@@ -225,7 +225,7 @@ def test_columns_that_a_frame_lacks_stay_as_they_are_in_a_partial_update_alone(t
         merge(tmp_path / "t", [[("+U", {"k": 1, "t": "b"})]], two, mergeEngine="aggregation")
 
 
-def test_rows_of_one_key_in_two_tasks_are_merged_where_their_order_is_told_and_refused_elsewhere(
+def test_rows_of_one_key_in_two_tasks_are_merged_if_a_sequence_orders_them_and_refused_otherwise(
     tmp_path: Path,
 ) -> None:
     table = txlog.Table.create(tmp_path / "t", MERGED)
@@ -238,7 +238,7 @@ def test_rows_of_one_key_in_two_tasks_are_merged_where_their_order_is_told_and_r
     assert merged(tmp_path / "t") == {1: {"k": 1, "s": 2, "n": 2, "t": "a"}}
 
 
-def test_a_merge_that_is_none_of_the_table_is_refused_before_any_task(tmp_path: Path) -> None:
+def test_a_merge_engine_unlike_the_tables_is_refused_before_any_task(tmp_path: Path) -> None:
     stored = {f"txlog.{name}": value for name, value in SUMS.items()}
     txlog.Table.create(tmp_path / "t", MERGED, properties=stored)
     frame = StructType([StructField(name, LongType()) for name in ("k", "s", "n")] + [StructField("t", StringType())])

@@ -31,7 +31,7 @@ CONFLICT = ConcurrentAppendError(
 
 
 class SparkLike(Exception):
-    """As pyspark's exceptions do, it tells its parameters by a method."""
+    """Like pyspark's exceptions, it returns its parameters from a method."""
 
     def __init__(self, text: str, parameters: dict[str, str] | None = None) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ def test_the_shown_text_begins_with_kind_and_message() -> None:
 
 
 @pytest.mark.parametrize("is_short", [False, True], ids=["whole", "shortened by Spark"])
-def test_the_message_stands_before_the_traceback(is_short: bool) -> None:
+def test_the_message_comes_before_the_traceback(is_short: bool) -> None:
     try:
         with crossing():
             try:

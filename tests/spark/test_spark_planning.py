@@ -158,7 +158,7 @@ def test_the_error_for_an_unknown_stream_option_lists_the_stream_options() -> No
 def test_the_same_batch_number_from_another_folder_or_with_other_offsets_is_no_replay(
     options: WriteOptions, tmp_path: Path
 ) -> None:
-    """Of a complete mode batch without a task, whose commit has the checkpoint folder alone to tell what it is."""
+    """Of a complete mode batch without a task, whose commit is identified only by the checkpoint folder."""
 
     def empty_batch(folder: str, query_id: str, offsets: str, **more: str) -> None:
         checkpoint = tmp_path / folder
@@ -242,7 +242,7 @@ def overwrite(options: WriteOptions, rival: Callable[[txlog.Table], object] | No
     return sorted(txlog.Table.open(options.path).to_arrow()["id"].to_pylist())
 
 
-def test_an_overwrite_that_lost_a_race_fails_or_runs_again_as_the_option_says(options: WriteOptions) -> None:
+def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_again(options: WriteOptions) -> None:
     def more_of_it(table: txlog.Table) -> None:
         table.update({"id": "1"})
 
@@ -262,7 +262,7 @@ def test_an_overwrite_whose_rows_were_made_from_an_older_version_conflicts_with_
     assert overwrite(options, readversion="1") == [1, 2]
 
 
-def test_rows_of_an_overwrite_go_as_the_option_says(options: WriteOptions) -> None:
+def test_the_option_decides_how_an_overwrite_removes_rows(options: WriteOptions) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"rowMode=merge-on-read needs .* or leave rowMode out"):
         overwrite(options, rowmode="merge-on-read")
     txlog.Table.open(options.path).set_properties({"delta.enableDeletionVectors": "true"})

@@ -223,14 +223,14 @@ def compact(table: Table) -> None:
 
 
 def changes_of(world: World, version: int) -> list[tuple[str, str]]:
-    """What the feed tells of a version: the kind of each change, and its row."""
-    told = world.handle().changes(version, version).read_all()
-    kinds, rows = told.column("_change_type").to_pylist(), told.select(SCHEMA.names).to_pylist()
+    """The feed of a version: the kind of each change, and its row."""
+    reported = world.handle().changes(version, version).read_all()
+    kinds, rows = reported.column("_change_type").to_pylist(), reported.select(SCHEMA.names).to_pylist()
     return list(zip(kinds, map(repr, rows), strict=True))
 
 
 def kinds_of_changes(world: World) -> Counter[str]:
-    """How often the feed tells of each kind in the newest version; nothing where there is no feed."""
+    """The number of changes of each kind in the feed of the newest version; empty if there is no feed."""
     snapshot = world.handle().snapshot()
     if "delta.enableChangeDataFeed" not in snapshot.properties:
         return Counter()
@@ -329,9 +329,9 @@ def test_parts_done_elsewhere_make_what_the_table_makes_in_the_order_of_the_comm
         expected = change.by_table(twin.handle())
         assert world.rows() == twin.rows(), change
         if result.attempts and expected.attempts:
-            told = ("rows_inserted", "rows_updated", "rows_deleted")
-            assert [getattr(result.metrics, name) for name in told] == [
-                getattr(expected.metrics, name) for name in told
+            reported = ("rows_inserted", "rows_updated", "rows_deleted")
+            assert [getattr(result.metrics, name) for name in reported] == [
+                getattr(expected.metrics, name) for name in reported
             ], change
             ours, theirs = (each.handle().history(1)[0] for each in (world, twin))
             assert ours["operation"] == theirs["operation"]
@@ -439,7 +439,7 @@ def test_a_row_is_written_by_another_part_where_the_one_that_wrote_it_lost_its_o
     assert_feed_leads_from_each_version_to_the_next(world)
 
 
-def test_files_that_go_as_a_whole_are_told_where_other_rows_go_too() -> None:
+def test_rows_of_removed_files_are_in_the_feed_if_other_rows_are_deleted_too() -> None:
     world = World(KEPT)
     world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
     world.handle().append(table_of([(3, "b", 3), (9, "b", 9)]))

@@ -133,7 +133,7 @@ def test_the_first_batch_has_live_rows_with_partition_values_and_names_of_the_lo
     assert sorted((row["id"], row["part"]) for row in rows) == [(at, f"p{at % 2}") for at in (0, 1, 3, 4, 5, 6, 7)]
 
 
-def test_a_batch_has_no_more_files_and_bytes_than_the_options_say(table: txlog.Table) -> None:
+def test_a_batch_has_no_more_files_and_bytes_than_the_options_allow(table: txlog.Table) -> None:
     query = Query(table, maxFilesPerTrigger=1)
     assert sorted(query.rest()) == [[0], [1, 3], [4, 6], [5, 7]]
     query = Query(table, maxBytesPerTrigger=1)
@@ -144,7 +144,7 @@ def test_a_batch_has_no_more_files_and_bytes_than_the_options_say(table: txlog.T
     assert query.ids(ReadAllAvailable()) == [0, 1, 3, 4, 5, 6, 7]  # Trigger.Once
 
 
-def test_every_restart_goes_on_where_the_checkpoint_says(table: txlog.Table) -> None:
+def test_every_restart_continues_from_the_checkpoint(table: txlog.Table) -> None:
     query = Query(table, maxFilesPerTrigger=1)
     seen = []
     for number in range(8):
@@ -197,7 +197,7 @@ def test_a_time_after_the_newest_commit_starts_with_the_next_one(table: txlog.Ta
     assert query.rest() == [[8]]
 
 
-def test_a_version_that_deletes_or_changes_rows_stops_the_stream_unless_an_option_says_otherwise(
+def test_a_version_that_deletes_or_changes_rows_stops_the_stream_unless_an_option_is_set(
     table: txlog.Table,
 ) -> None:
     error = refused(Query(table, startingVersion=1))
@@ -244,7 +244,7 @@ def test_the_end_of_the_table_is_reported_for_the_progress(table: txlog.Table) -
 # --- the change feed --------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_of_the_change_feed_tells_what_the_tables_changes_tell(tmp_path: Path) -> None:
+def test_a_stream_of_the_change_feed_equals_the_tables_changes(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", SCHEMA, ["p"], {**PROPERTIES, "delta.enableChangeDataFeed": "true"})
     table.append(rows_of(0, 1, 2, 3))
     query = Query(table, readChangeFeed="true", maxFilesPerTrigger=1)

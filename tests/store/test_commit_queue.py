@@ -1,4 +1,4 @@
-"""Writers of one machine queue before they commit to a local log, and nobody waits for ever."""
+"""Writers of one machine queue before they commit to a local log, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ def test_writers_that_queue_lose_no_race(tmp_path: Path, monkeypatch: pytest.Mon
     assert {result.metrics.lost_races for result in results} == {0}
 
 
-def test_a_writer_that_holds_its_turn_for_ever_holds_up_nobody_for_ever(
+def test_a_writer_that_holds_its_turn_for_ever_blocks_no_writer_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 0.01)

@@ -502,7 +502,7 @@ def test_only_file_systems_known_to_sync_nameless_files_are_given_them(
 def test_a_file_written_at_once_is_whole_when_it_gets_its_name_and_synced_with_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One turn of a journal then takes both. Nobody looks for that name before a commit tells of it."""
+    """One journal transaction then takes both. No process looks for that name before a commit has it."""
     steps: list[str] = []
     path = root / "d" / "part.parquet"
     where = {True: "there", False: "not there"}

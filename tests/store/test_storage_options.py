@@ -243,7 +243,7 @@ def test_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
     assert open_store("/tmp/a%20b").uri == "/tmp/a%20b"
 
 
-def test_every_key_stands_on_the_page_that_an_error_names() -> None:
+def test_every_key_is_on_the_page_that_an_error_names() -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_options({"nothing_like_it": "x"}, Cloud.LOCAL)
     page = re.search(r"docs/\S+\.md", caught.value.message)

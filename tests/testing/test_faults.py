@@ -67,7 +67,7 @@ def rows_in(store: TableStore) -> int:
         ("slow", PutOutcome.WRITTEN, True),
     ],
 )
-def test_a_faulty_put_answers_and_lands_as_its_name_says(
+def test_a_faulty_put_answers_and_lands_as_named(
     fault: str, answer: PutOutcome, is_there: bool, store: TableStore, clock: Any
 ) -> None:
     faulty = faulty_table_store(store, f"put_if_absent#1={fault}")

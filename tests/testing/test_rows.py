@@ -9,7 +9,7 @@ from txlog.testing.rows import RowHistory, file_of
 from txlog.testing.versions import InvariantBroken
 
 
-def test_a_version_that_a_power_cut_took_says_nothing_of_the_commit_that_gets_its_number() -> None:
+def test_a_version_lost_in_a_power_cut_does_not_affect_the_commit_that_gets_its_number() -> None:
     files = MemoryFileStore()
     files.write("a", file_of(((1, 10),)))
     add = {"path": "a", "partitionValues": {"part": "p"}, "dataChange": True}

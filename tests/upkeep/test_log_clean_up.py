@@ -188,7 +188,7 @@ def test_a_checkpoint_whose_tombstones_cannot_be_read_takes_nothing_along(caplog
     assert "the log below v5 is kept" in caplog.text
 
 
-def test_a_checkpoint_that_tells_no_schema_takes_nothing_along(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_without_a_schema_causes_no_deletion(caplog: pytest.LogCaptureFixture) -> None:
     world = daily(10, checkpoints=())
     without_metadata = lines({"checkpointMetadata": {"version": 5}}, world._first[0])
     world.put(v2_checkpoint_name(5, UUIDS[0], "json"), without_metadata, NOW_MS - 4 * DAY_MS)

@@ -38,7 +38,7 @@ def test_writers_in_turns_write_one_checkpoint_an_interval_between_them(tmp_path
     assert checkpoints_of(first) == [10, 20, 30, 40]
 
 
-def test_where_nobody_wrote_the_checkpoint_that_was_due_another_writer_does_and_the_rest_learn_of_it(
+def test_a_checkpoint_that_was_due_and_not_written_is_written_by_another_writer_and_noticed_by_the_rest(
     tmp_path: Path,
 ) -> None:
     first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
@@ -52,7 +52,7 @@ def test_where_nobody_wrote_the_checkpoint_that_was_due_another_writer_does_and_
     assert not checkpoint_is_due(third._open_table.log.newest_state(), checkpoint_size_bytes=0)
 
 
-def test_a_hint_at_a_checkpoint_that_is_gone_keeps_nobody_from_writing_the_next_one(tmp_path: Path) -> None:
+def test_a_hint_at_a_checkpoint_that_is_gone_keeps_no_writer_from_writing_the_next_one(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
     for _ in range(9):
         append_and_drain(table)

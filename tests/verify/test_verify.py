@@ -164,7 +164,7 @@ def test_partition_values_that_are_not_the_tables_are_found(table: Path) -> None
     assert "wrong-partition-values" in rules(verify(table, data_files=False))
 
 
-def test_a_partition_value_that_is_none_of_its_columns_type_is_found(tmp_path: Path) -> None:
+def test_a_partition_value_that_does_not_fit_its_columns_type_is_found(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2, None], pa.int32()), "id": [1, 2, 3]})
     deltalake.write_deltalake(tmp_path / "t", rows, partition_by=["n"])
     assert verify(tmp_path / "t").findings == ()

@@ -80,7 +80,7 @@ def test_a_broken_line_of_a_file_is_named_in_a_large_commit(table: txlog.Table) 
 
 
 def test_a_checkpoint_that_lacks_or_repeats_files_is_found(table: txlog.Table) -> None:
-    Path(table.uri, "_delta_log", f"{1:020}.crc").unlink()  # it would tell of that, too
+    Path(table.uri, "_delta_log", f"{1:020}.crc").unlink()  # it would show that, too
     commit(table, 1, [{"commitInfo": {}}, *(add(number) for number in range(FILES + 30)), add(0, path="%66%30x")])
     findings = verified(table, data_files=False)
     assert [finding.message for finding in findings[:2]] == [f"it lacks f{FILES}", f"it lacks f{FILES + 1}"]

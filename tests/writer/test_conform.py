@@ -156,7 +156,7 @@ def test_every_kind_of_list_becomes_a_list(source: pa.DataType, element: DataTyp
     assert one_column(Array(element), values.slice(1)) == LISTS
 
 
-def test_a_list_view_whose_lists_lie_out_of_order_keeps_them() -> None:
+def test_a_list_view_whose_lists_are_out_of_order_keeps_them() -> None:
     views = pa.ListViewArray.from_arrays([3, 0, 1], [2, 0, 1], pa.array([1, 2, 3, 4, 5]))
     assert one_column(Array(LONG), views) == [[4, 5], [], [2]]
 

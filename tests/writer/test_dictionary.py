@@ -1,4 +1,4 @@
-"""The sample tells repeated values from distinct ones, whatever order they come in."""
+"""The sample distinguishes repeated values from distinct ones, in any order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_dictionary_that_grows_too_large_is_not_begun() -> None:
     assert dictionary_columns(pa.table({"c": long})) == ()
 
 
-def test_nested_columns_are_judged_by_their_leaves_and_named_as_parquet_names_them() -> None:
+def test_nested_columns_are_decided_by_their_leaves_and_named_as_in_parquet() -> None:
     rows = 10_000
     maps = pa.MapArray.from_arrays(
         pa.array(np.arange(0, 2 * rows + 1, 2), pa.int32()), pa.array(["k", "l"] * rows), pa.array(np.arange(2 * rows))

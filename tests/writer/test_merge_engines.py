@@ -215,7 +215,7 @@ def test_sums_and_extremes_do_not_depend_on_the_order_of_a_changelog(
 # --- what Paimon's documentation shows --------------------------------------------------------------------------
 
 
-def told(
+def reported(
     options: Mapping[str, str], columns: Mapping[str, pa.DataType], *given: tuple[Any, ...]
 ) -> list[tuple[Any, ...]]:
     """The row of key 1 after each of the given rows, each a commit of its own; and after all of them in one."""
@@ -237,7 +237,7 @@ EIGHT = dict.fromkeys(("k", "a", "b", "g_1", "c", "d", "g_2", "g_3"), INT)
 
 def test_partial_update_puts_a_row_together_from_its_parts() -> None:
     columns = {"k": INT, "price": pa.float64(), "stock": INT, "text": pa.string()}
-    found = told(
+    found = reported(
         {"merge-engine": "partial-update"},
         columns,
         (1, 23.0, 10, None),
@@ -254,7 +254,7 @@ def test_two_sequence_groups_let_two_streams_update_one_row_out_of_order() -> No
         "fields.g_1.sequence-group": "a,b",
         "fields.g_2.sequence-group": "c,d",
     }
-    found = told(options, columns, (1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 2, 2, 2, None), (1, 3, 3, 1, 3, 3, 3))
+    found = reported(options, columns, (1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 2, 2, 2, None), (1, 3, 3, 1, 3, 3, 3))
     assert found[1:] == [(1, 2, 2, 2, 1, 1, 1), (1, 2, 2, 2, 3, 3, 3)]
 
 
@@ -264,7 +264,7 @@ def test_a_sequence_of_several_columns_is_compared_column_by_column() -> None:
         "fields.g_1.sequence-group": "a,b",
         "fields.g_2,g_3.sequence-group": "c,d",
     }
-    found = told(options, EIGHT, (1, 1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 2, 2, 2, 1, None), (1, 3, 3, 1, 3, 3, 3, 1))
+    found = reported(options, EIGHT, (1, 1, 1, 1, 1, 1, 1, 1), (1, 2, 2, 2, 2, 2, 1, None), (1, 3, 3, 1, 3, 3, 3, 1))
     assert found[1:] == [(1, 2, 2, 2, 1, 1, 1, 1), (1, 2, 2, 2, 3, 3, 3, 1)]
 
 
@@ -279,12 +279,12 @@ FIVE_GROUPS = {
 
 
 def test_the_columns_of_a_sequence_group_can_be_aggregated() -> None:
-    found = told({**FIVE_GROUPS, "fields.b.aggregate-function": "first_value"}, FIVE, *FIVE_ROWS)
+    found = reported({**FIVE_GROUPS, "fields.b.aggregate-function": "first_value"}, FIVE, *FIVE_ROWS)
     assert found[-1] == (1, 2, 1, 2, 3)
 
 
 def test_a_default_function_is_for_the_columns_that_have_none() -> None:
-    found = told({**FIVE_GROUPS, "fields.default-aggregate-function": "last_non_null_value"}, FIVE, *FIVE_ROWS)
+    found = reported({**FIVE_GROUPS, "fields.default-aggregate-function": "last_non_null_value"}, FIVE, *FIVE_ROWS)
     assert found[-1] == (1, 2, 2, 2, 3)
 
 
@@ -296,7 +296,7 @@ def test_a_sum_in_a_sequence_group_takes_late_rows_and_the_sequence_does_not_go_
         "fields.g_1,g_3.sequence-group": "a",
         "fields.g_2.sequence-group": "c",
     }
-    found = told(options, columns, (1, 1, 1, 1, "1", 1, 1), (1, 2, 2, 2, "2", None, 2), (1, 3, 3, 2, "3", 3, 1))
+    found = reported(options, columns, (1, 1, 1, 1, "1", 1, 1), (1, 2, 2, 2, "2", None, 2), (1, 3, 3, 2, "3", 3, 1))
     assert found[1:] == [(1, 3, 2, 2, "1", 1, 2), (1, 6, 3, 2, "3", 3, 2)]
 
 
@@ -307,7 +307,7 @@ def test_aggregation_takes_the_greatest_price_and_the_sum_of_sales() -> None:
         "fields.price.aggregate-function": "max",
         "fields.sales.aggregate-function": "sum",
     }
-    assert told(options, columns, (1, 23.0, 15), (1, 30.2, 20))[-1] == (1, 30.2, 35)
+    assert reported(options, columns, (1, 23.0, 15), (1, 30.2, 20))[-1] == (1, 30.2, 35)
 
 
 @pytest.mark.parametrize(
@@ -336,11 +336,11 @@ SUMS = {"merge-engine": "aggregation", **{f"fields.{name}.aggregate-function": "
 
 def test_sums_that_do_not_fit_their_column_are_refused_and_no_step_on_the_way_is() -> None:
     far = 2**63 - 1
-    assert told(SUMS, WIDE, (1, far, None, 100), (1, -far, None, 27))[-1] == (1, 0, None, 127)
+    assert reported(SUMS, WIDE, (1, far, None, 100), (1, -far, None, 27))[-1] == (1, 0, None, 127)
     for row, name in (((1, far, None, None), "n"), ((1, None, None, 100), "i"), ((1, None, 10**36 - 1, None), "d")):
         row = tuple(decimal.Decimal(value) if name == "d" and value not in (1, None) else value for value in row)
         with pytest.raises(InvalidInputError, match=f"the sum of column {name} does not fit its type"):
-            told(SUMS, WIDE, row, row)
+            reported(SUMS, WIDE, row, row)
 
 
 @given(st.lists(st.integers(-9, 9), max_size=30), st.lists(st.integers(2, 9), max_size=4), CUTS)
@@ -357,9 +357,9 @@ def test_products_of_integers_are_exact_and_take_back_their_factors(
 def test_a_product_is_exact_up_to_the_greatest_integer_and_refused_beyond() -> None:
     columns = {"k": INT, "n": pa.int64()}
     options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "product"}
-    assert told(options, columns, (1, 7), (1, 1317624576693539401))[-1] == (1, 2**63 - 1)
+    assert reported(options, columns, (1, 7), (1, 1317624576693539401))[-1] == (1, 2**63 - 1)
     with pytest.raises(InvalidInputError, match="the product of column n does not fit its type, int64"):
-        told(options, columns, (1, 2**62), (1, 2))
+        reported(options, columns, (1, 2**62), (1, 2))
 
 
 def test_a_factor_that_a_product_lacks_cannot_be_taken_back() -> None:
@@ -389,14 +389,14 @@ def test_least_and_greatest_values_of_every_type_with_an_order(data_type: pa.Dat
         "fields.x.aggregate-function": "min",
         "fields.y.aggregate-function": "max",
     }
-    assert told(options, columns, (1, high, low), (1, None, None), (1, low, high))[-1] == (1, low, high)
+    assert reported(options, columns, (1, high, low), (1, None, None), (1, low, high))[-1] == (1, low, high)
 
 
 def test_whole_rows_keep_columns_of_every_type() -> None:
     columns = {"k": INT, "m": pa.map_(pa.string(), INT), "s": pa.struct([("x", INT)]), "v": pa.int64()}
     for engine, wins in (("deduplicate", 1), ("partial-update", 1), ("aggregation", 1), ("first-row", 0)):
         rows = [(1, [("a", 1)], {"x": 1}, 5), (1, [("b", 2)], {"x": 2}, 6)]
-        assert told({"merge-engine": engine}, columns, *rows)[-1] == rows[wins]
+        assert reported({"merge-engine": engine}, columns, *rows)[-1] == rows[wins]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------

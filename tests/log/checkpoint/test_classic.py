@@ -85,7 +85,7 @@ def test_a_checkpoint_holds_one_action_a_row_and_all_of_them() -> None:
     assert {row["remove"]["dataChange"] for row in rows if "remove" in row} == {False}
 
 
-def test_what_opens_a_table_stands_in_a_row_group_of_its_own() -> None:
+def test_the_actions_that_open_a_table_have_a_separate_row_group() -> None:
     built = build_checkpoint(state_of(), files_of(20), NO_TOMBSTONES, now_ms=0)
     metadata = pq.read_metadata(pa.BufferReader(built.body))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [6, 20]

@@ -61,7 +61,7 @@ def test_each_kind_of_checkpoint_is_named(body: bytes, names: tuple[str, ...], k
     "body",
     [b"", b"{", b"null", b"[]", b"3", b"{}", b'{"version":"4"}', b'{"version":-1}', b'{"version":1e99}', b"\xff"],
 )
-def test_a_hint_that_makes_no_sense_is_none(body: bytes) -> None:
+def test_a_hint_that_makes_no_sense_is_ignored(body: bytes) -> None:
     assert parse_last_checkpoint(body) is None
 
 
@@ -76,7 +76,7 @@ def test_a_hint_that_makes_no_sense_is_none(body: bytes) -> None:
         json.dumps({"version": 5, "v2Checkpoint": {"path": V2}}).encode(),
     ],
 )
-def test_a_hint_without_usable_names_still_tells_the_version(body: bytes) -> None:
+def test_a_hint_without_usable_names_still_has_the_version(body: bytes) -> None:
     found = parse_last_checkpoint(body)
     assert found is not None
     assert (found.version in (4, 5), found.files) == (True, None)
