@@ -2,7 +2,7 @@
 
     Debezium's JSON -> Spark stream -> upserts and deletes in `flights` -> its change feed -> `delays`
 
-The stream runs in a process of its own (this program, with arguments). It is killed with all its workers while it
+The stream runs in a separate process (this program, with arguments). It is killed with all its workers while it
 writes, and started again. Both tables end equal to the database.
 """
 
@@ -29,7 +29,7 @@ PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors
 Row = dict[str, Any]
 
 
-# --- the database, and what Debezium says of it ---------------------------------------------------------------------
+# --- the database, and its changes in Debezium's form -----------------------------------------------------------------
 
 
 def events(database: dict[int, Row]) -> Iterator[dict[str, Any]]:

@@ -59,7 +59,7 @@ if __name__ == "__main__":
     try:
         consume(uri, size=7, crash_after=2)
     except Crash:
-        print("the consumer died after a commit, before it could tell the broker")
+        print("the consumer died after a commit, before it could report to the broker")
     print(f"the broker delivers the first batch again: {write(table, {p: TOPIC[p][:7] for p in TOPIC})}")
     try:
         write(table, {0: TOPIC[0][14:21], 1: TOPIC[1][14:30]})

@@ -22,7 +22,7 @@ for first in range(0, 50_000, 1_000):  # fifty small appends leave fifty small f
 print(table.optimize(dry_run=True))
 print(table.optimize())
 
-# Filters on a part of the map then look into few files, whichever of the two columns they name.
+# Filters on a part of the map then read few files, whichever of the two columns they name.
 print(table.optimize(cluster_by=["lon", "lat"], target_file_size=100_000))
 box = "lon between 0.2 and 0.3 and lat between 0.6 and 0.7"
 print(table.snapshot().files(where=box).num_rows, "of", table.snapshot().files().num_rows, "files for", box)

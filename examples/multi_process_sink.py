@@ -22,7 +22,7 @@ processes = multiprocessing.get_context("forkserver")
 
 
 def work(uri: str, checkpoint_id: int, task_id: int, attempt: int) -> None:
-    """One attempt of one task: when it ends, its rows are durable in the table's folder, and visible to nobody."""
+    """One attempt of one task: when it ends, its rows are durable in the table's folder, and not visible yet."""
     sink = txlog.Sink(txlog.Table.open(uri), APP_ID)
     with sink.task(checkpoint_id, task_id, attempt) as task:
         task.write(pa.table({"checkpoint": [checkpoint_id] * ROWS, "task": [task_id] * ROWS, "n": range(ROWS)}))

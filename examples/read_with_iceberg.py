@@ -22,7 +22,7 @@ table.append(pa.table({"id": [1, 2, 3], "day": ["mon", "tue", "tue"], "amount": 
 table.append(pa.table({"id": [4], "day": ["wed"], "amount": [1.0]}))
 table.delete("id = 2")
 
-# This waits until Iceberg readers see the newest version, and says where they find it.
+# This waits until Iceberg readers see the newest version, and prints where they find it.
 done = table.export_iceberg()
 print(f"Iceberg readers see version {done.version}: {done.metadata_location}")
 

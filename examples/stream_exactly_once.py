@@ -1,7 +1,7 @@
 """A stream that is killed in the middle, and the proof that the table lost nothing and has nothing twice.
 
-The stream runs in a process of its own (this program, with arguments). It is killed with all its workers, by the one
-signal that no program can catch, while it commits; then it is started again, and ends by itself.
+The stream runs in a separate process (this program, with arguments). It is killed with all its workers, by the one
+signal that no program can catch, while it commits; then it is started again, and ends normally.
 """
 
 import os

@@ -41,7 +41,7 @@ with ThreadPoolExecutor(2) as pool:
     for result in pool.map(lambda rows: table.upsert(rows, keys=["id"]), both):
         print(result)
 
-# Values that were computed from an earlier read need its version: the second of two such writers is told.
+# Values that were computed from an earlier read need its version: the second of two such writers gets a conflict.
 snapshot = table.snapshot()
 seen = snapshot.to_arrow(where="id = 2")
 counted = seen.set_column(2, "orders", pa.array([seen["orders"][0].as_py() + 1]))
