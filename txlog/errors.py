@@ -20,9 +20,8 @@ happened, why, and what to do next. Errors can be pickled without loss, since Sp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "CommitRetriesExhaustedError",

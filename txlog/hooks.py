@@ -7,10 +7,10 @@ a hook is logged and dropped, so that it can neither lose a commit nor cause a s
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
-from txlog.util.frozen import dataclass
 from txlog.util.logs import logger
 
 __all__ = ["CommitHooks", "LostRace", "call"]

@@ -8,13 +8,12 @@ shares the checks below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
 from txlog.util.arguments import described, whole_number
-from txlog.util.frozen import dataclass
 from txlog.writer.write_intent import RowMode
 
 if TYPE_CHECKING:

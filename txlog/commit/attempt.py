@@ -8,6 +8,7 @@ PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Track
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
@@ -17,7 +18,6 @@ from txlog.protocol.commit_file import Commit, Limits, require_within
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore
 from txlog.util import ambient
-from txlog.util.frozen import dataclass
 
 __all__ = ["Attempt", "encode_attempt"]
 

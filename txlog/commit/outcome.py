@@ -5,7 +5,7 @@ In: the counts of a run of the commit loop, or the reasons for a conflict. Out: 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from txlog import errors
@@ -13,7 +13,6 @@ from txlog.errors import ConflictError, ConflictReason
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
-from txlog.util.frozen import dataclass
 
 __all__ = ["READ_AGAIN", "RUN_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
 

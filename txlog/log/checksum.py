@@ -8,6 +8,7 @@ Fields that the file leaves out are unknown, not empty. PROTOCOL.md, "Version Ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
@@ -15,7 +16,6 @@ import orjson
 from txlog.log.state import TableState, Totals
 from txlog.protocol.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
-from txlog.util.frozen import dataclass
 
 __all__ = ["VersionChecksum", "checksum_bytes", "parse_checksum"]
 

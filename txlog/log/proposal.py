@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +35,6 @@ from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
 from txlog.util.arguments import described
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -8,11 +8,10 @@ PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, parse_log_name
-from txlog.util.frozen import dataclass
 
 __all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "read_listing"]
 

@@ -7,7 +7,7 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,6 @@ from txlog.log.segment import LogSegment
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
 from txlog.protocol.log_names import commit_name
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties

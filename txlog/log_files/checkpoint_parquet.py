@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ import pyarrow as pa
 from txlog.arrow.bounded_batches import beside, bounded_batches
 from txlog.errors import CorruptLogError
 from txlog.protocol.commit_file import Limits
-from txlog.util.frozen import dataclass
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:

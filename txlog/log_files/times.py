@@ -9,6 +9,7 @@ Tables".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from numbers import Number
 from typing import Any
@@ -22,7 +23,6 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
 from txlog.util.arguments import described, whole_number
-from txlog.util.frozen import dataclass
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 

@@ -8,7 +8,7 @@ unknown actions, as the protocol requires.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import orjson
@@ -31,7 +31,6 @@ from txlog.protocol.wire import (
     shown,
     wire_keys,
 )
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "INT64_MAX",

@@ -8,13 +8,13 @@ asks. ``log/proposal`` writes commits. PROTOCOL.md, "Delta Log Entries".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_json
 from txlog.protocol.log_names import commit_name
-from txlog.util.frozen import dataclass
 
 __all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
 

@@ -7,11 +7,11 @@ PROTOCOL.md, "Valid Feature Names in Table Features".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from txlog.protocol.actions import Metadata
 from txlog.protocol.schema import Array, DataType, Map, Struct, parse_schema
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
-from txlog.util.frozen import dataclass
 
 __all__ = ["Usage"]
 

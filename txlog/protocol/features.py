@@ -9,6 +9,7 @@ Requirements".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
 from enum import Enum
 
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
@@ -18,7 +19,6 @@ from txlog.protocol.feature_usage import Usage
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Struct
 from txlog.protocol.type_widening import unknown_changes
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "check_can_move_rows",

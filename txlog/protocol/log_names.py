@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-
-from txlog.util.frozen import dataclass
+from dataclasses import dataclass
 
 __all__ = [
     "LAST_CHECKPOINT",

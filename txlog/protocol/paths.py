@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
 
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "HIVE_NULL",

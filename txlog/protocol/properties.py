@@ -13,7 +13,7 @@ import contextlib
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from txlog.errors import InvalidInputError
@@ -32,7 +32,6 @@ from txlog.protocol.merge_options import (
     field_option,
 )
 from txlog.util.arguments import described
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "CONSTRAINT_PREFIX",

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "ARROW_METADATA_KEY",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,6 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -14,7 +14,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
@@ -22,7 +22,6 @@ import orjson
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
 from txlog.protocol.type_widening import was_float
 from txlog.protocol.wire import INT64_MAX, shown
-from txlog.util.frozen import dataclass
 
 __all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics", "statistics_problem"]
 

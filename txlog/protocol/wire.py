@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
-
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "INT64_MAX",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Literal, TypeAlias
-
-from txlog.util.frozen import dataclass
 
 __all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "utc_text"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.commit_queue import OPEN, CommitQueue
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ no code checks whether a store is local.
 
 from __future__ import annotations
 
-from txlog.util.frozen import dataclass
+from dataclasses import dataclass
 
 __all__ = ["LOCAL_DISK", "OBJECT_STORE", "LogCapabilities"]
 

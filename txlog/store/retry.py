@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +18,6 @@ from txlog.errors import InvalidInputError
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls
 from txlog.util.arguments import described, whole_number
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     import tenacity

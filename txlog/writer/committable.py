@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
@@ -18,7 +18,6 @@ from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import encode_path
 from txlog.protocol.wire import read_int32, read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
-from txlog.util.frozen import dataclass
 from txlog.writer import sealed_json
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ Names, nullability and types below a column are handled here; the columns themse
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -40,7 +41,6 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "BadRow",

@@ -7,6 +7,7 @@ Files".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ import pyarrow as pa
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.store.base import FileStore, OutputFile
-from txlog.util.frozen import dataclass
 from txlog.writer.committable import FileTail, PendingFile
 from txlog.writer.dictionary import DICTIONARY_PAGE_BYTES
 

@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ import pyarrow as pa
 from txlog.arrow.large import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
-from txlog.util.frozen import dataclass
 
 __all__ = ["DataStream", "open_data"]
 

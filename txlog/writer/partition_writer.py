@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from txlog.errors import TxlogError
 from txlog.store.base import FileStore
-from txlog.util.frozen import dataclass
 from txlog.util.logs import logger
 from txlog.writer.committable import PendingFile
 from txlog.writer.data_file import DataFileWriter, FileFormat

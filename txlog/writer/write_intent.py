@@ -6,9 +6,8 @@ write depends on (its read set) follow from the intent: see ``log/proposal_build
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
-
-from txlog.util.frozen import dataclass
 
 __all__ = [
     "APPEND",

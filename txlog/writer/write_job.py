@@ -8,8 +8,9 @@ on executors.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
-from txlog.util.frozen import dataclass
 from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
@@ -17,7 +17,6 @@ from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_n
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
-from txlog.util.frozen import dataclass
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -6,8 +6,9 @@ since every append imports it. PROTOCOL.md, "Checkpoints"; ``delta.checkpointInt
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from txlog.log.state import TableState
-from txlog.util.frozen import dataclass
 
 __all__ = ["BY_FILE", "BY_REQUEST", "ReadingCost", "checkpoint_is_due"]
 

@@ -7,6 +7,7 @@ Spark verifies. PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -14,7 +15,6 @@ import orjson
 from txlog.log.segment import CheckpointFiles
 from txlog.protocol.actions import INT64_MAX
 from txlog.protocol.log_names import LogFileKind, checkpoint_name, multipart_names, parse_log_name
-from txlog.util.frozen import dataclass
 
 __all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_last_checkpoint"]
 
