@@ -77,7 +77,7 @@ def rebuilds_an_older_version_than_readers_see(patch: pytest.MonkeyPatch) -> Non
 
 def cleans_up_what_readers_have_just_opened(patch: pytest.MonkeyPatch) -> None:
     """A rebuild drops the snapshot that was current until then, and its files with it."""
-    patch.setattr(clean_up, "_needed_by_readers", lambda *_: iter(()))
+    patch.setattr(clean_up, "_dropped_since", lambda *_: [])
 
 
 EXPORT_MUTANTS: dict[str, tuple[Mutant, str]] = {

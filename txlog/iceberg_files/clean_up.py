@@ -53,10 +53,8 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
     if not candidates:
         return []
     needed = {*_needed(folder, exported.document["snapshots"], exported.format_version)}
-    lists = {snapshot["manifest-list"] for snapshot in exported.document["snapshots"]}
-    dropped = [each for each in before.document["snapshots"] if each["manifest-list"] not in lists]
     with contextlib.suppress(IcebergExportError, NotFoundError):  # it is damaged, so no reader needs it
-        needed.update(_needed(folder, dropped, before.format_version))
+        needed.update(_needed(folder, _dropped_since(before, exported), before.format_version))
     names = [name for name in candidates if name not in needed][:_MOST]
     for _ in parallel_map(folder.store.delete, names, threads=_AT_ONCE):
         pass
@@ -74,6 +72,12 @@ def _newest_of(folder: MetadataFolder, old: Sequence[ObjectMeta]) -> Exported | 
         except (IcebergExportError, NotFoundError):  # another library's, or deleted since
             continue
     return None
+
+
+def _dropped_since(before: Exported, exported: Exported) -> list[Mapping[str, Any]]:
+    """The snapshots that readers of ``before`` may still read."""
+    lists = {snapshot["manifest-list"] for snapshot in exported.document["snapshots"]}
+    return [each for each in before.document["snapshots"] if each["manifest-list"] not in lists]
 
 
 def _may_go(meta: ObjectMeta, exported: Exported, before: Exported) -> bool:
