@@ -37,7 +37,6 @@ class _Clock(ambient.Ambient):
 
     def __init__(self, seconds: int) -> None:
         self._moment_ms = super().now_ms() - seconds * 1000
-        self._dated: set[Path] = set()
 
     def now_ms(self) -> int:
         return self._moment_ms
@@ -46,12 +45,12 @@ class _Clock(ambient.Ambient):
         self._moment_ms += 1000
 
     def date_files(self, table: Path) -> None:
-        """Give the files that are new below a table the time of this clock."""
-        new = {each for folder in (table, table / "_delta_log") for each in folder.iterdir()} - self._dated
-        for each in new:
+        """Give the files below a table that are newer than this clock its time."""
+        moment_s = self._moment_ms / 1000
+        for each in (*table.iterdir(), *(table / "_delta_log").iterdir()):
             with contextlib.suppress(FileNotFoundError):  # a temporary file that has its name by now
-                os.utime(each, (self._moment_ms / 1000, self._moment_ms / 1000))
-        self._dated |= new
+                if each.stat().st_mtime > moment_s:
+                    os.utime(each, (moment_s, moment_s))
 
 
 def run(bench: Bench) -> str:
