@@ -92,7 +92,8 @@ def _dictionary_bytes(column: pa.DictionaryArray, enough_bytes: int) -> int:
     import pyarrow.compute as pc
 
     values = column.dictionary
-    if not len(values) or values.nbytes * len(column) <= enough_bytes or not _is_text(values.type):
+    at_most_bytes = values.get_total_buffer_size() * len(column)  # `nbytes` fails for views in the lowest Arrow
+    if not len(values) or at_most_bytes <= enough_bytes or not _is_text(values.type):
         return 0
     lengths = pc.binary_length(values.cast(pa.large_binary()))
     longest = pc.max(lengths).as_py() or 0
