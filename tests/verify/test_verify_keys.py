@@ -68,10 +68,25 @@ def test_a_table_whose_keys_differ_is_sound_and_repeated_keys_are_not(make_table
     table.append(rows([2]))
     verification = table.verify("id,day")
     (finding,) = verification.findings
+    newest, oldest = table.snapshot().files()["path"].to_pylist()
     assert not verification.is_sound
     assert (finding.rule, finding.version, finding.severity) == ("repeated-key", 2, "error")
-    assert finding.message.startswith("id=2, day=mon is the key of 2 rows: 1 in ")
-    assert finding.path in finding.message
+    other = oldest if finding.path == newest else newest
+    assert finding.message == f"id=2, day=mon is the key of 2 rows: 1 in this file, 1 in {other}"
+
+
+def test_the_command_prints_each_file_of_a_key_once(make_table: Callable[..., txlog.Table]) -> None:
+    table = make_table(rows([1, 1, None]), schema=SCHEMA)
+    (path,) = table.snapshot().files()["path"].to_pylist()
+    repeated, null = table.verify(["id"]).findings
+    assert (repeated.path, repeated.message) == (path, "id=1 is the key of 2 rows, all in this file")
+    assert (null.path, null.message.rsplit(", ", 1)[1]) == (path, "in this file")
+    table.append(rows([1, None]))
+    shown = CliRunner().invoke(app, ["verify", table.uri, "--keys", "id"], env={"COLUMNS": "1000"}).stdout
+    lines = [line for line in shown.splitlines() if "-key " in line]
+    assert len(lines) == 2
+    for line in lines:
+        assert [line.count(each) for each in table.snapshot().files()["path"].to_pylist()] == [1, 1]
 
 
 def test_deleted_and_updated_rows_do_not_count(make_table: Callable[..., txlog.Table]) -> None:

@@ -343,7 +343,7 @@ def _joined(parts: Sequence[_Keys]) -> _Keys:
 def _findings(check: KeyCheck) -> Iterator[Finding]:
     for example in check.examples:
         values = ", ".join(f"{name}={str(value)[:60]}" for name, value in example.values.items())
-        message = f"{values} is the key of {counted(example.found.rows, 'row')}: {_where(example.found)}"
+        message = f"{values} is the key of {counted(example.found.rows, 'row')}{_where(example.found)}"
         yield Finding("repeated-key", message, check.version, next(iter(example.found.files)))
     more = check.repeated_keys - len(check.examples)
     if more:
@@ -352,12 +352,16 @@ def _findings(check: KeyCheck) -> Iterator[Finding]:
     if check.nulls.rows:
         message = (
             f"{counted(check.nulls.rows, 'row')} with a null in the key ({', '.join(check.columns)}), which no upsert"
-            f" finds: {_where(check.nulls)}"
+            f" finds{_where(check.nulls)}"
         )
         yield Finding("null-key", message, check.version, next(iter(check.nulls.files)), severity="warning")
 
 
 def _where(found: RowsByFile) -> str:
-    shown = [f"{rows:,} in {path}" for path, rows in list(found.files.items())[:_FILES_SHOWN]]
-    more = found.num_files - len(shown)
-    return ", ".join([*shown, *([f"and {counted(more, 'more file')}"] if more else [])])
+    """Which files hold the rows. The first is the finding's path, which a reader sees beside the message."""
+    if found.num_files == 1:
+        return ", all in this file" if found.rows > 1 else ", in this file"
+    first, *others = list(found.files.items())[:_FILES_SHOWN]
+    more = found.num_files - 1 - len(others)
+    shown = [f"{first[1]:,} in this file", *(f"{rows:,} in {path}" for path, rows in others)]
+    return ": " + ", ".join([*shown, *([f"and {counted(more, 'more file')}"] if more else [])])
