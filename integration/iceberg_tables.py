@@ -6,14 +6,17 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sample_tables import SAMPLES, every_type
 
 import txlog
 
-__all__ = ["TABLES", "IcebergSnapshot", "begun", "exported", "metadata_file", "snapshots"]
+if TYPE_CHECKING:
+    from txlog.writer.write_intent import RowMode
+
+__all__ = ["TABLES", "IcebergSnapshot", "begun", "deleted_keys", "exported", "metadata_file", "snapshots"]
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -168,6 +171,35 @@ def _tracked(path: Path, properties: dict[str, str]) -> txlog.Table:
     return table
 
 
+def deleted_keys(path: Path, properties: dict[str, str], row_mode: RowMode | None = None) -> txlog.Table:
+    """Deleted keys that are kept in files of which no reader may see a row, and late rows that do not come back.
+
+    Rows 2 and 5 to 7 are as they were or updated, 1 is new again.
+    """
+    kept = {
+        "txlog.merge-engine": "deduplicate",
+        "txlog.sequence.field": "seq",
+        "txlog.tombstone-retention": "interval 7 days",
+    }
+
+    def changes(*rows: tuple[str, int, int, str]) -> pa.Table:
+        kinds, ids, sequences, days = zip(*rows, strict=True)
+        return pa.table({"op": kinds, "id": ids, "seq": sequences, "day": days, "name": [f"{n}" for n in ids]})
+
+    first = changes(*(("+I", id, 10, "mon" if id % 2 else "tue") for id in range(8)))
+    table = begun(path, first.drop(["op"]), partition_by=["day"], properties=properties | VECTORS | kept)
+
+    def upsert(*rows: tuple[str, int, int, str]) -> None:
+        table.upsert(changes(*rows), keys=["id"], row_kind="op", mode=row_mode)
+
+    upsert(("-D", 0, 20, "tue"), ("-D", 1, 20, "mon"))
+    upsert(("-D", 70, 20, "mon"))
+    upsert(("+U", 0, 15, "tue"), ("+U", 70, 15, "mon"), ("+U", 2, 15, "mon"))
+    table.optimize()
+    upsert(("+U", 1, 21, "mon"), ("-D", 3, 9, "mon"), ("-D", 4, 11, "tue"))
+    return table
+
+
 TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "every type": _types,
     "partitions of every type": _typed_partitions,
@@ -179,4 +211,5 @@ TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "a name with another meaning": _meaning_changed,
     "all null": _nulls,
     "tracked rows": _tracked,
+    "deleted keys that are kept": deleted_keys,
 }

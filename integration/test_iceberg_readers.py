@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from iceberg_tables import TABLES, exported, metadata_file, snapshots
+from iceberg_tables import TABLES, deleted_keys, exported, metadata_file, snapshots
 from pyiceberg.table import StaticTable
 from rows import as_rows, in_schema
 
 import txlog
+
+if TYPE_CHECKING:
+    from txlog.writer.write_intent import RowMode
 
 Read = Callable[[txlog.Table, int], pa.Table]
 
@@ -78,6 +82,30 @@ def test_every_version_is_what_we_read(
         expected = table.snapshot(version=each.version).to_arrow()
         rows = READERS[reader](table, each.id)
         assert as_rows(in_schema(rows, expected.schema)) == as_rows(expected), f"v{each.version}"
+
+
+@pytest.mark.parametrize("row_mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("format_version", ["v2", "v3"])
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_sees_a_key_that_is_kept_after_its_row_was_deleted(
+    reader: str, format_version: str, row_mode: RowMode, tmp_path: Path
+) -> None:
+    table = deleted_keys(tmp_path / "t", {"txlog.iceberg": format_version}, row_mode)
+    table.export_iceberg()
+    newest = list(snapshots(table))[-1]
+    assert newest.version == table.version
+    expected = [(1, 21), (2, 15), (3, 10), (5, 10), (6, 10), (7, 10)]
+    found = READERS[reader](table, newest.id)
+    assert sorted(zip(found["id"].to_pylist(), found["seq"].to_pylist(), strict=True)) == expected
+    scan = StaticTable.from_metadata(str(metadata_file(table))).scan(snapshot_id=newest.id)
+    assert scan.count() == len(expected)
+    files = list(scan.plan_files())
+    entirely_deleted = [
+        each for each in files if each.file.record_count in [deletes.record_count for deletes in each.delete_files]
+    ]
+    assert len(files) == table.snapshot().files().num_rows
+    assert len(entirely_deleted) == 2, "the files of keys: one that OPTIMIZE joined, and one since then"
+    assert table.verify(["id"]).findings == ()
 
 
 FILTERS = (
