@@ -308,6 +308,63 @@ def test_a_batch_and_a_stream_of_changes_end_equal_to_the_changes_one_after_the_
     assert "df.repartition(<upsertKeys>)" in error.message
 
 
+def test_batches_and_streams_hold_changes_back_that_do_not_fit_the_tables_rows(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(str(path), "id bigint not null, n bigint", (), VECTORS)
+    table.append(pa.table({"id": [1, 2, 3, 3], "n": [1, 2, 3, 33]}))
+    changes = [("d", 1, None), ("d", 7, None), ("u", 2, 22), ("u", 3, 333), ("c", 4, 4)]
+    frame = spark.createDataFrame(changes, "op string, id long, n long").repartition(2)
+    options = {"upsertKeys": "id", "rowKindColumn": "op", "txnAppId": "batch", "txnVersion": "0"}
+
+    def save(on_mismatch: str) -> None:
+        frame.write.format("txlog").mode("append").options(**options, onMismatch=on_mismatch).save(str(path))
+
+    error = refused(lambda: save("fail"))
+    assert isinstance(error, txlog.InvalidInputError)
+    assert "such as missing=quarantine" in error.message or "such as several=quarantine" in error.message
+    assert error.table == str(path)
+    assert table.version == 1
+    for _ in range(2):
+        save("quarantine")
+    assert sorted((row["id"], row["n"]) for row in own_rows(path)) == [(2, 22), (3, 3), (3, 33), (4, 4)]
+    held = {(3, 333, "+U", "several"), (7, None, "-D", "missing")}
+    assert in_quarantine(path) == held
+
+    source = tmp_path / "changes"
+    source.mkdir()
+    types = pa.schema([("op", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+    batches: list[list[dict[str, Any]]] = [
+        [{"op": "u", "id": 2, "n": 222}, {"op": "d", "id": 8, "n": None}],
+        [{"op": "c", "id": 5, "n": 5}, {"op": "d", "id": 5, "n": None}, {"op": "c", "id": 6, "n": 6}],
+    ]
+    for number, rows in enumerate(batches):
+        pq.write_table(pa.Table.from_pylist(rows, types), source / f"{number}.parquet")
+        os.utime(source / f"{number}.parquet", (number, number))
+    stream = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    options = {"upsertKeys": "id", "rowKindColumn": "op", "txnAppId": "stream"}
+    failed = refused(lambda: run(start(stream, path, **options, onMismatch="missing=fail")))
+    assert "with id=8" in failed.message
+    assert transactions(path, "stream") == []
+    for _ in range(2):
+        run(start(stream, path, **options, onMismatch="missing=quarantine"))
+        for name in ("1", ".1.crc"):  # as if it had died after the commit
+            (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    assert transactions(path, "stream") == [0, 1]
+    assert sorted((row["id"], row["n"]) for row in own_rows(path)) == [(2, 222), (3, 3), (3, 33), (4, 4), (6, 6)]
+    assert in_quarantine(path) == held | {(8, None, "-D", "missing"), (5, None, "-D", "missing")}
+    assert table.verify().is_sound
+
+
+def in_quarantine(path: Path) -> set[tuple[Any, ...]]:
+    """The changes in the files that commits name."""
+    told = [each["operationParameters"] for each in txlog.Table.open(path).history()]
+    files = [path / each["quarantine"] for each in told if "quarantine" in each]
+    rows = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+    assert len(rows) == len({tuple(row.values()) for row in rows}), "a replay holds nothing back again"
+    return {(row["id"], row["n"], row["_kind"], row["_case"]) for row in rows}
+
+
 def test_batches_and_streams_merge_by_the_engine_of_the_table_as_plain_python_does(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import merge_model
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -129,6 +130,68 @@ def test_a_row_that_is_taken_back_goes_in_retract_mode_and_stays_in_upsert_mode(
     assert rows(path) == {1: 11, 2: 20, 4: 40}
     write(path, [[("-U", 1, 11), ("+U", 1, 12)], [("-U", 2, 20)], [("-U", 4, 40)]], changelogMode="RETRACT")
     assert rows(path) == {1: 12}
+
+
+# --- changes that do not fit ------------------------------------------------------------------------------------------
+
+UNFIT = [[("d", 1, None), ("u", 2, 21)], [("d", 9, None), ("u", 3, 31), ("c", 4, 40)]]
+"""Of a table that has 1 once, 2 once, 3 twice and 9 never, dealt out to two tasks."""
+
+
+def quarantined(path: Path) -> list[tuple[Any, ...]]:
+    found = [pq.read_table(file, partitioning=None) for file in (path / "_txlog/quarantine").glob("*")]
+    return sorted((row["k"], row["v"], row["_kind"], row["_case"]) for each in found for row in each.to_pylist())
+
+
+@pytest.fixture
+def with_twins(path: Path) -> Path:
+    txlog.Table.open(path).append(pa.table({"k": [3], "v": [33]}))
+    return path
+
+
+def test_changes_that_do_not_fit_go_into_quarantine_case_by_case_and_the_others_land(with_twins: Path) -> None:
+    path = with_twins
+    write(path, UNFIT, onMismatch="missing=quarantine", txnAppId="a/b", txnVersion="7")
+    assert rows(path) == {2: 21, 3: 31, 4: 40}
+    assert quarantined(path) == [(9, None, "-D", "missing")]
+    told = txlog.Table.open(path).history(1)[0]["operationParameters"]
+    assert told["heldBack"] == "1"
+    assert told["quarantine"].startswith("_txlog/quarantine/a-b.7.")
+    write(path, [[("u", 2, 22)], [("d", 3, None)], [("d", 8, None)]], onMismatch="quarantine")
+    assert rows(path) == {2: 22, 4: 40}
+    assert quarantined(path) == [(8, None, "-D", "missing"), (9, None, "-D", "missing")]
+
+
+def test_several_rows_of_a_key_stay_where_the_option_says_so(with_twins: Path) -> None:
+    write(with_twins, UNFIT, onMismatch="several=quarantine")
+    kept = txlog.Table.open(with_twins).to_arrow().to_pylist()
+    assert sorted((row["k"], row["v"]) for row in kept) == [(2, 21), (3, 30), (3, 33), (4, 40)]
+    assert quarantined(with_twins) == [(3, 31, "+U", "several")]
+
+
+def test_changes_that_do_not_fit_fail_the_write_by_the_option_and_its_error_names_the_option(with_twins: Path) -> None:
+    why = r"rows are taken away that are not there, with k=9\. .* another onMismatch, such as missing=quarantine$"
+    with pytest.raises(txlog.InvalidInputError, match=why):
+        write(with_twins, UNFIT, onMismatch="missing=fail")
+    with pytest.raises(txlog.InvalidInputError, match=r"several rows have the key k=3"):
+        write(with_twins, UNFIT, onMismatch="several=fail")
+    assert txlog.Table.open(with_twins).version == 2
+    write(with_twins, UNFIT)
+    assert rows(with_twins) == {2: 21, 3: 31, 4: 40}
+    assert not (with_twins / "_txlog/quarantine").exists()
+
+
+def test_what_a_merge_engine_cannot_store_fails_or_is_held_back_as_the_option_says(tmp_path: Path) -> None:
+    path, sums = tmp_path / "t", {f"txlog.{name}": value for name, value in SUMS.items()}
+    table = txlog.Table.create(path, MERGED, properties=sums)
+    table.append(pa.table({"k": [1, 2], "s": [1, 1], "n": [2**63 - 1, 5], "t": ["a", "b"]}))
+    tasks = [[("+I", {"k": 1, "s": 1, "n": 1, "t": "x"}), ("+I", {"k": 2, "s": 1, "n": 1, "t": "y"})]]
+    with pytest.raises(txlog.InvalidInputError, match="the sum of column n does not fit its type"):
+        merge(path, tasks)
+    merge(path, tasks, onMismatch="unfit=quarantine")
+    assert {key: (row["n"], row["t"]) for key, row in merged(path).items()} == {1: (2**63 - 1, "a"), 2: (6, "y")}
+    (file,) = (path / "_txlog/quarantine").iterdir()
+    assert [(row["k"], row["n"], row["_case"]) for row in pq.read_table(file).to_pylist()] == [(1, 1, "unfit")]
 
 
 # --- merge engines --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from txlog.log.proposal import Isolation
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.store.retry import RetryPolicy
+from txlog.writer.changelog.mismatch import MismatchPolicy
 
 
 def parsed(**options: str) -> WriteOptions:
@@ -72,6 +73,23 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("Quarantine", MismatchPolicy("quarantine", "quarantine", "quarantine")),
+        ("fail", MismatchPolicy("fail", "fail", "fail")),
+        (" missing = fail, Unfit=IGNORE ", MismatchPolicy(missing="fail", unfit="ignore")),
+    ],
+)
+def test_a_mismatch_has_one_action_for_all_cases_or_one_for_each_and_needs_keys(
+    value: str, meant: MismatchPolicy
+) -> None:
+    assert parsed(upsertkeys="id", onmismatch=value).mismatch == meant
+    assert parse_stream_options({"path": "/t", "upsertKeys": "id", "onMismatch": value}).write.mismatch == meant
+    with pytest.raises(InvalidInputError, match="option onMismatch is for changes of rows: also set upsertKeys"):
+        parsed(onmismatch=value)
+
+
+@pytest.mark.parametrize(
     ("wrong", "meant"),
     [
         ("mergeshema", "mergeSchema"),
@@ -120,6 +138,11 @@ def test_options_that_this_release_lacks_are_refused_by_name(name: str, value: s
         ("partitionOverwriteMode", "both"),
         ("rowMode", "fast"),
         ("onConflict", "retry"),
+        ("onMismatch", "skip"),
+        ("onMismatch", "late=fail"),
+        ("onMismatch", "missing=skip"),
+        ("onMismatch", "missing=fail,missing=ignore"),
+        ("onMismatch", "missing=fail,"),
         ("readVersion", "-1"),
         ("maxRecordsPerFile", "0"),
         ("targetFileSize", "big"),

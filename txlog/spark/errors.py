@@ -84,6 +84,7 @@ CHANGE_OPTION_NAMES: Mapping[str, str] = {
     r", or give sequence_by\b": ", or set the option sequenceBy",
     r" row_kinds defines the meaning of other values": "; convert other values in the DataFrame",
     r"\bsequence_by\b": "sequenceBy",
+    r"commit with another on_mismatch, such as \{'(\w+)': '(\w+)'\}": r"write with another onMismatch, such as \1=\2",
 }
 """For `with_option_names`: Python names in the errors of writes that change rows -> what Spark users set instead."""
 

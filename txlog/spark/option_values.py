@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from txlog.errors import InvalidInputError
@@ -19,6 +19,7 @@ __all__ = [
     "Given",
     "byte_count",
     "choice",
+    "choice_by_name",
     "column_list",
     "flag",
     "milliseconds",
@@ -94,6 +95,25 @@ def choice(*choices: str) -> Callable[[str], str]:
         if value.strip().lower() not in choices:
             raise BadValue(f"must be {' or '.join(choices)}")
         return value.strip().lower()
+
+    return read
+
+
+def choice_by_name(choices: Sequence[str], names: Sequence[str]) -> Callable[[str], dict[str, str]]:
+    """A reader that accepts one of the words for all names, or words for some of them: ``name=word,name=word``."""
+
+    def read(value: str) -> dict[str, str]:
+        word = value.strip().lower()
+        if word in choices:
+            return dict.fromkeys(names, word)
+        pairs = [tuple(part.strip().lower() for part in each.split("=")) for each in value.split(",")]
+        found = {pair[0]: pair[-1] for pair in pairs if len(pair) == 2 and pair[0] in names and pair[1] in choices}
+        if len(found) < len(pairs):
+            raise BadValue(
+                f"must be {' or '.join(choices)}, or some of {', '.join(names)} with such a word each:"
+                f" {names[0]}={choices[0]},{names[1]}={choices[1]}"
+            )
+        return found
 
     return read
 

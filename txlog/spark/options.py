@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
@@ -21,6 +21,7 @@ from txlog.spark.option_values import (
     Given,
     byte_count,
     choice,
+    choice_by_name,
     column_list,
     flag,
     milliseconds,
@@ -30,6 +31,7 @@ from txlog.spark.option_values import (
     whole_count,
 )
 from txlog.store.retry import RetryPolicy
+from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.write_intent import RowMode
 
@@ -66,6 +68,7 @@ KNOWN = (
     "sequenceBy",
     "changelogMode",
     "mergeEngine",
+    "onMismatch",
     "userMetadata",
     "maxRecordsPerFile",
     "targetFileSize",
@@ -105,9 +108,10 @@ class WriteOptions:
     ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an
     overwrite replaces; ``row_mode``, ``on_conflict`` and ``read_version`` are those of `Table.overwrite`.
     ``changelog`` is set if the rows are changes; ``merge_engine`` holds the table properties that define how rows with
-    the same key are merged. ``fingerprint`` identifies the input of ``transaction``: a rerun from other input is an
-    error. ``hooks`` is ``module:name``, imported by the process that commits. With ``skip_empty`` an append without
-    rows makes no version. ``storage_options`` may hold secrets, so the repr leaves it out.
+    the same key are merged, and ``mismatch`` says what is done with changes that do not fit the table's rows.
+    ``fingerprint`` identifies the input of ``transaction``: a rerun from other input is an error. ``hooks`` is
+    ``module:name``, imported by the process that commits. With ``skip_empty`` an append without rows makes no version.
+    ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
     path: str
@@ -124,6 +128,7 @@ class WriteOptions:
     read_version: int | None = None
     changelog: ChangelogSpec | None = None
     merge_engine: dict[str, str] = field(default_factory=dict)
+    mismatch: MismatchPolicy | None = None
     user_metadata: str | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
@@ -168,6 +173,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         read_version=given.take("readVersion", whole_count),
         changelog=_changelog(given),
         merge_engine=_merge_engine(given),
+        mismatch=_mismatch(given),
         user_metadata=given.take("userMetadata", str),
         max_records_per_file=given.take("maxRecordsPerFile", positive_count),
         target_file_size_bytes=given.take("targetFileSize", byte_count),
@@ -222,9 +228,18 @@ def _merge_engine(given: Given) -> dict[str, str]:
     return validate(named if engine is None else {**named, MERGE_ENGINE: engine})
 
 
+def _mismatch(given: Given) -> MismatchPolicy | None:
+    """What is done with changes that do not fit the table's rows; None if the option is not set."""
+    cases = [each.name for each in fields(MismatchPolicy)]
+    actions = given.take("onMismatch", choice_by_name(get_args(MismatchAction), cases))
+    return None if actions is None else MismatchPolicy(**actions)
+
+
 def _check_region(options: WriteOptions) -> None:
     """Raise InvalidInputError if two options define what to overwrite, or if one does and upsertKeys is set, or if
-    a merge engine is set without upsertKeys."""
+    a merge engine or onMismatch is set without upsertKeys."""
+    if options.changelog is None and options.mismatch is not None:
+        raise InvalidInputError(f"option onMismatch {_NEEDS_KEYS}")
     if options.changelog is None and options.merge_engine:
         name = "mergeEngine" if MERGE_ENGINE in options.merge_engine else next(iter(options.merge_engine))
         raise InvalidInputError(f"option {name} {_NEEDS_KEYS}")

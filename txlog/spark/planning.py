@@ -31,6 +31,7 @@ from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.probe import probe_store
 from txlog.util.logs import logger
+from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.conform import conformer_for, nullable
@@ -323,7 +324,11 @@ def _planned_changes(
         compression=options.compression,
     )
     job = write_planning.plan_write(open_table, to_arrow(state.schema), asked)
-    return replace(job, plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}))
+    return replace(
+        job,
+        plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),
+        mismatch=options.mismatch or USUAL,
+    )
 
 
 def _merge_engine(
