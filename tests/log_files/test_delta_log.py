@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.expressions.predicates import bind_predicate
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.state import TableState
-from txlog.log_files import delta_log
+from txlog.log_files import checkpoint_parquet, delta_log, file_loader
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
@@ -593,6 +594,35 @@ def test_a_list_in_memory_is_filtered_whether_or_not_the_checkpoint_is_still_the
         if name not in ("_last_checkpoint", commit_name(state.version)):
             world.log.delete(name)
     assert log.matching_files(state, bind_predicate("id = 1", state.schema)).num_rows == held.num_rows
+
+
+def test_files_are_read_a_few_at_a_time_for_a_caller_that_reads_all_of_them_once(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_parquet, "_PIECE_ROWS", 1_000)
+    monkeypatch.setattr(checkpoint_parquet, "_READ_BYTES", 4_096)
+    monkeypatch.setattr(file_loader, "_STREAMED_ROWS", 100, raising=False)
+    files = [add(f"part-{number:05d}.parquet")["add"] for number in range(10_000)]
+    for number, file in enumerate(files):
+        file["stats"] = orjson.dumps({"numRecords": 1, "minValues": {"day": f"{number:01000d}"}}).decode()
+    local.commit(protocol(), metadata(), *({"add": file} for file in files))
+    log = local.open()
+    log.write_checkpoint(log.newest_state())
+    listed = log.files(log.newest_state())
+    sink = pa.BufferOutputStream()
+    checkpoint = pq.read_table(pa.BufferReader(local.log.read(checkpoint_name(0))))
+    pq.write_table(checkpoint, sink, row_group_size=1_000, data_page_size=50_000, use_dictionary=False)
+    local.log.put(checkpoint_name(0), sink.getvalue().to_pybytes())
+    del checkpoint, sink
+    fresh = local.open()
+    with small_pages():
+        before_bytes = pa.total_allocated_bytes()
+    found, held_bytes = [], 0
+    for batch in fresh.file_batches(fresh.newest_state())(True):
+        held_bytes = max(held_bytes, pa.total_allocated_bytes() - before_bytes)
+        found += batch.column("path").to_pylist()
+    assert found == listed["path"].to_pylist()
+    assert held_bytes < listed.nbytes / 5
 
 
 def test_a_checkpoint_with_statistics_now_as_text_now_typed_loses_none(world: World) -> None:

@@ -114,8 +114,13 @@ class CheckpointParquet:
         with self._open() as (file, source):
             yield from self._bounded(file, source, groups, columns)
 
-    def pieces(self, root: str, fields: Collection[str], pruner: FilePruner | None) -> Iterator[Piece]:
-        """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match."""
+    def pieces(
+        self, root: str, fields: Collection[str], pruner: FilePruner | None, *, batch_rows: int | None = None
+    ) -> Iterator[Piece]:
+        """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match.
+
+        With ``batch_rows`` no piece is small, and no batch has more rows.
+        """
         units = self.units((root,))
         path = units.get(f"{root}.path")
         if path is None:
@@ -128,9 +133,9 @@ class CheckpointParquet:
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
-            is_small = rows <= 2 * _PIECE_ROWS
+            is_small = rows <= 2 * _PIECE_ROWS and batch_rows is None
             apply = map if is_small else parallel_map
-            yield Piece(self.name, is_small, partial(self._read, run, columns, pruner, apply))
+            yield Piece(self.name, is_small, partial(self._read, run, columns, pruner, apply, batch_rows))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
         """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
@@ -146,11 +151,11 @@ class CheckpointParquet:
             yield run
 
     def _read(
-        self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any
+        self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any, batch_rows: int | None
     ) -> Iterator[pa.RecordBatch]:
         with self._open() as (file, source):
             if pruner is None:
-                yield from self._bounded(file, source, groups, columns)
+                yield from self._bounded(file, source, groups, columns, batch_rows or _BATCH_ROWS)
                 return
             from txlog.log_files.checkpoint_filter import CheckpointFilter
 

@@ -76,15 +76,18 @@ class CheckpointReader:
         without: Collection[str] = (),
         statistics: bool = True,
         typed: pa.StructType | None = None,
+        batch_rows: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
         Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics`` these
         columns are null, and most of the checkpoint need not be read. With ``typed`` there is a last column
-        ``stats_parsed`` of this type. Raises as `small_actions`.
+        ``stats_parsed`` of this type. With ``batch_rows`` no batch from a Parquet file has more rows, and few batches
+        are in memory. Raises as `small_actions`.
         """
         names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
-        pieces = self._pieces(checkpoint, AddFile.KEY, [*names, STATS_PARSED] if typed else names, pruner, without)
+        fields = [*names, STATS_PARSED] if typed else names
+        pieces = self._pieces(checkpoint, AddFile.KEY, fields, pruner, without, batch_rows)
         return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
 
     def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
@@ -185,6 +188,7 @@ class CheckpointReader:
         fields: Sequence[str],
         pruner: FilePruner | None = None,
         without: Collection[str] = (),
+        batch_rows: int | None = None,
     ) -> Iterator[Piece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
         opened: dict[str, CheckpointParquet] = {}
@@ -198,13 +202,13 @@ class CheckpointReader:
                 yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
             else:
                 with self._reading(name, checkpoint.version):
-                    yield from opened[name].pieces(root, fields, pruner)
+                    yield from opened[name].pieces(root, fields, pruner, batch_rows=batch_rows)
         for action in sidecars:
             with self._reading(checkpoint.names[0], checkpoint.version):
                 name = sidecar_name(action)
             if name not in without:
                 with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, fields, pruner)
+                    yield from self._parquet(name).pieces(root, fields, pruner, batch_rows=batch_rows)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
