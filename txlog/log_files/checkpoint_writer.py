@@ -57,7 +57,7 @@ class CheckpointWriter:
         with small_pages():
             return self._write_v2(state) if wants_v2(state) else self._write_classic(state)
 
-    def build(self, state: TableState) -> memoryview:
+    def build(self, state: TableState) -> bytes:
         """A classic checkpoint of ``state`` without removed files, checked and not published. Raises as `write`."""
         with small_pages():
             live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)

@@ -109,9 +109,7 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
             version=state.version,
         )
     named = NamedVersion(name, state.version, state.metadata.id, ambient.now_ms(), ambient.uuid4())
-    _put(
-        store, named.checkpoint_name, bytes(CheckpointWriter(open_table.store, log.limits).build(state)), open_table.uri
-    )
+    _put(store, named.checkpoint_name, CheckpointWriter(open_table.store, log.limits).build(state), open_table.uri)
     try:
         _put(store, name + _SUFFIX, sealed_json.to_bytes(_KIND, asdict(named)), open_table.uri)
     except InvalidInputError:  # another caller took the name first

@@ -63,7 +63,7 @@ class Checkpoint:
     """A built checkpoint. ``hint`` is the content for ``_last_checkpoint``."""
 
     version: int
-    body: memoryview
+    body: bytes
     hint: bytes
     add_files: int
     actions: int
@@ -94,7 +94,7 @@ def build_checkpoint(
         for groups in (columns.adds(live, apply), columns.removes(kept)):
             for group in ahead(lambda build: build(), groups):
                 write_row_group(writer, group)
-    body = sink.getbuffer()
+    body = sink.getvalue()  # without a copy: a view would keep CPython from closing the sink in every order
     actions = len(small) + live.num_rows + kept.num_rows
     _verify(body, state, add_files=live.num_rows, actions=actions)
     hint = last_checkpoint_bytes(state.version, actions=actions, size_bytes=len(body), add_files=live.num_rows)
@@ -107,7 +107,7 @@ def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
     return [state.protocol, state.metadata, *transactions, *state.domains.values()]
 
 
-def _verify(body: memoryview, state: TableState, *, add_files: int, actions: int) -> None:
+def _verify(body: bytes, state: TableState, *, add_files: int, actions: int) -> None:
     """Compare the counts in the footer: a checkpoint that lacks a file would hide rows from every reader."""
     import pyarrow.parquet as pq
 
