@@ -66,6 +66,7 @@ def test_four_upsert_streams_that_are_killed_leave_the_replay_of_the_log_beside_
     judge_feed(table, expected)
     assert not [*Path(table.uri, "_txlog", "staging").glob("stream-*")], "something is staged still"
     reexecutions = sum(sum(race.reexecutions()) for race in races if isinstance(race, ChangelogRace))
+    assert killed >= ROUNDS, "hardly a process was killed, so this shows little"
     assert reexecutions > 0, "no checkpoint lost a race, so this shows nothing"
     record_property(
         "measured",

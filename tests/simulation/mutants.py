@@ -13,6 +13,7 @@ import pytest
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
+from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
 
@@ -399,6 +400,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     SURROUNDINGS
     | ROW_MUTANTS
     | CHANGE_MUTANTS
+    | STREAM_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
     | {

@@ -11,7 +11,17 @@ from txlog.testing.schedule import Choices, from_line, shortened, to_line
 from txlog.testing.versions import InvariantBroken
 
 
-@pytest.mark.parametrize("name", ["two-appenders-power-cut", "application-goes-back", "sink-and-recovery"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "two-appenders-power-cut",
+        "application-goes-back",
+        "sink-and-recovery",
+        "sink-whose-checkpoint-is-abandoned",
+        "holding-sink-restarts",
+        "deleting-upserter-power-cut",
+    ],
+)
 def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:
     report = explore_all(name, lambda choices: SCENARIOS[name])
     assert report.is_exhaustive, f"{report}\n{report.failure}"

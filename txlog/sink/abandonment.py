@@ -1,8 +1,9 @@
 """Giving up a checkpoint that cannot be committed, so that the stream can continue after it.
 
 In: the checkpoints of one application, and the id of one of them. Out: `Abandoned`. The commit has only the ``txn``
-action, so that the checkpoint counts as done: a replay of it is dropped, a recovery finds it in the table, and a
-running commit of it by another process fails. No file is deleted, since such a commit may still have succeeded.
+action, so that the checkpoint counts as done: a replay of it is dropped, also one by a commit of another process that
+runs meanwhile and comes second, and a recovery finds it in the table. No file is deleted, since such a commit may have
+come first.
 """
 
 from __future__ import annotations

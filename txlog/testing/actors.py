@@ -9,7 +9,18 @@ from __future__ import annotations
 from functools import partial
 
 from txlog.testing.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
-from txlog.testing.change_programs import change_sink, recover_changes, recover_sealed, staging_change_sink
+from txlog.testing.change_programs import (
+    change_sink,
+    holding_sink,
+    recover_changes,
+    recover_held,
+    recover_sealed,
+    sink_in_sequence,
+    staging_change_sink,
+    staging_holding_sink,
+    upsert_in_sequence,
+    upsert_late,
+)
 from txlog.testing.export_programs import (
     delete_and_export,
     export,
@@ -68,6 +79,7 @@ from txlog.testing.row_programs import (
 from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
 from txlog.testing.sink_programs import (
+    abandon,
     clean_staging_later,
     discard,
     recover,
@@ -77,6 +89,7 @@ from txlog.testing.sink_programs import (
     staging_nothing,
     staging_sink,
 )
+from txlog.testing.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
 from txlog.testing.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
 
 __all__ = ["SAMPLED", "SCENARIOS", "any_story"]
@@ -198,10 +211,10 @@ _OF_ROWS = (
     of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *UPKEEP_SCENARIOS)}
+SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)}
 """Scenarios small enough to be explored completely."""
 
-SAMPLED = {scenario.name: scenario for scenario in LARGE_SCENARIOS}
+SAMPLED = {scenario.name: scenario for scenario in (*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS)}
 """Scenarios of which only some schedules are explored."""
 
 _LIGHT: tuple[Program, ...] = (
@@ -242,6 +255,7 @@ _SINKS: tuple[Program, ...] = (
     partial(staging_backlog, app_id="staged"),
     partial(recover, app_id="staged"),
     partial(discard, app_id="staged"),
+    partial(abandon, app_id="staged"),
     partial(staging_sink, app_id="swapped", mode="overwrite"),
     partial(recover, app_id="swapped"),
     staging_nothing,
@@ -298,6 +312,10 @@ _ROW_CHANGES: tuple[Program, ...] = (
     partial(change_sink, app_id="other changes", number=1),
     partial(staging_change_sink, app_id="staged changes", number=2),
     partial(recover_changes, app_id="staged changes", number=2),
+    partial(abandon, app_id="staged changes"),
+    holding_sink,
+    partial(staging_holding_sink, app_id="staged and held"),
+    partial(recover_held, app_id="staged and held"),
     append_keys,
     optimize_rows,
     purge_rows,
@@ -325,6 +343,8 @@ _UPKEEP: tuple[Program, ...] = (
     delete_where,
     append_keys,
     change_sink,
+    holding_sink,
+    partial(abandon, app_id="staged changes"),
     partial(staging_change_sink, app_id="staged changes", number=2),
     partial(recover_changes, app_id="staged changes", number=2),
     export,
@@ -335,6 +355,22 @@ _UPKEEP: tuple[Program, ...] = (
 )
 """Those that meet on a table with sealed work, a removed file and Iceberg metadata. No days pass: vacuums insist."""
 
+_IN_SEQUENCE: tuple[Program, ...] = (
+    upsert_in_sequence,
+    upsert_in_sequence,
+    upsert_late,
+    upsert_late,
+    sink_in_sequence,
+    partial(abandon, app_id="in sequence"),
+    optimize_rows,
+    optimize_rows,
+    checkpoint,
+    clean_up_at_once,
+    set_properties,
+    read,
+)
+"""Those of a table that keeps deleted keys. A purge would drop them, as it should."""
+
 _CASTS = (
     _LIGHT,
     _ROWS,
@@ -343,6 +379,7 @@ _CASTS = (
     _AMONG_OTHERS,
     _ROW_CHANGES,
     _UPKEEP,
+    _IN_SEQUENCE,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""
@@ -361,7 +398,8 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
 _TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,))
 _TABLES_OF_UPKEEP = ((LONG_RETENTION,), (LONG_RETENTION, SERIALIZABLE))
 _TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
-_TABLES_OF = {_ROW_CHANGES: _TABLES_OF_ROWS, _UPKEEP: _TABLES_OF_UPKEEP}
+_TABLES_IN_SEQUENCE = (KEEPS_DELETED_KEYS, (*KEEPS_DELETED_KEYS, _V2))
+_TABLES_OF = {_ROW_CHANGES: _TABLES_OF_ROWS, _UPKEEP: _TABLES_OF_UPKEEP, _IN_SEQUENCE: _TABLES_IN_SEQUENCE}
 
 
 def any_story(choices: Choices) -> Scenario:
@@ -393,7 +431,7 @@ def any_story(choices: Choices) -> Scenario:
         versions=4 if is_upkeep else 1 + choices.choose(3),
         aged=is_upkeep or bool(choices.choose(2, calm=0.6)),
         properties=properties,
-        has_rows=is_upkeep or cast is _ROW_CHANGES,
+        has_rows=is_upkeep or cast in (_ROW_CHANGES, _IN_SEQUENCE),
         trimmed=is_upkeep,
         sealed=is_upkeep,
         exported=is_upkeep,

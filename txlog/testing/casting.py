@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.testing.change_programs import change_sink, recover_changes, recover_sealed, staging_change_sink
+from txlog.testing.change_programs import (
+    change_sink,
+    holding_sink,
+    recover_changes,
+    recover_held,
+    recover_sealed,
+    sink_in_sequence,
+    staging_change_sink,
+    staging_holding_sink,
+)
 from txlog.testing.export_programs import (
     append_and_export,
     clean_up_exports,
@@ -30,6 +39,7 @@ from txlog.testing.row_programs import vacuum_rows
 from txlog.testing.run import Scenario
 from txlog.testing.session import Actor
 from txlog.testing.sink_programs import (
+    abandon,
     clean_staging_later,
     discard,
     recover,
@@ -48,7 +58,8 @@ CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once, *OT
 _CHECKPOINTERS = (checkpoint, *CLEANERS)
 _STAGERS: tuple[Any, ...] = (
     *(sink, staging_sink, staging_and_leaving, staging_backlog, staging_nothing, recover, discard, clean_staging_later),
-    *(change_sink, staging_change_sink, recover_changes, recover_sealed),
+    *(change_sink, staging_change_sink, recover_changes, recover_sealed, abandon),
+    *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
 )
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (

@@ -6,6 +6,7 @@ of the version on which it is committed: by the sink, by another instance of it,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -13,12 +14,25 @@ import pyarrow as pa
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
+from txlog.testing.effects import HoldsBack, InSequence
 from txlog.testing.rows import Makes, Row
 from txlog.testing.session import Session
 from txlog.testing.world import CHANGES, SEALED, SEALED_CHANGES
+from txlog.writer.changelog.mismatch import MismatchAction
 from txlog.writer.committable import Committable
 
-__all__ = ["change_sink", "recover_changes", "recover_sealed", "staging_change_sink"]
+__all__ = [
+    "change_sink",
+    "holding_sink",
+    "recover_changes",
+    "recover_held",
+    "recover_sealed",
+    "sink_in_sequence",
+    "staging_change_sink",
+    "staging_holding_sink",
+    "upsert_in_sequence",
+    "upsert_late",
+]
 
 Change: TypeAlias = tuple[str, int, str | None, int | None, int]
 """Row kind, key, partition, value and sequence."""
@@ -39,10 +53,7 @@ def staging_change_sink(session: Session, *, app_id: str = "changes", number: in
         _recover(session, door, (app_id, 1), _makes(number))
     if door.last_checkpoint_id() == 1:
         return
-    committables = _written(session, door, [[change for task in _changes(number) for change in task]])
-    door.stage(*committables)
-    if door.prepare(1, {each.task_id: each.attempt for each in committables}) is not None:
-        session.run.ledger.sealed.add((app_id, 1))
+    _seal(session, door, app_id, _written(session, door, [[change for task in _changes(number) for change in task]]))
     with session.attempt((app_id, 1)) as attempt:
         attempt.is_blind, attempt.makes = False, _makes(number)
         attempt.result = door.commit(1)
@@ -65,9 +76,100 @@ def recover_sealed(session: Session) -> None:
     )
 
 
+# --- changes that do not fit ------------------------------------------------------------------------------------
+
+_HELD = HoldsBack((("+U", 1, "b", 90), ("-D", 2, None, None), ("-D", 70, None, None), ("+I", 99, "a", 91)))
+"""Beside appends of 1 and 99 and deletes of 1 and 2 each may fit a version and not the next; 70 is never there."""
+
+
+def holding_sink(session: Session, *, app_id: str = "held") -> None:
+    """A checkpoint whose changes that do not fit the table go into quarantine, committed without staging."""
+    door = _holding(session, app_id)
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.effect = False, _HELD
+        attempt.result = door.commit(1, _written(session, door, [_numbered(_HELD.changes)]))
+
+
+def staging_holding_sink(session: Session, *, app_id: str = "held") -> None:
+    """The same, staged and sealed. Recovers what an earlier life has sealed."""
+    door = _holding(session, app_id)
+    if session.clock.incarnation:
+        _recover(session, door, (app_id, 1), None, _HELD)
+    if door.last_checkpoint_id() == 1:
+        return
+    _seal(session, door, app_id, _written(session, door, [_numbered(_HELD.changes)]))
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.effect = False, _HELD
+        attempt.result = door.commit(1)
+
+
+def recover_held(session: Session, *, app_id: str = "held") -> None:
+    """Another process with the same policy, which commits the sealed checkpoints that it finds."""
+    _recover(session, _holding(session, app_id), (app_id, 1), None, _HELD)
+
+
+def _holding(session: Session, app_id: str) -> Sink:
+    table = session.table(fresh=session.clock.incarnation > 0)
+    return Sink(table, app_id, mode="upsert", keys=["id"], row_kind="op", sequence_by="at", on_mismatch=_QUARANTINE)
+
+
+_QUARANTINE: dict[str, MismatchAction] = {"missing": "quarantine", "several": "quarantine"}
+
+
+# --- deleted keys that are kept ---------------------------------------------------------------------------------
+
+_IN_SEQUENCE = pa.schema([field for field in CHANGES if field.name != "at"])
+_DELETES = InSequence((("-D", 1, None, 20), ("+U", 3, "b", 15), ("-D", 50, None, 20)))
+_LATE = InSequence((("+U", 1, "b", 15), ("+U", 3, "a", 14), ("+I", 50, "a", 15), ("-D", 99, None, 9)))
+_NEWER = InSequence((("+U", 1, "a", 25), ("-D", 3, None, 12), ("+I", 99, "b", 9)))
+
+
+def upsert_in_sequence(session: Session) -> None:
+    """Upsert and delete rows of a table that keeps deleted keys, some of which it never had."""
+    _upsert_in_sequence(session, _DELETES)
+
+
+def upsert_late(session: Session) -> None:
+    """Upsert rows that are older than what `upsert_in_sequence` deletes: they must not come back."""
+    _upsert_in_sequence(session, _LATE)
+
+
+def sink_in_sequence(session: Session, *, app_id: str = "in sequence") -> None:
+    """A sink of such changes, some newer than those of the upserts."""
+    table = session.table(fresh=session.clock.incarnation > 0)
+    door = Sink(table, app_id, mode="upsert", keys=["id"], row_kind="op")
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.effect = False, _NEWER
+        attempt.result = door.commit(1, _written(session, door, [_NEWER.changes], _IN_SEQUENCE))
+
+
+def _upsert_in_sequence(session: Session, effect: InSequence) -> None:
+    table, given = session.table(), _rows(effect.changes, _IN_SEQUENCE)
+    with session.attempt() as attempt:
+        attempt.is_blind, attempt.effect = False, effect
+        attempt.result = table.upsert(given, ["id"], row_kind="op")
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+
 def _sink(session: Session, app_id: str) -> Sink:
     table = session.table(fresh=session.clock.incarnation > 0)
     return Sink(table, app_id, mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
+
+
+def _rows(changes: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(schema.names, change, strict=True)) for change in changes], schema)
+
+
+def _numbered(changes: Sequence[tuple[str, int, str | None, int | None]]) -> list[Change]:
+    return [(*change, number) for number, change in enumerate(changes)]
+
+
+def _seal(session: Session, door: Sink, app_id: str, committables: list[Committable]) -> None:
+    door.stage(*committables)
+    if door.prepare(1, {each.task_id: each.attempt for each in committables}) is not None:
+        session.run.ledger.sealed.add((app_id, 1))
 
 
 def _changes(number: int) -> list[list[Change]]:
@@ -84,21 +186,24 @@ def _makes(number: int) -> Makes:
     return lambda old: [row for row in old if row[0] not in (1, 2, 50, 99)] + new
 
 
-def _written(session: Session, door: Sink, tasks: list[list[Change]]) -> list[Committable]:
+def _written(
+    session: Session, door: Sink, tasks: Sequence[Sequence[tuple[object, ...]]], schema: pa.Schema = CHANGES
+) -> list[Committable]:
     """The attempt of each task is the number of its life, so that two lives never stage under one name."""
     attempt = session.clock.incarnation * 16 + session.clock.number
     found = []
     for task_id, changes in enumerate(tasks):
-        rows = [dict(zip(CHANGES.names, change, strict=True)) for change in changes]
         with door.task(1, task_id, attempt) as task:
-            task.write(pa.Table.from_pylist(rows, CHANGES))
+            task.write(_rows(changes, schema))
         found.append(task.committable)
     return found
 
 
-def _recover(session: Session, door: Sink, app: tuple[str, int], makes: Makes) -> None:
+def _recover(
+    session: Session, door: Sink, app: tuple[str, int], makes: Makes | None, effect: HoldsBack | None = None
+) -> None:
     with session.attempt(app) as attempt:
-        attempt.is_blind, attempt.makes = False, makes
+        attempt.is_blind, attempt.makes, attempt.effect = False, makes, effect
         try:
             results = door.recover().results
         except CommitStateUnknownError:

@@ -55,6 +55,8 @@ class Ledger:
         self.sealed: set[tuple[str, int]] = set()
         """The checkpoints that were reported as sealed."""
         self.discarded: set[tuple[str, int]] = set()
+        self.abandoned: set[tuple[str, int]] = set()
+        """The checkpoints that a commit gave up."""
         self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
         self._staged_keys: dict[str, tuple[str, ...]] = {}
         self._seals: dict[tuple[str, int], set[tuple[str, ...]]] = {}
@@ -157,13 +159,26 @@ class Ledger:
         paths = tuple(sorted(added - again))
         # In a table without deletion vectors, changes of rows also add copies of files.
         may_copy = any(action.get("commitInfo", {}).get("operation") == "MERGE" for action in entry.actions)
+        info: Mapping[str, Any] = next((each["commitInfo"] for each in entry.actions if "commitInfo" in each), {})
+        gives_up = info.get("operation") == "ABANDON CHECKPOINT"
+        if "heldBack" in info.get("operationParameters", {}):
+            return  # a file with a row that is held back is copied without it
         for action in entry.actions:
             work = (action["txn"]["appId"], action["txn"]["version"]) if "txn" in action else None
-            if work not in {work for _, work, _ in self._staged.values()}:
+            if work is not None and gives_up:
+                self.abandoned.add(work)
+            if work not in {work for _, work, _ in self._staged.values()} or gives_up:
                 continue
             sealed = self._seals.get(work, set())
             if paths not in sealed and not (may_copy and any(set(each) <= set(paths) for each in sealed)):
                 raise InvariantBroken("only what was sealed is committed", f"v{version} is {work} with {paths}")
+
+    def _check_abandoned(self, version: int, entry: Version) -> None:
+        """Check that nothing of a checkpoint that was given up is in the table, neither then nor later."""
+        added = {action["add"]["path"] for action in entry.actions if "add" in action}
+        for _, work, paths in self._staged.values():
+            if work in self.abandoned and not added.isdisjoint(paths):
+                raise InvariantBroken("what is abandoned never appears", f"v{version} adds rows of {work}")
 
     def app_ids_of_seals(self) -> set[str]:
         """The applications that have sealed anything."""
@@ -217,10 +232,12 @@ class Ledger:
         self._check_files(version, entry)
         if self._staged:
             self._check_sealed(version, entry)
+            self._check_abandoned(version, entry)
         self.states[version] = replayed(version, entry, self.states.get(version - 1))
         self.versions[version] = entry
         if self.rows is not None:
-            self.rows.appears(version, actions, self.states[version].live, attempt.makes if attempt else None)
+            makes, effect = (attempt.makes, attempt.effect) if attempt else (None, None)
+            self.rows.appears(version, actions, self.states[version].live, makes, effect)
         self._seen[name] = body
 
     def _check_below_is_durable(self, version: int) -> None:
@@ -366,6 +383,7 @@ class Ledger:
                 self.rows.forget(version)
             self.txn_ids = {txn_id: v for txn_id, v in self.txn_ids.items() if v != version}
             self.apps = {app: v for app, v in self.apps.items() if v != version}
+            self.abandoned &= self.apps.keys()
             self._seen.pop(f"{version:020d}.json", None)
             if entry.attempt is not None:
                 entry.attempt.answer = "open"

@@ -3,14 +3,15 @@
 In: the file actions of a commit that becomes visible, and how its operation changes rows. Out: nothing, or
 `InvariantBroken`. Two rules are checked: the rows of a version are those of the version before, changed by the
 operation that was committed, as if there were one writer; and each deletion vector that a commit names was complete
-before, and marks as many rows as it declares.
+before, and marks as many rows as it declares. Of a commit that holds changes back, the file in quarantine is checked
+too; of a table that keeps deleted keys, that each is there.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import orjson
@@ -20,19 +21,18 @@ from pyroaring import BitMap64
 
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
+from txlog.testing.effects import Buried, Change, HoldsBack, InSequence, Row
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.testing.versions import InvariantBroken
 
 __all__ = ["ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]
-
-Row: TypeAlias = tuple[int, str, int | None]
-"""Key, partition and value."""
 
 Makes: TypeAlias = Callable[[list[Row]], list[Row]]
 """An operation as a function from all rows of a table before it to all rows after it."""
 
 ROW_SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
 
+_TOMBSTONES = "txlog.tombstones"
 _MAGIC = (1681511377).to_bytes(4, "little")
 
 
@@ -60,17 +60,25 @@ def _unchanged(rows: list[Row]) -> list[Row]:
     return rows
 
 
+def _given(rows: list[Row], _: list[Row]) -> list[Row]:
+    return rows
+
+
 class RowHistory:
     """The rows of all versions.
 
     Attributes:
         at: Version -> its rows, sorted.
         foreign: Version -> the operation of another engine's commit.
+        buried: Version -> the deleted keys that its table keeps.
+        quarantined: Version -> the file of the changes that its commit holds back.
     """
 
     def __init__(self, files: MemoryFileStore) -> None:
         self.at: dict[int, list[Row]] = {}
         self.foreign: dict[int, Makes] = {}
+        self.buried: dict[int, Buried] = {}
+        self.quarantined: dict[int, str] = {}
         self._files = files
 
     def copy(self, files: MemoryFileStore) -> RowHistory:
@@ -79,7 +87,12 @@ class RowHistory:
         return copied
 
     def appears(
-        self, version: int, actions: Iterable[Mapping[str, Any]], live: Mapping[str, Any], makes: Makes | None
+        self,
+        version: int,
+        actions: Iterable[Mapping[str, Any]],
+        live: Mapping[str, Any],
+        makes: Makes | None,
+        effect: HoldsBack | InSequence | None = None,
     ) -> None:
         """Check a version that became visible.
 
@@ -90,13 +103,23 @@ class RowHistory:
             actions: The commit's actions as JSON.
             live: Path -> ``add`` action of the version's live files.
             makes: The operation; None if it is not known.
+            effect: The operation, if it is more than a function of the rows before.
 
         Raises:
             InvariantBroken: The rows are not what the operation makes of the rows before.
         """
+        actions = list(actions)
         found = sorted((row for add in live.values() for row in self.rows_of(add)), key=repr)
         before = self.at.get(version - 1)
         makes = makes or self.foreign.get(version)
+        held = self._held_back(version, actions)
+        buried = self.buried.get(version - 1, {})
+        if before is not None and isinstance(effect, HoldsBack):
+            effect.check(held, before, [self.at[earlier] for earlier in self.at if earlier < version])
+            makes = partial(effect.applied, held={change[1]: case for change, case in held})
+        elif before is not None and isinstance(effect, InSequence):
+            expected_rows, buried = effect.applied(before, buried)
+            makes = partial(_given, expected_rows)
         files = [action.get("add") or action.get("remove") or {} for action in actions]
         if not any(file.get("dataChange") for file in files):
             makes = _unchanged
@@ -105,11 +128,52 @@ class RowHistory:
                 "rows are those of one operation after the other", f"v{version} has {found}, not {expected}"
             )
         self.at[version] = found
+        self.buried[version] = buried
+        self._require_buried(version, live)
+        self.require_quarantined()
+
+    def require_quarantined(self) -> None:
+        """Raise `InvariantBroken` if changes that a commit holds back are gone."""
+        for version, path in self.quarantined.items():
+            if path not in self._files.durable:
+                raise InvariantBroken("what is held back is kept", f"v{version} names {path}, which is not on disk")
+
+    def _held_back(self, version: int, actions: list[Mapping[str, Any]]) -> list[tuple[Change, str]]:
+        """The changes in the file that a commit names, each with its case."""
+        infos = (action["commitInfo"].get("operationParameters", {}) for action in actions if "commitInfo" in action)
+        told: Mapping[str, Any] = next(infos, {})
+        path = told.get("quarantine")
+        if path is None:
+            return []
+        self.quarantined[version] = path
+        self.require_quarantined()
+        rows = pq.read_table(pa.BufferReader(self._files.objects[path][0])).to_pylist()
+        if int(told["heldBack"]) != len(rows):
+            raise InvariantBroken("what is held back is kept", f"v{version} holds {told['heldBack']} back: {rows}")
+        return [((row["_kind"], row["id"], row["part"], row["v"]), row["_case"]) for row in rows]
+
+    def _require_buried(self, version: int, live: Mapping[str, Any]) -> None:
+        """Check that each deleted key is there, in a file of deleted keys or as a newer row."""
+        there: dict[int, int] = {}
+        for add in live.values():
+            if _TOMBSTONES in (add.get("tags") or {}):
+                values: Iterable[tuple[int, int | None]] = _values_in(self._files.objects[add["path"]][0])
+            else:
+                values = ((key, value) for key, _, value in self.rows_of(add)) if self.buried[version] else ()
+            for key, value in values:
+                there[key] = max(there.get(key, -1), -1 if value is None else value)
+        for key, sequence in self.buried[version].items():
+            if there.get(key, -1) < sequence:
+                raise InvariantBroken(
+                    "a deleted key is kept", f"v{version} has {there}, and {key} was deleted at {sequence}"
+                )
 
     def forget(self, version: int) -> None:
         """Forget a version that a power cut removed: another commit may get its number."""
         self.at.pop(version, None)
         self.foreign.pop(version, None)
+        self.buried.pop(version, None)
+        self.quarantined.pop(version, None)
 
     def rows_of(self, add: Mapping[str, Any]) -> list[Row]:
         """The live rows of a file, given its ``add`` action as JSON."""
@@ -145,7 +209,12 @@ class RowHistory:
                 "vectors are on disk before their commit", f"{add['path']} names {name}, complete: {is_whole}"
             )
         dead = frozenset(BitMap64.deserialize(block[4:]))
-        if len(dead) != vector["cardinality"] or not len(dead) < num_rows or max(dead) >= num_rows:
+        is_all = len(dead) == num_rows
+        if (
+            len(dead) != vector["cardinality"]
+            or is_all != (_TOMBSTONES in (add.get("tags") or {}))
+            or max(dead) >= num_rows
+        ):
             raise InvariantBroken(
                 "a vector marks as many rows as it says", f"{add['path']} of {num_rows} rows: {sorted(dead)}, {vector}"
             )

@@ -16,6 +16,7 @@ from txlog.testing.versions import Attempt
 from txlog.writer.committable import Committable, PendingFile
 
 __all__ = [
+    "abandon",
     "clean_staging_later",
     "discard",
     "recover",
@@ -85,6 +86,14 @@ def discard(session: Session, *, app_id: str = "app") -> None:
     """Discard a checkpoint, as an operator does, so that no recovery waits for it."""
     session.run.ledger.discarded.add((app_id, 1))
     Sink(session.table(), app_id).discard(1)
+
+
+def abandon(session: Session, *, app_id: str = "app") -> None:
+    """Give up a checkpoint, as an operator does, whether it is staged, sealed, committed or none of these."""
+    door = Sink(session.table(), app_id)
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.changes_data = None, False
+        attempt.result = door.abandon(1).result
 
 
 def clean_staging_later(session: Session) -> None:

@@ -38,6 +38,7 @@ class Attempt:
         changes_data: Whether it changes rows.
         changes_definition: Whether it changes the table's definition.
         makes: Its operation on rows, if the story is about rows.
+        effect: Its operation, if that is more than a function of the rows before: `HoldsBack` or `InSequence`.
         is_serializable: Whether it asks for serializable isolation.
         app: Its application and checkpoint id, if any.
         answer: "open" (after a crash, forever), "committed", "refused" (a definite failure), "unknown", or "nothing to
@@ -55,6 +56,7 @@ class Attempt:
     changes_data: bool = True
     changes_definition: bool = False
     makes: Callable[[list[Any]], list[Any]] | None = None
+    effect: Any = None
     is_serializable: bool = False
     app: tuple[str, int] | None = None
     answer: str = "open"

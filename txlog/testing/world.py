@@ -149,6 +149,7 @@ class World:
         """Check, in a story about rows, that txlog's reader finds exactly the rows of the files."""
         if ledger.rows is None:
             return
+        ledger.rows.require_quarantined()
         table = opened(TableStore("memory://reader", self.log, self.files), None, {})
         found = sorted(
             (tuple(row.values()) for row in table.snapshot().to_arrow(ROW_SCHEMA.names).to_pylist()), key=repr

@@ -1,0 +1,64 @@
+"""Scenarios of streams of changes: checkpoints that are given up, changes that are held back, deleted keys that stay.
+
+In: nothing. Out: `STREAM_SCENARIOS`, each small enough to be explored completely, and `LARGE_STREAM_SCENARIOS`, for
+sampling.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from txlog.testing.casting import LOST_ANSWERS, actors_of, of_rows
+from txlog.testing.change_programs import (
+    holding_sink,
+    recover_held,
+    sink_in_sequence,
+    staging_change_sink,
+    staging_holding_sink,
+    upsert_in_sequence,
+    upsert_late,
+)
+from txlog.testing.programs import Program
+from txlog.testing.row_programs import append_keys, delete_where, optimize_rows
+from txlog.testing.run import Scenario
+from txlog.testing.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_sink
+
+__all__ = ["KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
+
+KEEPS_DELETED_KEYS = (
+    ("txlog.merge-engine", "deduplicate"),
+    ("txlog.sequence.field", "v"),
+    ("txlog.tombstone-retention", "interval 7 days"),
+)
+
+
+def _in_sequence(name: str, *programs: Program, **options: Any) -> Scenario:
+    return of_rows(name, *programs, properties=KEEPS_DELETED_KEYS, **options)
+
+
+STREAM_SCENARIOS = (
+    Scenario("sink-whose-checkpoint-is-abandoned", actors_of(staging_sink, abandon)),
+    Scenario("sink-that-died-and-is-abandoned", actors_of(staging_and_leaving, abandon), crashes=1),
+    of_rows("change-sink-and-abandoner", staging_change_sink, partial(abandon, app_id="changes")),
+    of_rows("holding-sink-and-appender", holding_sink, append_keys, faults=1, kinds=LOST_ANSWERS),
+    of_rows("holding-sink-and-deleter", holding_sink, delete_where, faults=1, kinds=LOST_ANSWERS),
+    of_rows("holding-sink-power-cut", staging_holding_sink, restarts=1, power_cuts=1, splits_sync=True),
+    of_rows("holding-sink-restarts", staging_holding_sink, restarts=1, crashes=1),
+    _in_sequence("late-upserter", upsert_in_sequence, upsert_late, faults=1, kinds=LOST_ANSWERS),
+    _in_sequence("late-upserter-and-sink", upsert_in_sequence, upsert_late, sink_in_sequence),
+    _in_sequence("late-upserter-and-optimizer", upsert_late, optimize_rows, upsert_in_sequence),
+    _in_sequence("deleting-upserter-power-cut", upsert_in_sequence, upsert_late, power_cuts=1, splits_sync=True),
+)
+"""What operators give up, what commits hold back and what deletes leave, beside other writers."""
+
+LARGE_STREAM_SCENARIOS = (
+    Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),
+    Scenario("abandoned-power-cut", actors_of(staging_sink, abandon, restarts=1), power_cuts=1, splits_sync=True),
+    Scenario("abandoner-loses-answers", actors_of(staging_sink, abandon), faults=2, kinds=LOST_ANSWERS),
+    of_rows("holding-sink-and-its-twin", holding_sink, holding_sink, append_keys),
+    of_rows("holding-sink-appender-and-deleter", holding_sink, append_keys, delete_where),
+    of_rows("holding-sink-and-recovery", staging_holding_sink, recover_held, append_keys),
+    _in_sequence("late-sink-and-optimizers", upsert_in_sequence, sink_in_sequence, optimize_rows, optimize_rows),
+)
+"""The same with more actors: too many schedules to explore them all."""
