@@ -26,6 +26,7 @@ SESSIONS = {
         *("test_spark_source_read", "test_spark_stream", "test_spark_stream_read", "test_spark_types"),
         *("test_spark_write", "test_stream_changes"),
     ),
+    "spark-s3": ("test_spark_s3",),  # one job, in a process of its own
 }
 PROGRAMS = ("test_examples", "test_java_home")
 
@@ -34,6 +35,7 @@ LONGEST = (
     "spark-delta",
     "spark",
     "more of Spark",
+    "spark-s3",
     "programs",
     "test_simulation",
     "test_crash_requests",

@@ -435,18 +435,58 @@ def test_the_log_and_a_later_filter_on_partitions_keep_files_from_being_read(
     assert str(folded._jdf.queryExecution().executedPlan().toString()).count("FileScan parquet") == 1
 
 
-def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkSession, tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64(), "p": pa.int32()}), ["p"])
-    table.append(pa.table({"id": range(200), "p": pa.array(range(200), pa.int32())}))
+@pytest.fixture(scope="module")
+def scattered(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
+    """At version 4, 2,000 files in 500 partitions: partition p has the ids p, 500 + p, 1000 + p and 1500 + p."""
+    schema = pa.schema({"id": pa.int64(), "p": pa.int32()})
+    table = txlog.Table.create(tmp_path_factory.mktemp("scattered") / "t", schema, ["p"], WITH_VECTORS)
+    for begin in range(0, 2_000, 500):
+        table.append(pa.table({"id": range(begin, begin + 500), "p": pa.array(range(500), pa.int32())}))
+    return table
+
+
+def tasks_of(spark: SparkSession, group: str, action: Callable[[], Any]) -> tuple[list[int], Any]:
+    """The number of tasks of each stage of the jobs that ``action`` ran, and its result."""
     tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup(group, group)
+    try:
+        result = action()
+    finally:
+        spark.sparkContext.setJobGroup("", "")
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return [stage.numTasks for stage in stages if stage], result
+
+
+def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkSession, scattered: txlog.Table) -> None:
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = spark.conf.get(setting)
-    spark.sparkContext.setJobGroup("planning", "planning")
-    frame = txlog.spark.read(spark, table.uri)
-    assert list(tracker.getJobIdsForGroup("planning")) == []
+    tasks, frame = tasks_of(spark, "planning", lambda: txlog.spark.read(spark, scattered.uri, version=4))
+    assert tasks == []
     assert spark.conf.get(setting) == before
-    assert {(row.id, row.p) for row in frame.collect()} == {(at, at) for at in range(200)}
     assert plan_of(frame).count("FileScan parquet") <= 4
+    tasks, rows = tasks_of(spark, "reading", frame.collect)
+    assert {(row.id, row.p) for row in rows} == {(at, at % 500) for at in range(2_000)}
+    assert sum(tasks) < 100  # Spark counts 4 MB for each file, and a task has 128 MB
+    source = spark.read.format("txlog").option("versionAsOf", 4).load(scattered.uri)
+    tasks, rows = tasks_of(spark, "source", source.collect)
+    assert {(row.id, row.p) for row in rows} == {(at, at % 500) for at in range(2_000)}
+    assert sum(tasks) < 100
+    tasks, few = tasks_of(spark, "some", txlog.spark.read(spark, scattered.uri, 4, where="p in (7, 9)").collect)
+    assert sorted(row.id for row in few) == [begin + p for begin in range(0, 2_000, 500) for p in (7, 9)]
+    assert sum(tasks) <= 8
+
+
+def test_dead_rows_in_many_files_are_sent_at_once(spark: SparkSession, scattered: txlog.Table) -> None:
+    table = scattered
+    table.delete("p < 100 and id < 1000 and id % 3 = 0")
+    table.append(pa.table({"id": range(2_000, 4_000), "p": pa.array([7] * 2_000, pa.int32())}))
+    table.delete("id > 3500")
+    tasks, frame = tasks_of(spark, "planning of vectors", lambda: txlog.spark.read(spark, table.uri))
+    assert tasks == []
+    tasks, rows = tasks_of(spark, "reading of vectors", frame.collect)
+    assert sorted(row.id for row in rows) == sorted(table.to_arrow()["id"].to_pylist())
+    assert sum(tasks) < 100
 
 
 def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(spark: SparkSession, tmp_path: Path) -> None:

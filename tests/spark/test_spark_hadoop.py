@@ -47,10 +47,23 @@ def test_the_credentials_of_a_session_become_storage_options() -> None:
             {"endpoint": "http://localhost:9000"},
             {"storage.endpoint": "http://localhost:9000", "storage.allow_http": "true"},
         ),
+        (
+            {"endpoint": "s3.eu-west-1.amazonaws.com"},
+            {"storage.endpoint": "https://s3.eu-west-1.amazonaws.com", "storage.region": "eu-west-1"},
+        ),
+        (
+            {"endpoint": "s3.eu-west-1.amazonaws.com", "endpoint.region": "us-east-2"},
+            {"storage.endpoint": "https://s3.eu-west-1.amazonaws.com", "storage.region": "us-east-2"},
+        ),
+        (
+            {"aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+            {"storage.skip_signature": "true"},
+        ),
+        ({"aws.credentials.provider": "a.AnonymousAWSCredentialsProvider,b.Other"}, {}),
         ({"access.key": ""}, {}),
     ],
 )
-def test_an_endpoint_has_its_scheme_and_plain_http_is_allowed_only_if_configured(
+def test_an_endpoint_has_its_scheme_and_its_region_and_plain_http_is_allowed_only_if_configured(
     settings: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert storage_options(session(**{f"fs.s3a.{key}": value for key, value in settings.items()})) == expected
@@ -59,6 +72,56 @@ def test_an_endpoint_has_its_scheme_and_plain_http_is_allowed_only_if_configured
 def test_a_setting_made_in_the_running_session_takes_precedence() -> None:
     both = {"spark.hadoop.fs.s3a.access.key": "old", "fs.s3a.access.key": "new"}
     assert storage_options(session(**both)) == {"storage.access_key_id": "new"}
+
+
+class HadoopConfiguration:
+    """Hadoop's configuration as py4j shows it: what a program or a file has set, over the defaults."""
+
+    def __init__(self, **settings: str) -> None:
+        self.defaults = {"fs.s3a.connection.ssl.enabled": "true"}
+        self.settings = settings
+
+    def get(self, key: str) -> str | None:
+        return self.settings.get(key, self.defaults.get(key))
+
+    def getPropertySources(self, key: str) -> list[str]:
+        return ["programmatically"] if key in self.settings else ["core-default.xml"]
+
+
+def classic_session(settings: dict[str, str], hadoop: dict[str, str]) -> Any:
+    state = SimpleNamespace(newHadoopConf=lambda: HadoopConfiguration(**hadoop))
+    return SimpleNamespace(
+        conf=SimpleNamespace(getAll=settings), _jsparkSession=SimpleNamespace(sessionState=lambda: state)
+    )
+
+
+def test_what_only_hadoops_configuration_has_is_taken_but_no_default_of_its() -> None:
+    """A program gives credentials to ``hadoopConfiguration()``, also newer ones than the session began with."""
+    at_start = {"spark.hadoop.fs.s3a.access.key": "old", "spark.hadoop.fs.s3a.connection.ssl.enabled": "false"}
+    hadoop = {"fs.s3a.access.key": "new", "fs.s3a.secret.key": "secret", "fs.s3a.endpoint": "localhost:9000"}
+    expected = {
+        "storage.access_key_id": "new",
+        "storage.secret_access_key": "secret",
+        "storage.endpoint": "http://localhost:9000",
+        "storage.allow_http": "true",
+    }
+    assert storage_options(classic_session(at_start, hadoop)) == expected
+    now = {**at_start, "fs.s3a.access.key": "newest"}
+    assert storage_options(classic_session(now, hadoop))["storage.access_key_id"] == "newest"
+
+
+@pytest.mark.parametrize("uri", ["s3://mine/t", "s3a://mine/t/", "s3://mine"])
+def test_the_settings_of_a_bucket_are_for_its_tables_alone(uri: str) -> None:
+    settings = {
+        "fs.s3a.access.key": "of all",
+        "fs.s3a.secret.key": "secret",
+        "spark.hadoop.fs.s3a.bucket.mine.access.key": "of mine",
+        "fs.s3a.bucket.other.access.key": "of other",
+    }
+    expected = {"storage.access_key_id": "of mine", "storage.secret_access_key": "secret"}
+    for found in (session(**settings), classic_session({}, {**settings, "fs.s3a.bucket.mine.access.key": "of mine"})):
+        assert storage_options(found, uri) == of_session(found, uri) == expected
+        assert storage_options(found)["storage.access_key_id"] == "of all"
 
 
 def test_only_s3_paths_get_session_options_and_unreadable_settings_give_none() -> None:

@@ -38,6 +38,9 @@ _SPARK_MESSAGES = {
     ),
 }
 """Messages that Spark raises before it calls the data source -> what the user should do."""
+_FOR_PYTHON = "or pass a credential_provider"
+_FOR_SPARK = "which in Spark are .options(**txlog.spark.storage_options(spark))"
+"""What to do about missing credentials, where a worker has no way to pass a provider."""
 _MESSAGE_CHARACTERS_MAX = 8_192
 """A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would break it."""
 _JSON_BYTES_MAX = 1 << 20
@@ -72,6 +75,7 @@ def crossing() -> Iterator[None]:
     try:
         yield
     except TxlogError as error:
+        error.message = error.message.replace(_FOR_PYTHON, _FOR_SPARK)
         # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)

@@ -8,6 +8,7 @@ the options to it.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,39 +21,63 @@ _S3A = {
     "endpoint": "endpoint",
     "endpoint.region": "region",
 }
-_PREFIXES = ("fs.s3a.", "spark.hadoop.fs.s3a.")
+_SSL, _PROVIDERS = "connection.ssl.enabled", "aws.credentials.provider"
+_READ = (*_S3A, _SSL, _PROVIDERS)
+_ANONYMOUS = "AnonymousAWSCredentialsProvider"
+_AMAZON = re.compile(r"(?:^|//)s3[.-]([a-z]+(?:-[a-z]+)+-\d+)\.amazonaws\.com")
+"""An endpoint of Amazon's names its region, from which Hadoop takes it."""
+_BUCKET = re.compile(r"s3a?://([^/]+)")
+_NOW, _AT_START = "fs.s3a.", "spark.hadoop.fs.s3a."
 """The prefix for ``spark.conf.set``, and the one for ``spark-submit --conf`` and the session's builder."""
+_DEFAULTS = "core-default.xml"
 
 
-def storage_options(spark: Any) -> dict[str, str]:
+def storage_options(spark: Any, uri: str | None = None) -> dict[str, str]:
     """The session's ``fs.s3a.*`` credentials and endpoint as options: ``df.write.format("txlog").options(**found)``.
 
     Args:
-        spark: A SparkSession (classic or Connect). Keys for single buckets (``fs.s3a.bucket.*``) and settings that are
-            only in Hadoop's own files (``core-site.xml``) are not read.
+        spark: A SparkSession. Of a classic one, settings in ``core-site.xml`` and in ``hadoopConfiguration()`` are
+            read too; Connect shows those of the session only.
+        uri: The table's location; with it, the keys for its bucket (``fs.s3a.bucket.<name>.*``) take precedence.
 
     Returns:
         ``storage.access_key_id``, ``storage.secret_access_key``, ``storage.session_token``, ``storage.endpoint``,
-        ``storage.region``, and ``storage.allow_http`` for an endpoint without TLS. Only keys that are set.
+        ``storage.region``, ``storage.skip_signature`` for the provider of anonymous credentials, and
+        ``storage.allow_http`` for an endpoint without TLS. Only keys that are set.
     """
-    return _from_settings(dict(spark.conf.getAll))
+    bucket = _BUCKET.match(uri) if uri is not None else None
+    scopes = ("", f"bucket.{bucket[1]}.") if bucket else ("",)
+    keys = [f"{scope}{key}" for scope in scopes for key in _READ]
+    settings = dict(spark.conf.getAll)
+    at_start, now = ({key: settings.get(prefix + key) for key in keys} for prefix in (_AT_START, _NOW))
+    hadoop = _of_hadoop(spark, keys)
+    given = {key: now[key] or hadoop.get(key) or at_start[key] for key in keys}
+    return _as_options({key: value for scope in scopes for key in _READ if (value := given[f"{scope}{key}"])})
 
 
-def _from_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """`storage_options` from plain settings. A key without ``spark.hadoop.`` takes precedence, as it does in Spark."""
-    given = {
-        key.removeprefix(prefix): value
-        for prefix in reversed(_PREFIXES)
-        for key, value in settings.items()
-        if key.startswith(prefix) and value
-    }
+def _of_hadoop(spark: Any, keys: list[str]) -> dict[str, str]:
+    """What Hadoop's own configuration holds for these keys in a classic session, without Hadoop's defaults."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return {}
+    configuration = session.sessionState().newHadoopConf()
+    found = {key: configuration.get(_NOW + key) for key in keys}
+    sources = {key: [*configuration.getPropertySources(_NOW + key)] for key, value in found.items() if value}
+    return {key: found[key] for key, places in sources.items() if places != [_DEFAULTS]}
+
+
+def _as_options(given: Mapping[str, str]) -> dict[str, str]:
     found = {f"storage.{ours}": given[theirs] for theirs, ours in _S3A.items() if theirs in given}
     endpoint = found.get("storage.endpoint")
-    is_plain = given.get("connection.ssl.enabled", "true").lower() == "false"
+    is_plain = given.get(_SSL, "true").lower() == "false"
     if endpoint is not None and "://" not in endpoint:
         found["storage.endpoint"] = f"{'http' if is_plain else 'https'}://{endpoint}"
     if found.get("storage.endpoint", "").startswith("http://"):
         found["storage.allow_http"] = "true"
+    if endpoint is not None and (of_region := _AMAZON.search(endpoint)):
+        found.setdefault("storage.region", of_region[1])
+    if given.get(_PROVIDERS, "").strip().endswith(_ANONYMOUS):
+        found["storage.skip_signature"] = "true"
     return found
 
 
@@ -61,5 +86,5 @@ def of_session(spark: Any, path: str) -> dict[str, str]:
     if not path.startswith(("s3://", "s3a://")):
         return {}
     with contextlib.suppress(Exception):  # an older Spark Connect does not list its settings
-        return storage_options(spark)
+        return storage_options(spark, path)
     return {}
