@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -88,9 +89,10 @@ class Job:
         target, counted = f"{self.uri}-stream", f"{self.uri}-each"
         options = txlog.spark.storage_options(self.spark)
         frame = self.spark.readStream.format("txlog").options(**options).load(self.uri)
-        sink = frame.writeStream.format("txlog").options(**options, checkpointLocation=s3a(f"{target}-checkpoint"))
+        place = Path.cwd().as_uri()  # Hadoop makes folders in a bucket by keys that not every server here knows
+        sink = frame.writeStream.format("txlog").options(**options, checkpointLocation=f"{place}/sink")
         each = frame.writeStream.foreachBatch(txlog.spark.foreach_batch(s3a(counted), app_id="each"))
-        each = each.option("checkpointLocation", s3a(f"{counted}-checkpoint"))
+        each = each.option("checkpointLocation", f"{place}/each")
         queries = [sink.trigger(availableNow=True).start(target), each.trigger(availableNow=True).start()]
         for query in queries:
             query.awaitTermination()
