@@ -54,6 +54,21 @@ def test_nothing_is_found_in_files_without_keys_that_outlive_all_others() -> Non
     assert found(cache, [1], [("empty", 1)]) == {("empty", 1): []}
 
 
+@given(st.data(), st.sampled_from((1 << 18, (1 << 18) + 1, (1 << 18) + 255)), st.integers(1, 1 << 20))
+def test_a_few_keys_are_found_among_many(data: Any, num_keys: int, num_values: int) -> None:
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    keys = random.integers(-num_values, num_values, num_keys)
+    cache = cached()
+    cache.add([FileKeys.of(("many", 1), KeyValues(keys, None), np.arange(num_keys))])
+    known = [*keys[random.integers(0, num_keys, 20)].tolist(), int(keys.min()), int(keys.max())]
+    wanted = np.unique([*known, *random.integers(-2 * num_values, 2 * num_values, 20).tolist()])
+
+    places = cache.find(KeyValues(wanted, None), [("many", 1)])["many", 1]
+
+    assert places.positions.tolist() == np.flatnonzero(np.isin(keys, wanted)).tolist()
+    assert wanted[places.keys].tolist() == keys[places.positions].tolist()
+
+
 @given(st.data(), st.sampled_from((pa.int64(), pa.string())))
 def test_keys_are_found_in_each_file_that_is_held_and_live(data: Any, kind: pa.DataType) -> None:
     values = st.integers(-2, 9) if kind == pa.int64() else st.integers(-2, 9).map(str)

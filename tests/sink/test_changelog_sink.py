@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.commands.row_change.file_rows import FileReader
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.sink.staging import Staging
 from txlog.verify.verify import verify_table
@@ -268,6 +269,34 @@ def test_rows_that_no_task_of_changes_wrote_are_refused_where_two_have_one_key(t
     with pytest.raises(InvalidInputError, match="both changed the row with id=1"):
         sink_of(table).commit(1, [task.committable])
     assert len(found(table)) == 3
+
+
+def test_a_commit_in_the_process_of_the_task_does_not_read_the_new_rows_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties=VECTORS)
+    sink, elsewhere = sink_of(table), sink_of(txlog.Table.open(table.uri))
+    for checkpoint_id in (1, 2):  # the second one looks into the file of the first
+        commit(sink, checkpoint_id, changes(("+I", 2, "a", checkpoint_id), ("+I", 1, "b", checkpoint_id)))
+    read: list[str] = []
+    batches = FileReader.batches
+
+    def noted(self: FileReader, add: Any, **options: Any) -> Any:
+        read.append(add.path)
+        return batches(self, add, **options)
+
+    monkeypatch.setattr(FileReader, "batches", noted)
+
+    of_one_process = written(sink, 3, changes(("+U", 2, "a", 3), ("+U", 1, "b", 3)))
+    sink.prepare(3, [of_one_process])
+    sink.commit(3)
+    assert of_one_process.files[0].path not in read
+    of_another = written(elsewhere, 4, changes(("+U", 2, "a", 4), ("+I", 3, "b", 4)))
+    sink.prepare(4, [of_another])
+    sink.commit(4)
+    assert of_another.files[0].path in read
+    assert found(table) == [(1, "b", 3), (2, "a", 4), (3, "b", 4)]
+    assert verify_table(table._open_table.store).is_sound
 
 
 def test_files_of_keys_are_gone_after_the_commit(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from txlog.commands.assignments import Assignments
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.merge_source import MergeSource, read_merge_source
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Images, Touched
+from txlog.commands.row_change.operation import Hits, Images, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
@@ -130,7 +130,7 @@ def bound_merge(
         return MergeRows(source, merge, clauses, state, now, known_keys(open_table.key_cache, source.index, state))
 
 
-class MergeRows:
+class MergeRows(RemembersFiles):
     """The `RowOperation` of a merge."""
 
     name = "MERGE"

@@ -354,7 +354,8 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
     named = from_numbers(rows)
     vectors = vector_ids(batch.column("deletionVector").take(named))
     keep[rows] = [key not in newest for key in zip(paths.take(named).to_pylist(), vectors, strict=True)]
-    return batch.filter(from_flags(keep))
+    # A change of every file is common in small tables, and a filter costs by column.
+    return batch.filter(from_flags(keep)) if keep.any() else batch.slice(0, 0)
 
 
 def vector_ids(vectors: pa.StructArray | pa.ChunkedArray) -> list[str | None]:

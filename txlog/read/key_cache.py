@@ -11,6 +11,7 @@ longer live are dropped when they are more than a quarter.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -40,6 +41,10 @@ _POSITION_MAX = 1 << 32
 _PLACE_BYTES = 8  # the number of a file, and a position in it
 _FILE_BYTES = 400  # approximate memory of a path and its entries in the tables
 _CONTAINER_BYTES = 64
+_SAMPLED = 256  # of so many keys of a large run one is in its sample, which stays in the CPU's cache
+_SAMPLED_ROWS = 1 << 18
+_SAMPLED_WANTED = 1 << 14
+_STAGED_FILES = 64  # whose keys are kept between a task and its commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class FileKeys:
         return cls(file, values.at(order), positions[order].astype(np.uint32))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Run:
     """Keys of several files, sorted by their first numbers."""
 
@@ -78,6 +83,30 @@ class _Run:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @functools.cached_property
+    def _sample(self) -> NDArray[Any]:
+        found: NDArray[Any] = self.values.numbers[::_SAMPLED].copy()
+        return found
+
+    def first_of(self, wanted: NDArray[Any]) -> NDArray[np.int64]:
+        """``np.searchsorted`` in the keys' numbers.
+
+        Where few are wanted of many, NumPy waits for memory at each step of each search, one search after another. Here
+        a sample narrows each search down, and all of them take a step at once.
+        """
+        import numpy as np
+
+        numbers = self.values.numbers
+        if len(numbers) < _SAMPLED_ROWS or len(wanted) > _SAMPLED_WANTED:
+            return np.searchsorted(numbers, wanted)
+        first = np.maximum(np.searchsorted(self._sample, wanted) - 1, 0) * _SAMPLED
+        last, step = len(numbers) - 1, _SAMPLED
+        while step:
+            at = first + (step - 1)
+            first += step * ((at <= last) & (numbers[np.minimum(at, last)] < wanted))
+            step >>= 1
+        return first
 
     def at(self, places: Any) -> _Run:
         return _Run(self.values.at(places), self.files[places], self.positions[places])
@@ -106,6 +135,7 @@ class KeyCache:
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
         self._vector_sizes: dict[FileKey, int] = {}
+        self._staged: OrderedDict[str, pa.RecordBatch] = OrderedDict()
         self.vectors: Mapping[FileKey, BitMap64] = {}
         """The dead rows of files, by file and vector. Vectors do not change either."""
 
@@ -114,7 +144,8 @@ class KeyCache:
         """Everything cached: the keys by set of key columns, the list of live files, and vectors."""
         files = 0 if self._live_files is None else self._live_files.nbytes
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
-        return keys + files + sum(self._vector_sizes.values())
+        staged: int = sum(each.nbytes for each in [*self._staged.values()])
+        return keys + files + staged + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
         """Besides keys, cache the list of live files, so that the next list reads only what is new, and vectors.
@@ -132,6 +163,19 @@ class KeyCache:
             sizes = {key: known[key] if key in known else _vector_bytes(dead) for key, dead in vectors.items()}
             if left_bytes >= sum(sizes.values()):
                 self.vectors, self._vector_sizes = vectors, sizes
+
+    def keep_staged(self, path: str, keys: pa.RecordBatch) -> None:
+        """Cache the key columns of a small data file that a task of this process has written, in the order of its rows,
+        so that its commit need not read the file."""
+        if self.size_bytes_max:
+            with self.lock():
+                self._staged[path] = keys
+                while len(self._staged) > _STAGED_FILES:
+                    self._staged.popitem(last=False)
+
+    def staged(self, path: str) -> pa.RecordBatch | None:
+        """What `keep_staged` has of the file."""
+        return self._staged.get(path)
 
     def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
         """The cache for one set of key columns. ``key`` identifies the table's definition and the columns."""
@@ -294,7 +338,7 @@ def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tupl
     import numpy as np
 
     numbers = run.values.numbers
-    first = np.searchsorted(numbers, wanted.numbers)
+    first = run.first_of(wanted.numbers)
     keys = np.flatnonzero(first < len(numbers))
     keys = keys[numbers[first[keys]] == wanted.numbers[keys]]
     at = first[keys]

@@ -161,7 +161,8 @@ class Sink:
             SchemaMismatchError: The table's columns cannot be written.
         """
         numbers = whole_number("task_id", task_id), whole_number("attempt", attempt)
-        return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers, self._changelog)
+        keep = self._open_table.key_cache.keep_staged if self._changelog else None
+        return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers, self._changelog, keep)
 
     def partition_of(self, data: Any, num_tasks: int) -> pa.Array:
         """The task that each row of a changelog belongs to, so that all changes of a key go to one task.
@@ -348,8 +349,7 @@ class Sink:
         for each in past:
             self._staging.remove_quietly(each.names)
         unsealed.sort(key=lambda each: each.checkpoint_id)
-        partial = {each.checkpoint_id: each.attempts for each in unsealed if each not in past}
-        recovery = Recovery(results, partial)
+        recovery = Recovery(results, {each.checkpoint_id: each.attempts for each in unsealed if each not in past})
         logger.info("%s: %r: %s", self._open_table.uri, self._app_id, recovery)
         return recovery
 

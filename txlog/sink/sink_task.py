@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
 from txlog.util.api_hints import no_attribute
-from txlog.writer.changelog.changelog_writer import ChangelogWriter
+from txlog.writer.changelog.changelog_writer import ChangelogWriter, KeepKeys
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.task_committer import seal_written
@@ -25,7 +25,13 @@ class SinkTask:
     """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
 
     def __init__(
-        self, files: FileStore, job: WriteJob, task_id: int, attempt: int, changelog: ChangelogSpec | None = None
+        self,
+        files: FileStore,
+        job: WriteJob,
+        task_id: int,
+        attempt: int,
+        changelog: ChangelogSpec | None = None,
+        keep_keys: KeepKeys | None = None,
     ) -> None:
         self._files = files
         self._plan = job.plan
@@ -33,7 +39,7 @@ class SinkTask:
         self._writer: TaskWriter | ChangelogWriter = (
             TaskWriter(files, job.plan, self._task)
             if changelog is None
-            else ChangelogWriter(files, job.plan, self._task, changelog)
+            else ChangelogWriter(files, job.plan, self._task, changelog, keep_keys)
         )
         self._committable: Committable | None = None
         self._is_over = False

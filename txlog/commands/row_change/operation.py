@@ -7,9 +7,10 @@ included, so that it holds on every version of the table.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
@@ -155,32 +156,35 @@ class RowOperation(Protocol):
         """The number of inserted, updated and deleted rows. Rows that go with whole files are counted elsewhere."""
 
 
-@runtime_checkable
-class BringsChanges(Protocol):
+# An operation names the roles below as base classes. To ask whether an object fits a protocol, Python looks for every
+# member, each time: for a small upsert that is a noticeable part of its work.
+
+
+class BringsChanges(ABC):
     """A `RowOperation` whose source may be a changelog that goes to the table's change feed unchanged."""
 
     brings_changes: bool
     """Whether it does; otherwise the feed shows what happens to the rows of the table."""
 
+    @abstractmethod
     def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows as they came, each batch with its change type in the feed."""
 
 
-@runtime_checkable
-class BringsFiles(Protocol):
+class BringsFiles:
     """A `RowOperation` whose source was written to files before, by tasks that did not know the table's rows."""
 
     source_files: tuple[PendingFile, ...]
     """Files with exactly the rows that `RowOperation.inserted` marks, which is the same on every version."""
 
 
-@runtime_checkable
-class DecidesByValues(Protocol):
+class DecidesByValues(ABC):
     """A `RowOperation` that decides by the values of existing rows which rows it writes and which it removes."""
 
     num_decisions: int
     """Grows with each call of `decided` that changes what is written for the rows of the source."""
 
+    @abstractmethod
     def decided(self, touched: Sequence[Touched]) -> list[Touched]:
         """The same files; of their matching rows only those that a new row replaces, or that are deleted.
 
@@ -188,38 +192,41 @@ class DecidesByValues(Protocol):
         """
 
 
-@runtime_checkable
-class KeepsTombstones(Protocol):
+class KeepsTombstones(ABC):
     """A `RowOperation` that may leave the keys of deleted rows in the table, as ``tombstones`` says, and heeds them."""
 
+    @abstractmethod
     def see_tombstones(self, touched: Sequence[Touched]) -> None:
         """Files of tombstones, all rows of which are dead, that hold a match. Called before `DecidesByValues.decided`,
         at each execution."""
 
+    @abstractmethod
     def tombstones(self) -> pa.RecordBatch | None:
         """The rows to leave, in the table's columns, after `DecidesByValues.decided`; None for none."""
 
 
-@runtime_checkable
-class LooksUpTogether(Protocol):
+class LooksUpTogether(ABC):
     """A `RowOperation` whose look-up has a cost besides reading, which small files share."""
 
+    @abstractmethod
     def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
         """The matching rows of each of these files, as `RowOperation.look_up` finds them."""
 
 
-@runtime_checkable
-class RemembersFiles(Protocol):
+class RemembersFiles(ABC):
     """A `RowOperation` that knows files which earlier changes of the same handle looked into or wrote."""
 
+    @abstractmethod
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
         """The matching rows of those of ``files`` that are known, by path, found without reading anything.
 
         ``are_all_live``: no other file is live on the newest version.
         """
 
+    @abstractmethod
     def keep(self) -> None:
         """Let later changes know the files that were looked into since the last call."""
 
+    @abstractmethod
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
         """Let later changes know these files, which have the rows of the source that are marked, in order."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Touched
+from txlog.commands.row_change.operation import BringsChanges, DecidesByValues, KeepsTombstones, Touched
 from txlog.commands.row_change.tombstones import retention_ms, tombstone_rows
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.known_keys import known_keys
@@ -148,7 +148,7 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
             )
 
 
-class MergedRows(UpsertRows):
+class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
     """The `RowOperation` of an upsert with a merge engine, which `DecidesByValues`. Its source is one row for each
     key."""
 

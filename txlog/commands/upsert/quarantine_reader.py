@@ -6,13 +6,14 @@ deleted row a task keeps only the key, so its other columns are null.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.upsert.mismatches import QuarantineRows
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commit.open_table import OpenTable
@@ -32,7 +33,7 @@ __all__ = ["QuarantineReader"]
 
 
 class QuarantineReader:
-    """Reads the changes of keys; their numbers are those in ``staged``."""
+    """Reads the changes of keys; their numbers are those in ``staged``. It costs nothing until it is asked."""
 
     def __init__(
         self, open_table: OpenTable, state: TableState, committables: Sequence[Committable], staged: StagedKeys
@@ -41,8 +42,15 @@ class QuarantineReader:
         self._table = open_table.uri
         self._committables = committables
         self._staged = staged
-        self._schema = to_arrow(nullable(state.schema))
-        self._rows = FileRows(open_table.store, state).reader(state.schema.fields)
+        self._open_table, self._state = open_table, state
+
+    @functools.cached_property
+    def _schema(self) -> pa.Schema:
+        return to_arrow(nullable(self._state.schema))
+
+    @functools.cached_property
+    def _rows(self) -> FileReader:
+        return FileRows(self._open_table.store, self._state).reader(self._state.schema.fields)
 
     def text_of(self, key: int) -> str:
         """A key, for error messages."""

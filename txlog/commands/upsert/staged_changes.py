@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Touched
+from txlog.commands.row_change.file_rows import FileReader, FileRows
+from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Touched
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.known_keys import KnownKeys, cached_keys
@@ -123,9 +123,16 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
     """Reads the key columns of staged data files."""
     names = {key.path[0] for key in keys}
     fields = tuple(field for field in state.schema.fields if field.name in names)
-    reader = FileRows(open_table.store, state).reader(fields)
+    types = [(field.name, type_to_arrow(field.type)) for field in fields]
+    reader: FileReader | None = None
 
     def read(file: PendingFile) -> Iterator[pa.RecordBatch]:
+        nonlocal reader
+        known = open_table.key_cache.staged(file.path)
+        if known is not None and known.num_rows == file.num_rows and types == [(f.name, f.type) for f in known.schema]:
+            yield known
+            return
+        reader = reader or FileRows(open_table.store, state).reader(fields)
         try:
             for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
                 yield batch
@@ -142,7 +149,7 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
     return read
 
 
-class StagedChanges(UpsertRows):
+class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
     """The `RowOperation` of a checkpoint: an upsert whose new rows are in files already, and which also deletes
     keys."""
 
@@ -221,6 +228,8 @@ def _files_of_latest(
 
     A deletion vector would save the copy, but not every reader of the change feed supports one on a new file.
     """
+    if not staged.outdone and not held.any():
+        return tuple(file for each in committables for file in each.files)
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
     found: list[PendingFile] = []

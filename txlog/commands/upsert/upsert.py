@@ -18,7 +18,7 @@ import pyarrow as pa
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.row_change.file_rows import FileReader, FileRows
-from txlog.commands.row_change.operation import Hits, Images, Touched
+from txlog.commands.row_change.operation import Hits, Images, LooksUpTogether, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition, check_adds_columns, with_new_columns
@@ -192,7 +192,7 @@ def _source_schema(
     return Struct(tuple(f for f in schema.fields if f.name in needed or fold_name(f.name) in needed))
 
 
-class UpsertRows:
+class UpsertRows(LooksUpTogether, RemembersFiles):
     """The `RowOperation` of an upsert."""
 
     name = "MERGE"

@@ -8,9 +8,10 @@ follows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -39,7 +40,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogWriter"]
+__all__ = ["ChangelogWriter", "KeepKeys"]
+
+KeepKeys: TypeAlias = Callable[[str, pa.RecordBatch], None]
+
+_KEPT_ROWS = 1 << 14  # of more rows, reading the keys back is a small part of a checkpoint
 
 
 class ChangelogWriter:
@@ -52,16 +57,25 @@ class ChangelogWriter:
         plan: How data files are written. ``plan.memory_budget_bytes`` also limits the changes in memory.
         task: The task.
         spec: The columns that define what a row does.
+        keep_keys: Is given the key columns of the new rows, in the order of the data file's rows, if that is certain.
 
     Raises:
         InvalidInputError: The table lacks a key column, or its type cannot be one.
     """
 
-    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, spec: ChangelogSpec) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        plan: WritePlan,
+        task: TaskIdentity,
+        spec: ChangelogSpec,
+        keep_keys: KeepKeys | None = None,
+    ) -> None:
         self._files = files
         self._plan = plan
         self._task = task
         self._spec = spec
+        self._keep_keys = keep_keys
         with TxlogError.located(plan.table):
             self._keys = key_columns(spec.keys, plan.schema)
         self._nullable = nullable(plan.schema)
@@ -71,7 +85,6 @@ class ChangelogWriter:
         self._has_deletes = False
         with TxlogError.located(plan.table):
             self._engine = _engine_of(plan, spec, [key.path[0] for key in self._keys])
-        self._staged_plan = staged_rows_plan(plan)
         self._staged: TaskWriter | None = None
         self._committable: Committable | None = None
         self._is_aborted = False
@@ -110,6 +123,7 @@ class ChangelogWriter:
             return self._committable
         files, keys = self._files, self._key_plan()
         rows_writer = TaskWriter(files, self._plan, self._task)
+        written: list[pa.Table | None] = []
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
         # Without deletes and a sequence, the data files contain everything that the commit needs of the keys.
         writes_keys = self._has_deletes or self._sequence is not None
@@ -121,6 +135,7 @@ class ChangelogWriter:
                 upserts = in_order.filter(~in_order.are_deletes)
                 if len(upserts):
                     rows_writer.write(upserts.rows)
+                    written.append(self._keys_to_keep(upserts))
             data_files, key_files = rows_writer.close(), key_writer.close()
             sealed = TaskCommitter(files, self._plan).seal(self._task, (*data_files, *key_files))
         except BaseException:
@@ -130,7 +145,17 @@ class ChangelogWriter:
             raise
         self._buffer.close()
         self._committable = replace(sealed, files=tuple(data_files), keys=_key_files(key_files))
+        if len(written) == len(data_files) == 1 and written[0] is not None and self._keep_keys is not None:
+            self._keep_keys(data_files[0].path, written[0].combine_chunks().to_batches()[0])
         return self._committable
+
+    def _keys_to_keep(self, upserts: Changes) -> pa.Table | None:
+        """The key columns of new rows. A single file of a table without partitions has its rows in the order in which
+        they were written; of other files, and of many rows, nothing is kept."""
+        if self._keep_keys is None or self._plan.partition_columns or len(upserts) > _KEPT_ROWS:
+            return None
+        names = {key.path[0] for key in self._keys}
+        return upserts.rows.select([name for name in self._plan.schema.names if name in names])
 
     def _key_plan(self) -> WritePlan:
         return key_plan(self._plan, self._keys, None if self._sequence is None else self._sequence.type)
@@ -173,6 +198,10 @@ class ChangelogWriter:
         except BaseException:
             self.abort()
             raise
+
+    @functools.cached_property
+    def _staged_plan(self) -> WritePlan:
+        return staged_rows_plan(self._plan)
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
         """Write rows as they came, for the commit to merge."""
