@@ -382,7 +382,9 @@ def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_no
 
 
 @pytest.mark.parametrize("partition_by", [[], ["v"]], ids=["flat", "partitioned"])
-def test_a_checkpoint_without_deletes_is_its_data_files_and_the_commit_reads_each_once(partition_by: list[str]) -> None:
+def test_a_checkpoint_without_deletes_is_its_data_files_and_the_commit_reads_each_once_or_knows_its_rows(
+    partition_by: list[str],
+) -> None:
     watched = Watched(partition_by=partition_by)
     watched.others.append(rows(1, 2, v=5))
     sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id", "v"])
@@ -397,7 +399,9 @@ def test_a_checkpoint_without_deletes_is_its_data_files_and_the_commit_reads_eac
     watched.files.calls.clear()
     sink.commit(1, tasks)
     for file in (file for each in tasks for file in each.files):
-        assert [what for what, path in watched.files.calls if path == file.path] == ["stat", "open"]
+        # Of a table without partitions, the tasks of this process keep the keys in the order of their file.
+        calls = ["stat", "open"] if partition_by else ["stat"]
+        assert [what for what, path in watched.files.calls if path == file.path] == calls
     expected = [(key, f"name {key}", 5) for key in (1, 2, 10, 11)] + [(key, f"name {key}", 6) for key in (20, 21)]
     assert watched.rows() == sorted(expected, key=repr)
 

@@ -215,6 +215,80 @@ def test_a_table_that_cannot_keep_tombstones_is_refused(tmp_path: Path, missing:
         txlog.Table.create(tmp_path, SCHEMA, properties={**KEPT, "txlog.tombstone-retention": "long"})
 
 
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        ({"txlog.merge-engine": "first-row"}, "deduplicate: first-row takes no deletes"),
+        (
+            {"txlog.merge-engine": "partial-update", "txlog.partial-update.remove-record-on-delete": "true"},
+            "deduplicate: in a partial-update an older row could still fill the nulls",
+        ),
+        (
+            {"txlog.merge-engine": "aggregation", "txlog.aggregation.remove-record-on-delete": "true"},
+            "deduplicate: in an aggregation an older row could still be added",
+        ),
+    ],
+    ids=["first-row", "partial-update", "aggregation"],
+)
+def test_engines_that_merge_rows_with_older_ones_keep_no_tombstones_and_say_why(
+    tmp_path: Path, engine: dict[str, str], why: str
+) -> None:
+    kept = {**KEPT, **engine}
+    if engine["txlog.merge-engine"] == "first-row":
+        del kept["txlog.sequence.field"]
+    with pytest.raises(txlog.InvalidInputError, match=why):
+        txlog.Table.create(tmp_path / "made", SCHEMA, properties=kept)
+    if "txlog.sequence.field" in kept:
+        table = txlog.Table.create(tmp_path / "set", SCHEMA, properties=KEPT)
+        with pytest.raises(txlog.InvalidInputError, match=why):
+            table.set_properties(engine)
+        assert table.version == 0
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"txlog.merge-engine": "partial-update", "txlog.fields.seq.sequence-group": "name"},
+        {
+            "txlog.merge-engine": "aggregation",
+            "txlog.sequence.field": "seq",
+            "txlog.fields.name.aggregate-function": "last_value",
+        },
+    ],
+    ids=["partial-update", "aggregation"],
+)
+def test_a_row_that_is_taken_back_keeps_its_sequence_where_an_engine_keeps_no_tombstones(
+    tmp_path: Path, engine: dict[str, str]
+) -> None:
+    table = txlog.Table.create(tmp_path, SCHEMA, properties=engine)
+    for row in (("+I", 1, 5, "first"), ("-D", 1, 7, "first"), ("+I", 1, 6, "late")):
+        upsert(table, row)
+    assert rows_of(table) == [(1, 7, None)]
+    upsert(table, ("+I", 1, 8, "new"))
+    assert rows_of(table) == [(1, 8, "new")]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_late_row_of_a_later_commit_is_a_new_row_where_an_engine_keeps_no_tombstones(
+    tmp_path: Path, engine: str
+) -> None:
+    """Paimon drops such a row until its compaction has dropped the delete; docs/merge-engines.md tells it."""
+    table = txlog.Table.create(
+        tmp_path,
+        SCHEMA,
+        properties={
+            "txlog.merge-engine": engine,
+            "txlog.sequence.field": "seq",
+            f"txlog.{engine}.remove-record-on-delete": "true",
+        },
+    )
+    upsert(table, ("+I", 1, 5, "first"))
+    upsert(table, ("-D", 1, 7, None), ("+I", 1, 6, "late in the commit"))
+    assert rows_of(table) == []
+    upsert(table, ("+I", 1, 6, "late in a later commit"))
+    assert rows_of(table) == [(1, 6, "late in a later commit")]
+
+
 def test_columns_that_must_not_be_null_hold_something_in_tombstones(make_table: Callable[..., txlog.Table]) -> None:
     columns = (
         "s struct<k: bigint, x: int>, seq timestamp, a string not null, b binary not null, c boolean not null,"

@@ -331,18 +331,7 @@ def to_arrow(schema: Struct) -> pa.Schema:
     Timestamps are microseconds, in UTC or (``timestamp_ntz``) without a zone; nullability is kept; a field's
     Delta metadata is JSON under `ARROW_METADATA_KEY`. A variant is a struct of its two binary parts, as in data files.
     """
-    global _to_arrow
-    for known, found in _to_arrow:
-        if known is schema:
-            return found
-    found = pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
-    _to_arrow = ((schema, found), *_to_arrow[: _KEPT - 1])
-    return found
-
-
-_KEPT = 8
-_to_arrow: tuple[tuple[Struct, pa.Schema], ...] = ()
-"""The newest answers: a small write asks ten times for the schema of its table, which has the same object each time."""
+    return pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
 
 
 def type_to_arrow(data_type: DataType, column: str = "value") -> pa.DataType:

@@ -45,6 +45,14 @@ __all__ = [
 ]
 
 _TAG = "txlog.tombstones"
+_NO_TOMBSTONES = {
+    "first-row": "first-row takes no deletes, so that there is none to remember",
+    "partial-update": "in a partial-update an older row could still fill the nulls of a row that came after the delete;"
+    " a sequence group takes values back and keeps its sequence",
+    "aggregation": "in an aggregation an older row could still be added to a row that came after the delete;"
+    " last_value takes values back and keeps the row with its sequence",
+}
+"""Why a tombstone is not enough where a new row is merged with older ones: it is gone once its key has a row again."""
 
 
 def retention_ms(configuration: Mapping[str, str]) -> int | None:
@@ -63,7 +71,9 @@ def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: M
     if TOMBSTONE_RETENTION not in configuration:
         return
     needed = None
-    if engine is None or engine.name != "deduplicate" or not engine.sequence:
+    if engine is not None and engine.name in _NO_TOMBSTONES:
+        needed = f"txlog.merge-engine = deduplicate: {_NO_TOMBSTONES[engine.name]}"
+    elif engine is None or engine.name != "deduplicate" or not engine.sequence:
         needed = "txlog.merge-engine = deduplicate and txlog.sequence.field, which says when a row was deleted"
     elif not TableProperties.of(configuration).enable_deletion_vectors:
         needed = "delta.enableDeletionVectors = true, since readers must not see a tombstone"
