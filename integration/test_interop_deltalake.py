@@ -250,6 +250,47 @@ def test_a_handle_goes_on_after_deltalake_rewrote_the_table(tmp_path: Path) -> N
     assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == _ids(path)
 
 
+def test_both_compact_restore_and_vacuum_copies_of_a_table_alike(tmp_path: Path) -> None:
+    """After each command both copies have the same rows, and as many files in each partition."""
+    table = txlog.Table.create(tmp_path / "ours", IDS, partition_by=["part"])
+    for number in range(8):
+        table.append(_rows(number, number + 10, 11 * number))
+    table.delete("id % 7 = 3")
+    shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    before = table.version
+    commands = [
+        (table.optimize, lambda: DeltaTable(str(theirs)).optimize.compact()),
+        (lambda: table.restore(before - 4), lambda: DeltaTable(str(theirs)).restore(before - 4)),
+        (lambda: table.optimize("part = 'odd'"), lambda: _compacted(theirs, "odd")),
+        (lambda: table.vacuum(0, force=True), lambda: _vacuumed(theirs)),
+    ]
+    for mine, other in commands:
+        mine()
+        other()
+        assert _ids(ours) == _ids(theirs)
+        assert _files_by_partition(ours) == _files_by_partition(theirs)
+    assert _data_files(ours) == _data_files(theirs)
+
+
+def _compacted(path: Path, part: str) -> None:
+    DeltaTable(str(path)).optimize.compact(partition_filters=[("part", "=", part)])
+
+
+def _vacuumed(path: Path) -> None:
+    DeltaTable(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+
+def _files_by_partition(path: Path) -> dict[str, int]:
+    files = txlog.Table.open(path).snapshot().files()
+    parts = [dict(values)["part"] for values in files["partitionValues"].to_pylist()]
+    return {part: parts.count(part) for part in parts}
+
+
+def _data_files(path: Path) -> dict[str, int]:
+    return {each.name: len(list(each.glob("*.parquet"))) for each in path.glob("part=*")}
+
+
 def test_deltalake_rewrites_what_we_wrote(tmp_path: Path) -> None:
     path = tmp_path / "t"
     txlog.write(path, every_type(), partition_by=["boolean"])
