@@ -41,7 +41,7 @@ demo: $(INSTALLED)  ## three processes append real flights to one table at once;
 
 test:  ## what CI runs: check with more examples of each property, docs and integration
 	TXLOG_EXAMPLES=$(EXAMPLES) $(MAKE) check
-	@echo "$(MAKE) docs, which tells what it found after the tests, and $(MAKE) integration"; \
+	@echo "$(MAKE) docs, whose result follows the tests, and $(MAKE) integration"; \
 	nice -n 19 $(MAKE) docs >$(VENV)/docs.txt 2>&1 & docs=$$!; \
 	$(MAKE) integration; tests=$$?; \
 	wait $$docs; site=$$?; echo "docs: $$(cat $(VENV)/docs.txt)"; \
@@ -51,7 +51,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
-	@echo "$(BIN)/mypy, which tells what it found after the tests, and $(UNIT_TESTS)"; \
+	@echo "$(BIN)/mypy, whose result follows the tests, and $(UNIT_TESTS)"; \
 	$(BIN)/mypy >$(VENV)/mypy.txt 2>&1 & mypy=$$!; \
 	$(UNIT_TESTS); tests=$$?; \
 	wait $$mypy; types=$$?; echo "mypy: $$(cat $(VENV)/mypy.txt)"; \

@@ -291,7 +291,7 @@ def test_errors_of_tasks_are_txlogs_own(
         txlog.spark.update(spark, uri, {"id": None}, "v = 1")
     monkeypatch.setattr(spark_source, "SMALL_BYTES", -1)
     merge = txlog.spark.merge(spark, uri, good.union(good), ["id"]).when_matched_update_all()
-    with pytest.raises(txlog.InvalidInputError, match="two rows of the source match one row of the table, by id=1"):
+    with pytest.raises(txlog.InvalidInputError, match="two source rows match the same row of the table, by id=1"):
         merge.when_not_matched_insert_all().execute()
     with pytest.raises(txlog.InvalidInputError, match="there is no column"):
         txlog.spark.delete(spark, uri, "nothing = 1")

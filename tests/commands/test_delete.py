@@ -276,7 +276,7 @@ def test_a_file_whose_rows_are_mostly_dead_is_warned_of(tmp_path: Path, caplog: 
         table.delete("id in (1, 3)")
         assert not caplog.records
         assert table.delete("id in (5, 7)").metrics.dead_fraction == 0.8
-    assert "as of v4 a file is mostly dead rows (80 % of one file's)" in caplog.text
+    assert "as of v4 a file is mostly dead rows (80 % in one file)" in caplog.text
 
 
 def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_left(

@@ -276,7 +276,7 @@ def test_rows_of_a_source_that_repeat_a_key_or_have_none_mean_the_same_to_known_
     for number in range(3):
         merge(watched.table, rows(number, v=1), ["id"])
     without_key = pa.table({"id": pa.array([None], pa.int64()), "name": ["no key"], "v": [8]}, SCHEMA)
-    with pytest.raises(txlog.InvalidInputError, match="two rows of the source match one row of the table, by id=4"):
+    with pytest.raises(txlog.InvalidInputError, match="two source rows match the same row of the table, by id=4"):
         merge(watched.table, pa.concat_tables([without_key, rows(5, 4, 4, v=7)]), ["id"])
     repeated = pa.concat_tables([without_key, rows(20, 5, 20, v=7), without_key])
     assert merge(watched.table, repeated, ["id"]) is None

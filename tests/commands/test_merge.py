@@ -126,9 +126,9 @@ def test_a_side_that_has_no_such_name_is_answered_with_the_names_and_the_argumen
     aliases = (
         r"write target\.id for the table or source\.id for the source, .*target_alias=\.\.\. and source_alias=\.\.\."
     )
-    with pytest.raises(InvalidInputError, match=rf"t\.id names no side: {aliases}"):
+    with pytest.raises(InvalidInputError, match=rf"t\.id does not say which side it is of: {aliases}"):
         table.merge(source, "t.id = s.id").when_matched_update_all().execute()
-    with pytest.raises(InvalidInputError, match=r"s\.v names no side"):
+    with pytest.raises(InvalidInputError, match=r"s\.v does not say which side"):
         table.merge(source, ["id"]).when_matched_update({"v": "s.v"}).execute()
     with pytest.raises(
         InvalidInputError, match=r"there is no column w: the table has id, day, v, the source id, day, v"

@@ -142,7 +142,7 @@ def test_a_commit_whose_state_cannot_be_kept_is_acknowledged(
 
     monkeypatch.setattr(table.log, "advance", fails)
     assert Table(table).append(ROWS).version == 2
-    assert "is committed, its state was not kept" in caplog.text
+    assert "is committed, but its state was not cached" in caplog.text
     assert rows_of(table) == 3
 
 

@@ -64,9 +64,9 @@ def test_a_catalog_that_never_answers_stops_neither_exports_nor_the_end_of_the_p
     catalog = silent.partition(".")[0]
     assert f"memory://table: the Iceberg catalog {catalog!r} has not answered for 0.1 s" in caplog.text
     assert f"so its entry {silent} stays as it was" in caplog.text
-    assert f"the next export moves the entry, or now `txlog iceberg URI --register {silent}`" in caplog.text
+    assert f"the next export updates the entry, or now `txlog iceberg URI --register {silent}`" in caplog.text
     assert [thread.daemon for thread in asking()] == [True]
-    with pytest.raises(StorageError, match="the next export moves the entry"):
+    with pytest.raises(StorageError, match="the next export updates the entry"):
         table.export_iceberg()
     assert len(asking()) == 1
 

@@ -110,7 +110,7 @@ def test_a_case_has_an_action_of_its_own(table: txlog.Table) -> None:
 
 @pytest.mark.parametrize(
     ("case", "why"),
-    [("missing", "rows are taken away that are not there, with id=7"), ("several", "several rows have the key id=3")],
+    [("missing", "there is no row to delete with id=7"), ("several", "several rows have the key id=3")],
 )
 def test_a_commit_fails_if_the_policy_says_so_and_can_be_made_by_another_policy(
     table: txlog.Table, case: str, why: str
@@ -250,7 +250,7 @@ def test_a_policy_that_says_nothing_known_is_refused(table: txlog.Table, given: 
 
 
 def test_a_policy_is_for_changes_and_travels_with_the_sink(table: txlog.Table) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="on_mismatch is about changes of rows"):
+    with pytest.raises(txlog.InvalidInputError, match="on_mismatch is only for changes of rows"):
         txlog.Sink(table, "app", on_mismatch="fail")
     again = pickle.loads(pickle.dumps(sink_of(table, {"missing": "fail"})))
     with pytest.raises(txlog.InvalidInputError, match="id=7"):

@@ -170,7 +170,7 @@ def test_several_rows_of_a_key_stay_where_the_option_says_so(with_twins: Path) -
 
 
 def test_changes_that_do_not_fit_fail_the_write_by_the_option_and_its_error_names_the_option(with_twins: Path) -> None:
-    why = r"rows are taken away that are not there, with k=9\. .* another onMismatch, such as missing=quarantine$"
+    why = r"there is no row to delete with k=9\. .* another onMismatch, such as missing=quarantine$"
     with pytest.raises(txlog.InvalidInputError, match=why):
         write(with_twins, UNFIT, onMismatch="missing=fail")
     with pytest.raises(txlog.InvalidInputError, match=r"several rows have the key k=3"):

@@ -177,7 +177,7 @@ def test_a_damaged_file_is_passed_over_for_the_commits(caplog: pytest.LogCapture
     body, _ = log.store.objects[done.name]
     log.store.objects[done.name] = (body[:-5], 1)
     assert state_of(log.opened()) == expected
-    assert "a compacted file is bad" in caplog.text
+    assert "a compacted file is damaged" in caplog.text
 
 
 def test_a_commit_that_is_gone_writes_nothing() -> None:

@@ -194,7 +194,10 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
         (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
-        (lambda table: table.append(ROWS, on_progress=5), "on_progress is a function of the rows so far, not 5"),
+        (
+            lambda table: table.append(ROWS, on_progress=5),
+            "on_progress must be a function of the number of rows so far, not 5",
+        ),
         (lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks), "not the class CommitHooks"),
         (
             lambda table: table.append([ROWS, EXTRA], schema_mode="merge"),
@@ -234,7 +237,10 @@ def test_data_passed_as_the_location_is_shown_by_type_only(tmp_path: Path) -> No
     ):
         with pytest.raises(txlog.InvalidInputError) as caught:
             call()
-        assert str(caught.value) == "txlog.write(uri, data): the location comes first, then the pyarrow.Table"
+        assert (
+            str(caught.value)
+            == "the arguments are txlog.write(uri, data): pass the location first, then the pyarrow.Table"
+        )
     with pytest.raises(txlog.InvalidInputError, match=r"as the first argument, not pyarrow\.Schema"):
         txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
     with pytest.raises(txlog.InvalidInputError, match="as the first argument, not dict") as caught:

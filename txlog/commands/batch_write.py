@@ -48,7 +48,9 @@ def write_batch(
         return replayed
     if on_progress is not None:
         if not callable(on_progress):
-            raise InvalidInputError(f"on_progress is a function of the rows so far, not {described(on_progress)}")
+            raise InvalidInputError(
+                f"on_progress must be a function of the number of rows so far, not {described(on_progress)}"
+            )
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
     try:
         committable = write_task(open_table.store.files, job.plan, job.task(), stream)

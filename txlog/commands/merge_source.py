@@ -92,8 +92,8 @@ class MergeSource:
             if len(bad):
                 row = int(np.flatnonzero(self.index.code_of_row == code_of[rows[bad[0]]])[0])
                 raise InvalidInputError(
-                    "two rows of the source match one row of the table, by"
-                    f" {key_text(self.keys, self.index.columns, row)}: which of them counts? Leave one of each key"
+                    "two source rows match the same row of the table, by"
+                    f" {key_text(self.keys, self.index.columns, row)}. Keep one source row for each key"
                 )
 
     def _codes(self) -> NDArray[np.int64]:
@@ -128,7 +128,7 @@ def read_merge_source(
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
-        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+        raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
     columns = [_cast(KeyColumn(key.source, key.type).of(rows), type_to_arrow(key.type)) for key in parts.keys]
     is_valid = np.ones(rows.num_rows, dtype=bool)
     for column in columns:

@@ -315,7 +315,7 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
         value = after.get(key, "false")
         if value != "false" and value != before.get(key):
             raise UnsupportedFeatureError(
-                f"{key} = {value} is not in this release: no write of txlog updates such files, and programs"
+                f"{key} = {value} is not supported by this release: no write of txlog updates such files, and programs"
                 " that read them would miss its rows. Leave the property out"
                 + (f"; {ICEBERG} = v2 keeps Iceberg metadata up to date" if "iceberg" in value.lower() else ""),
                 features=(key,),

@@ -122,7 +122,7 @@ def check_options(options: WriteOptions) -> None:
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)
     if options.fingerprint is not None and options.app_id is None:
-        raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
+        raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
     if not isinstance(options.properties, Mapping):
         raise InvalidInputError(f"properties must be a mapping of strings, not {described(options.properties)}")
 
@@ -151,7 +151,7 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
     """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
     if (app_id is None) != (checkpoint_id is None):
-        raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
+        raise InvalidInputError("an exactly-once write needs both app_id and checkpoint_id: give both, or neither")
     if app_id is not None:
         check_app_id(app_id)
     if checkpoint_id is not None:

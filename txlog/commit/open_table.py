@@ -59,7 +59,7 @@ class OpenTable:
             raise InvalidInputError(f"retry must be a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
             raise InvalidInputError(
-                f"hooks is an object of a class derived from txlog.CommitHooks, not {described(hooks)}", table=store.uri
+                f"hooks must be an instance of a subclass of txlog.CommitHooks, not {described(hooks)}", table=store.uri
             )
         self.retry = retry or RetryPolicy()
         self._hooks = hooks

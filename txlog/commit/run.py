@@ -412,7 +412,7 @@ class CommitRun:
         try:
             state = self.log.advance(self.state, attempt.commit(version), self.sent_at)
         except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
-            logger.warning("%s: v%d is committed, its state was not kept: %s", self.log.uri, version, error)
+            logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
         return self._outcome(version, "committed", state)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:

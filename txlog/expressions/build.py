@@ -166,7 +166,7 @@ def as_condition(expression: Expression) -> Predicate:
         case Reference(path, data_type, "target"):
             return bind_leaf(Comparison(path, "=", True), data_type)
     if expression.type != BOOLEAN:
-        raise ValueError(f"a condition is true or false, not of type {type_name(expression.type)}")
+        raise ValueError(f"a condition must be a boolean, not {type_name(expression.type)}")
     return expression if isinstance(expression, Predicate) else Holds(expression)
 
 
@@ -180,7 +180,7 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
     result = arithmetic_type(operator, left.type, right.type)
     if result is None:
         hint = "; for days between two dates, write datediff(a, b)" if left.type == right.type == DATE else ""
-        raise ValueError(f"there is no {type_name(left.type)} {operator} {type_name(right.type)}{hint}")
+        raise ValueError(f"cannot compute {type_name(left.type)} {operator} {type_name(right.type)}{hint}")
     if isinstance(result, Decimal):
         left, right = _decimal(left), _decimal(right)
         result = arithmetic_type(operator, left.type, right.type)

@@ -31,7 +31,7 @@ def evaluate(
     """See `Expression.evaluate`."""
     given = [rows for rows in (target, source) if rows is not None]
     if not given or len({rows.num_rows for rows in given}) > 1:
-        raise TypeError("evaluate() takes the rows of at least one side; of two sides as many rows each")
+        raise TypeError("evaluate() needs the rows of at least one side, and the same number of rows of both")
     rows = _Rows({"target": target, "source": source}, given[0].num_rows)
     found = _compute(expression, rows)
     arrow_type = type_to_arrow(expression.type)

@@ -58,7 +58,7 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
     """``name(arguments)``. Raises ``ValueError`` naming what is wrong, and what to write instead."""
     name = ALIASES.get(name.lower(), name.lower())
     if name in NONDETERMINISTIC:
-        raise ValueError(f"{name}() gives another value each time it runs: compute it once, and write the value")
+        raise ValueError(f"{name}() gives another value each time: compute it once, and write the value")
     known = FUNCTIONS.get(name)
     if known is None:
         raise ValueError(f"the function {name}() is not supported: {_DIFFERS.get(name) or _similar(name)}")
@@ -232,7 +232,7 @@ _CLOCK_UNITS = {"day": "day", "dd": "day", "hour": "hour", "minute": "minute", "
 def _unit(argument: Expression, units: dict[str, str], name: str) -> str:
     written = str(_constant(argument, str, name)).lower()
     if written not in units:
-        raise ValueError(f"{name}() knows the units {', '.join(sorted(set(units.values())))}, not {written!r}")
+        raise ValueError(f"{name}() supports the units {', '.join(sorted(set(units.values())))}, not {written!r}")
     return units[written]
 
 
@@ -251,7 +251,7 @@ def _trunc(day: Expression, unit: Expression) -> Expression:
 
 def _negated(value: Expression) -> Expression:
     if not is_numeric(value.type):
-        raise ValueError(f"there is no - {type_name(value.type)}")
+        raise ValueError(f"cannot negate {type_name(value.type)}")
     return call("negate", (value,), value.type)
 
 

@@ -138,7 +138,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
     try:
         return literal(value.as_py() if hasattr(value, "as_py") else value)
     except ValueError as error:
-        raise InvalidInputError(f"{described(value)} is no value of a column: {error}") from None
+        raise InvalidInputError(f"{described(value)} cannot be the value of a column: {error}") from None
 
 
 def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:
@@ -193,7 +193,7 @@ def _parsed(sql_text: str) -> exp.Expression:
         )
     if len(statements) > 1:
         raise InvalidInputError(
-            f"an expression is one condition, such as id = 1, or one value: {sql_text!r} holds {len(statements)}"
+            f"an expression is one condition, such as id = 1, or one value: {sql_text!r} contains {len(statements)}"
         )
     return cast(exp.Expression, statements[0])
 

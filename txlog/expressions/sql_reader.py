@@ -84,7 +84,7 @@ _CONDITIONS: tuple[type[exp.Expression], ...] = (
     exp.NullSafeNEQ,
     *_COMPARISONS,
 )
-_NAMES = {"RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
+_NAMES = {"RegexpLike": "RLIKE", "TryCast": "TRY_CAST", "CurrentDate": "current_date", "Anonymous": "a function"}
 
 _CAST_TYPES: dict[str, DataType] = {
     "TINYINT": BYTE,
@@ -129,7 +129,7 @@ class Scope:
         if len(path) > 1 and in_target is None and in_source is None:
             column = path_text(path[1:])
             raise InvalidInputError(
-                f"{path_text(path)} names no side: write {target_alias}.{column} for the table or"
+                f"{path_text(path)} does not say which side it is of: write {target_alias}.{column} for the table or"
                 f" {source_alias}.{column} for the source, or name the sides yourself with target_alias=... and"
                 " source_alias=..."
             )
@@ -292,7 +292,7 @@ class Reader:
 
     def _moment(self, name: str) -> Expression:
         if self.scope.now is None:
-            raise ValueError(f"{name} has another value at each moment: write the date or time that is meant")
+            raise ValueError(f"{name} changes over time: write the date or time itself")
         moment = fit(self.scope.now, TIMESTAMP).value
         now = Value(moment, TIMESTAMP)
         return cast_to(now, DATE) if name == "current_date" else now
@@ -345,7 +345,7 @@ class Reader:
             return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
         operand = self.value(node.this)
         if not is_numeric(operand.type):
-            raise ValueError(f"there is no - {type_name(operand.type)}")
+            raise ValueError(f"cannot negate {type_name(operand.type)}")
         return call("negate", (operand,), operand.type)
 
     def _cast(self, node: exp.Expression) -> Expression:
@@ -371,7 +371,7 @@ class Reader:
                 return Decimal(precision, scale)
         known = _CAST_TYPES.get(to.this.name)
         if known is None or parameters:
-            raise ValueError(f"there is no cast to {to.sql(dialect='databricks')}")
+            raise ValueError(f"a CAST to {to.sql(dialect='databricks')} is not supported")
         return known
 
     # --- refusals ---------------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def _number(text: str) -> int | float | decimal.Decimal:
         return decimal.Decimal(text)
     number = float(text)
     if number == float("inf"):
-        raise ValueError("the number is greater than every double")
+        raise ValueError("the number is too large for a double")
     return number
 
 
@@ -430,5 +430,5 @@ def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datet
         return None
     moment = parse_timestamp(text)
     if moment.tzinfo is not None and data_type == TIMESTAMP_NTZ:
-        raise ValueError("a zone in a timestamp without one")
+        raise ValueError("a timestamp_ntz has no time zone")
     return moment

@@ -96,7 +96,7 @@ def utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is not text that UTF-8 can hold") from None
+        raise ValueError(f"{text!r} is not a string that UTF-8 can encode") from None
     return text
 
 

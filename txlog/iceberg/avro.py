@@ -129,7 +129,7 @@ def write_container(schema: bytes, header: Mapping[str, bytes], records: Sequenc
 def read_container(body: bytes) -> Container:
     """The header and the decompressed blocks of a file. Raises AvroError."""
     if body[:4] != _MAGIC:
-        raise AvroError("it does not begin as an Avro file")
+        raise AvroError("it does not begin with the magic bytes of an Avro file")
     try:
         header, at = _read_array(_HEADER_ENTRY, body, 4)
         entries = {pair["key"]: pair["value"] for pair in header}
@@ -145,7 +145,7 @@ def read_container(body: bytes) -> Container:
     except (IndexError, UnicodeDecodeError, zlib.error) as error:
         raise AvroError(f"it is cut or damaged: {error}") from None
     if len(sync) != 16:
-        raise AvroError("it is cut within its header")
+        raise AvroError("it is cut off within its header")
     return Container(entries, tuple(blocks))
 
 
@@ -157,7 +157,7 @@ def _inflated(block: bytes, codec: bytes) -> bytes:
     stream = zlib.decompressobj(-15)
     raw = stream.decompress(block, _RAW_BYTES_MAX)
     if not stream.eof:
-        raise AvroError("a block is cut, or decompresses to more than 1 GiB")
+        raise AvroError("a block is cut off, or decompresses to more than 1 GiB")
     return raw
 
 
@@ -199,7 +199,7 @@ def _read_long(body: bytes, at: int) -> tuple[int, int]:
 def _read_fixed(size: int, body: bytes, at: int) -> tuple[bytes, int]:
     end = at + size
     if size < 0 or end > len(body):
-        raise IndexError("a value ends behind the end")
+        raise IndexError("a value ends after the end of the data")
     return body[at:end], end
 
 

@@ -55,14 +55,14 @@ def move_entry(entry: str, metadata_location: str) -> bool:
         raise
     except Exception as error:  # catalogs raise their own errors: of their client, server or database
         raise StorageError(_unmoved(entry, metadata_location, str(error) or type(error).__name__)) from error
-    raise StorageError(_unmoved(entry, metadata_location, f"others changed it, {_ATTEMPTS} times"))
+    raise StorageError(_unmoved(entry, metadata_location, f"other writers changed it first, {_ATTEMPTS} times"))
 
 
 def _unmoved(entry: str, metadata_location: str, why: str) -> str:
     return (
-        f"the entry {entry} of the Iceberg catalog could not be moved to {metadata_location}: {why}. The metadata there"
-        " is safe, and readers without the catalog see it. Once the catalog answers, the next export moves the entry,"
-        f" or now `txlog iceberg URI --register {entry}`"
+        f"the entry {entry} of the Iceberg catalog could not be updated to {metadata_location}: {why}. The metadata"
+        " there is safe, and readers without the catalog see it. Once the catalog answers, the next export updates the"
+        f" entry, or now `txlog iceberg URI --register {entry}`"
     )
 
 

@@ -116,7 +116,9 @@ class IcebergExporter:
                 if done is not None:
                     break
             else:
-                raise StorageError(f"{_ATTEMPTS} times another exporter published Iceberg metadata first: export again")
+                raise StorageError(
+                    f"{_ATTEMPTS} times, another exporter published Iceberg metadata first: export again"
+                )
         if state.properties.iceberg_catalog is not None:
             self.move_entry(state.properties.iceberg_catalog, done)
         return done
@@ -162,7 +164,7 @@ class IcebergExporter:
         try:
             gone = clean_up_metadata(self._folder, exported)
         except TxlogError as error:
-            logger.warning("%s: no clean-up of the Iceberg metadata: %s", self._log.uri, error)
+            logger.warning("%s: the clean-up of the Iceberg metadata failed: %s", self._log.uri, error)
             return
         if gone:
             logger.info("%s: deleted %s of the Iceberg metadata", self._log.uri, counted(len(gone), "file"))

@@ -239,4 +239,4 @@ class MetadataFolder:
                 return True
             except NotFoundError:
                 continue  # the put did not land, or has not yet: the same bytes are sent again
-        raise StorageError(f"{_ATTEMPTS} puts had no certain answer, and the file is not there", path=name)
+        raise StorageError(f"{_ATTEMPTS} puts had no definite answer, and the file is not there", path=name)

@@ -426,7 +426,7 @@ def _check_unique(what: str, keys: list[str]) -> None:
     if len(set(keys)) < len(keys):
         seen: set[str] = set()
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InvalidInputError(f"a commit holds the {what} {twice} twice")
+        raise InvalidInputError(f"a commit contains the {what} {twice} twice")
 
 
 _FILE_ACTIONS = (AddFile, RemoveFile, AddCDCFile)

@@ -92,7 +92,7 @@ class ProposalBuilder:
         for file in files:
             key = canonical_path(file.path)
             if key in self._files and self._files[key].after is not None:
-                raise InvalidInputError(f"a commit holds the add of file {file.path} twice")
+                raise InvalidInputError(f"a commit contains the add of file {file.path} twice")
             found = self._files.setdefault(key, _File(None, None))
             found.after = self._as_change(file)
 
@@ -110,7 +110,7 @@ class ProposalBuilder:
         """
         found = self._live(file)
         if found.after is None:
-            raise InvalidInputError(f"{file.path} is removed by this commit: it cannot get a deletion vector besides")
+            raise InvalidInputError(f"{file.path} is removed by this commit: it cannot also get a deletion vector")
         found.after = replace(
             found.after,
             deletion_vector=vector,

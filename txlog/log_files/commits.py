@@ -75,7 +75,7 @@ class CommitReader:
         try:
             return (self._read_compacted(file, files=files),)
         except (CorruptLogError, NotFoundError) as error:
-            logger.warning("%s: reading single commits, since a compacted file is bad: %s", self._store.uri, error)
+            logger.warning("%s: reading single commits, since a compacted file is damaged: %s", self._store.uri, error)
             return [self.read(version, files=files) for version in range(file.first_version, file.version + 1)]
 
     def _read_compacted(self, file: LogFile, *, files: bool) -> Commit:

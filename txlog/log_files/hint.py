@@ -23,7 +23,7 @@ def read_hint(log: LogStore, table: str) -> LastCheckpoint | None:
         return None
     hint = parse_last_checkpoint(body)
     if hint is None:
-        logger.warning("%s: %s is not understood and ignored", table, LAST_CHECKPOINT)
+        logger.warning("%s: %s cannot be read and is ignored", table, LAST_CHECKPOINT)
     return hint
 
 

@@ -49,7 +49,7 @@ class AutoCompaction:
 
             self._begin()
         except Exception as error:  # the interpreter is about to end
-            logger.warning("%s: no compaction after v%d, the commit is safe: %s", *self._at(state), error)
+            logger.warning("%s: the compaction after v%d failed, the commit is safe: %s", *self._at(state), error)
 
     def drain(self) -> None:
         """Wait for a running compaction."""

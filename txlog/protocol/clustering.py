@@ -90,9 +90,9 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
             )
         if stored not in covered:
             raise InvalidInputError(
-                f"cluster_by names {name}, of which files have no statistics, since only the first"
-                f" {properties.data_skipping_num_indexed_cols} columns do: put it further in front, or name it in the"
-                " property delta.dataSkippingStatsColumns"
+                f"cluster_by names {name}, which has no statistics, since only the first"
+                f" {properties.data_skipping_num_indexed_cols} columns do: move it further to the front, or name it in"
+                " the property delta.dataSkippingStatsColumns"
                 if properties.data_skipping_stats_columns is None
                 else f"cluster_by names {name}, which delta.dataSkippingStatsColumns leaves out: name it there too"
             )

@@ -411,7 +411,7 @@ def _feature_error(action: str, names: Iterable[str], usage: Usage) -> Unsupport
 
 def _version_error(side: str, found: int, newest: int) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the table needs {side} version {found}; the newest this release knows is {newest}. Upgrade txlog, or use "
+        f"the table needs {side} version {found}; the newest this release supports is {newest}. Upgrade txlog, or use "
         "an engine that supports it",
         features=(f"{side} version {found}",),
     )

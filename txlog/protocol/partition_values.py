@@ -75,7 +75,7 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
 def _arrow_type(data_type: DataType, column: str) -> pa.DataType:
     if isinstance(data_type, (Primitive, Decimal)) and data_type not in _NEVER_PARTITIONED_BY:
         return type_to_arrow(data_type, column)
-    raise InvalidInputError(f"{column} is a {type_name(data_type)}: no table is partitioned by one")
+    raise InvalidInputError(f"{column} is a {type_name(data_type)}: a table cannot be partitioned by it")
 
 
 _NEVER_PARTITIONED_BY = (Primitive("variant"), Primitive("void"))

@@ -62,11 +62,15 @@ class PostCommit:
         try:
             self.iceberg.after(state)
         except Exception as error:
-            logger.warning("%s: no Iceberg export of v%d, the commit is safe: %s", self._log.uri, state.version, error)
+            logger.warning(
+                "%s: the Iceberg export of v%d failed, the commit is safe: %s", self._log.uri, state.version, error
+            )
         try:
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
-            logger.warning("%s: no upkeep after v%d, the commit is safe: %s", self._log.uri, state.version, error)
+            logger.warning(
+                "%s: the upkeep after v%d failed, the commit is safe: %s", self._log.uri, state.version, error
+            )
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
         checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
@@ -119,7 +123,9 @@ class PostCommit:
         try:
             return step(state)
         except Exception as error:
-            logger.warning("%s: no %s at v%d, the commit is safe: %s", self._log.uri, what, state.version, error)
+            logger.warning(
+                "%s: the %s at v%d failed, the commit is safe: %s", self._log.uri, what, state.version, error
+            )
             return False
 
     def _checkpoint(self, state: TableState) -> bool:

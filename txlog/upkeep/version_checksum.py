@@ -28,7 +28,7 @@ def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     try:
         write_checksum(log, state)
     except TxlogError as error:
-        logger.warning("%s: no checksum file at v%d: %s", log.uri, version, error)
+        logger.warning("%s: the checksum file of v%d was not written: %s", log.uri, version, error)
     return version
 
 

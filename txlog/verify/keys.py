@@ -109,8 +109,8 @@ def check_keys(
             found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:examples_max]
     except OSError as error:
         raise StorageError(
-            f"keys that outgrew the memory could not be put into a temporary file: {error}. Make room in the temporary"
-            " folder (TMPDIR)",
+            f"keys that did not fit into memory could not be written to a temporary file: {error}. Make room in the"
+            " temporary folder (TMPDIR)",
             table=store.uri,
         ) from error
     return KeyCheck(

@@ -31,7 +31,7 @@ def warn_of_dead_rows(open_table: OpenTable, version: int | None, fractions: Map
     warned.update(new)
     files = f"{counted(len(new), 'file')} are" if len(new) > 1 else "a file is"
     logger.warning(
-        "%s: as of v%s %s mostly dead rows (%.0f %% of one file's), which readers still read:"
+        "%s: as of v%s %s mostly dead rows (%.0f %% in one file), which readers still read:"
         " table.optimize() rewrites such files without them",
         *(open_table.uri, version, files, 100 * max(new.values())),
     )

@@ -46,10 +46,10 @@ class RowOptions:
         check_text("user_metadata", self.user_metadata)
         check_text("fingerprint", self.fingerprint)
         if self.fingerprint is not None and self.app_id is None:
-            raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
+            raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
         if self.on_progress is not None and not callable(self.on_progress):
             raise InvalidInputError(
-                f"on_progress is a function of the files looked into and of all, not {described(self.on_progress)}"
+                f"on_progress must be a function of the files read and all files, not {described(self.on_progress)}"
             )
 
     @property

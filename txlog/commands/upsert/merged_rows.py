@@ -110,7 +110,9 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
     if isinstance(given, str):
         given = {"merge-engine": given}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidInputError(f"merge_engine is an engine's name, or a mapping of options, not {described(given)}")
+        raise InvalidInputError(
+            f"merge_engine must be an engine's name or a mapping of options, not {described(given)}"
+        )
     named = {name if name.lower().startswith(PREFIX) else f"{PREFIX}{name}": value for name, value in given.items()}
     found = validate(named)
     options = merge_options(found)

@@ -159,7 +159,7 @@ class HeldBack:
         counts = {case: int((self.cases == number).sum()) for number, case in enumerate(_CASES) if number}
         shown = ", ".join(f"{count} {case}" for case, count in counts.items() if count)
         where = f"; their changes are in {self.path}" if self.path else ""
-        logger.warning("%s: v%s holds keys back that do not fit: %s%s", self._open_table.uri, version, shown, where)
+        logger.warning("%s: v%s holds back changes that do not fit: %s%s", self._open_table.uri, version, shown, where)
 
     def _action(self, case: str) -> MismatchAction:
         found: MismatchAction = getattr(self.policy, case)
@@ -169,7 +169,7 @@ class HeldBack:
         shown = "; ".join(text_of(int(key)) for key in keys[:_SHOWN])
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         return InvalidInputError(
-            f"the changes do not fit the rows that the table has: {_WHAT[case]} {shown}{more}. Nothing was committed."
+            f"the changes do not fit the table's rows: {_WHAT[case]} {shown}{more}. Nothing was committed."
             f" Fix the rows of the table, or commit with another on_mismatch, such as {{'{case}': 'quarantine'}}",
             table=self._open_table.uri,
             version=self._open_table.log.newest_state(refresh=False).version,
@@ -206,7 +206,7 @@ def _unused(name: str, schema: Struct) -> str:
 
 
 _WHAT = {
-    "missing": "rows are taken away that are not there, with",
-    "several": "several rows have the key",
-    "unfit": "no row can be made of the changes and the table's row with",
+    "missing": "there is no row to delete with",
+    "several": "several rows have",
+    "unfit": "the changes and the table's row cannot be merged for",
 }

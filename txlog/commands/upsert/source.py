@@ -134,7 +134,7 @@ def stored_rows(
     try:
         return held(batches, schema, memory_max_bytes=memory_max_bytes)
     except OSError as error:
-        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+        raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
 
 
 def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:

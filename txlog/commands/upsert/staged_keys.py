@@ -263,7 +263,7 @@ class _KeyFiles:
         except pa.ArrowException as error:
             types = sorted({str(each.type) for each in found})
             raise InvalidInputError(
-                f"the column sequence_by has the types {' and '.join(types)} in different tasks, whose values cannot be"
+                f"the sequence_by column has the types {' and '.join(types)} in different tasks, whose values cannot be"
                 " compared: nothing was committed. Give it one type in all tasks",
                 table=self.table,
             ) from error

@@ -117,7 +117,7 @@ def _source(
         found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(
-            f"the changes could not be put into a temporary file: {error}", table=open_table.uri
+            f"the changes could not be written to a temporary file: {error}", table=open_table.uri
         ) from error
     width = len(wanted) - 3
     tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()

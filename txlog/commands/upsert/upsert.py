@@ -89,11 +89,11 @@ class UpsertOptions:
                 value = described(getattr(self, name))
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, is {value}")
         if self.when_matched == self.when_not_matched == "ignore":
-            raise InvalidInputError("an upsert that ignores both matched and other rows does nothing")
+            raise InvalidInputError("an upsert that ignores both matched and unmatched rows does nothing")
         if self.row_kinds is not None and self.row_kind is None:
             raise InvalidInputError("row_kinds defines the values of the row_kind column: give row_kind, its name, too")
         if self.update_columns is not None and self.when_matched != "update":
-            raise InvalidInputError('update_columns are what when_matched="update" sets; it is "ignore"')
+            raise InvalidInputError('update_columns needs when_matched="update", and it is "ignore"')
 
 
 def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:

@@ -116,8 +116,8 @@ class ChangeBuffer:
 
     def _no_room(self, error: OSError) -> StorageError:
         return StorageError(
-            f"changes that did not fit into memory could not be put into a temporary file: {error}. Nothing was staged;"
-            " run the task again with more space in its temporary folder (TMPDIR)",
+            f"changes that did not fit into memory could not be written to a temporary file: {error}. Nothing was"
+            " staged; run the task again with more space in its temporary folder (TMPDIR)",
             table=self._table,
         )
 

@@ -48,12 +48,12 @@ class MismatchPolicy:
         if given is None:
             return cls()
         if changelog is None:
-            raise InvalidInputError('on_mismatch is about changes of rows: give mode="upsert" or "retract"')
+            raise InvalidInputError('on_mismatch is only for changes of rows: give mode="upsert" or "retract"')
         actions = dict.fromkeys(names, given) if isinstance(given, str) else given
         if not isinstance(actions, Mapping) or not {*actions} <= {*names}:
             raise InvalidInputError(
-                f"on_mismatch is one of {', '.join(get_args(MismatchAction))}, or a mapping from {', '.join(names)} to"
-                f" these, not {described(given)}"
+                f"on_mismatch must be one of {', '.join(get_args(MismatchAction))}, or a mapping"
+                f" from {', '.join(names)} to these, not {described(given)}"
             )
         for action in actions.values():
             if action not in get_args(MismatchAction):

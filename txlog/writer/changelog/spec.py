@@ -60,7 +60,7 @@ class ChangelogSpec:
             raise InvalidInputError(f"keys must be a list of column names, not {described(keys)}")
         for name, value in (("row_kind", row_kind), ("sequence_by", sequence_by)):
             if value is not None and (type(value) is not str or not value):
-                raise InvalidInputError(f"{name} is the name of a column, not {described(value)}")
+                raise InvalidInputError(f"{name} must be the name of a column, not {described(value)}")
         if mode == "retract" and row_kind is None:
             raise InvalidInputError('mode="retract" needs row_kind, the column with the kind of each row')
         if row_kinds is not None:
