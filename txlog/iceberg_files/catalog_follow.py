@@ -52,8 +52,8 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
             raise StorageError(
                 f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {_ANSWER_S:g} s, so its entry"
                 f" {entry} stays as it was. The table's metadata is safe at {location}, where readers without the"
-                " catalog see it. Once the catalog answers, the next export updates the entry, or now `txlog iceberg URI"
-                f" --register {entry}`"
+                " catalog see it. Once the catalog answers, the next export updates the entry, or now `txlog iceberg"
+                f" URI --register {entry}`"
             )
         if is_ours:
             if running.error is not None:
