@@ -502,7 +502,7 @@ def test_a_replay_of_the_last_checkpoint_is_dropped_without_reading_a_row(table:
     [
         ({"retry": 3}, "RetryPolicy"),
         ({"hooks": "module:hooks"}, "CommitHooks"),
-        ({"hooks": txlog.CommitHooks}, "object of"),
+        ({"hooks": txlog.CommitHooks}, "instance of a subclass"),
     ],
 )
 def test_what_is_no_policy_and_no_hook_is_refused_before_anything_is_written(

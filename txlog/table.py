@@ -96,9 +96,7 @@ def write(
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
     if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
-        raise InvalidInputError(
-            f"the arguments are txlog.write(uri, data): pass the location first, then the {type_name_of(uri)}"
-        )
+        raise InvalidInputError(f"txlog.write(uri, data): pass the location first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(open_table)

@@ -177,7 +177,7 @@ def test_a_put_whose_answer_is_never_certain_is_an_error_and_the_commit_is_kept(
     table = created()
     table.append(rows(1))
     lost = Scripted(shared(store_of(table)), lambda store, name, body: PutOutcome.UNKNOWN)
-    with pytest.raises(txlog.StorageError, match="no certain answer"):
+    with pytest.raises(txlog.StorageError, match="no definite answer"):
         exporter(with_iceberg(store_of(table), lost)).export(table._open_table.log.newest_state())
     assert table.count() == 1
 

@@ -357,7 +357,9 @@ def test_tasks_that_find_sequences_of_different_types_are_compared_or_refused(tm
 
     one = of_type(pa.array([7], pa.int32()), 17, 0)
     sink.stage(one, of_type(pa.array(["9"]), 19, 1))
-    with pytest.raises(InvalidInputError, match=r"sequence_by has the types int32 and string in different tasks"):
+    with pytest.raises(
+        InvalidInputError, match=r"sequence_by column has the types int32 and string in different tasks"
+    ):
         sink.prepare(1, [0, 1])
     sink.commit(1, [one, of_type(pa.array([6], pa.int64()), 16, 1)])
     assert found(table)[0] == (1, "a", 17)

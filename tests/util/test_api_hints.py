@@ -237,10 +237,7 @@ def test_data_passed_as_the_location_is_shown_by_type_only(tmp_path: Path) -> No
     ):
         with pytest.raises(txlog.InvalidInputError) as caught:
             call()
-        assert (
-            str(caught.value)
-            == "the arguments are txlog.write(uri, data): pass the location first, then the pyarrow.Table"
-        )
+        assert str(caught.value) == "txlog.write(uri, data): pass the location first, then the pyarrow.Table"
     with pytest.raises(txlog.InvalidInputError, match=r"as the first argument, not pyarrow\.Schema"):
         txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
     with pytest.raises(txlog.InvalidInputError, match="as the first argument, not dict") as caught:

@@ -207,6 +207,6 @@ def _unused(name: str, schema: Struct) -> str:
 
 _WHAT = {
     "missing": "there is no row to delete with",
-    "several": "several rows have",
+    "several": "several rows have the key",
     "unfit": "the changes and the table's row cannot be merged for",
 }
