@@ -1,13 +1,16 @@
 """Iceberg catalogs: an entry is made, follows the table, is never moved back, and is left alone if it is not ours.
 
-A SQL catalog in SQLite, and REST servers of two kinds, all through PyIceberg as its users configure it.
+A SQL catalog in SQLite, REST servers of two kinds, and Glue as moto plays it, all through PyIceberg as its users
+configure it.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,10 @@ from typer.testing import CliRunner
 import txlog
 from txlog.cli.app import app
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
-from txlog.iceberg_files.catalog import move_entry
+from txlog.iceberg_files.catalog import import_client, move_entry
 
 ENTRY = "here.sales.orders"
-KINDS = ("sql", "rest", "rest without overwriting")
+KINDS = ("sql", "rest", "rest without overwriting", "glue")
 
 Configure = Callable[[str], Any]
 
@@ -32,15 +35,23 @@ Configure = Callable[[str], Any]
 @pytest.fixture
 def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
     """Makes a catalog of a kind, called ``here`` in PyIceberg's configuration, and returns it."""
-    servers = []
+    servers: list[AbstractContextManager[Any]] = []
 
     def configured(kind: str) -> Any:
-        uri = f"sqlite:///{tmp_path}/catalog.db"
-        if kind != "sql":
+        options = {"TYPE": kind.split()[0]}
+        if kind == "glue":
+            from moto import mock_aws
+
+            servers.append(mock_aws())
+            servers[-1].__enter__()
+            options |= {"GLUE__REGION": "eu-west-1", "GLUE__ACCESS_KEY_ID": "key", "GLUE__SECRET_ACCESS_KEY": "secret"}
+        elif kind == "sql":
+            options["URI"] = f"sqlite:///{tmp_path}/catalog.db"
+        else:
             servers.append(rest_catalog(can_overwrite=kind == "rest"))
-            uri = servers[-1].__enter__()
-        monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", kind.split()[0])
-        monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
+            options["URI"] = servers[-1].__enter__()
+        for name, value in options.items():
+            monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{name}", value)
         monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which is read once, at import
         return load_catalog("here")
 
@@ -101,6 +112,16 @@ def test_exporters_that_move_an_entry_at_once_leave_it_at_the_newest(tmp_path: P
     assert rows_in(catalog) == list(range(6))
 
 
+@pytest.mark.parametrize("kind", ["sql", "rest", "glue"])
+def test_what_a_catalog_needs_is_imported_before_a_thread_asks_it(
+    kind: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(kind)
+    monkeypatch.delitem(sys.modules, f"pyiceberg.catalog.{kind}")
+    import_client(ENTRY)
+    assert f"pyiceberg.catalog.{kind}" in sys.modules
+
+
 def test_an_entry_moves_on_when_the_file_it_names_was_cleaned_up(tmp_path: Path, configure: Configure) -> None:
     catalog = configure("sql")
     table, first = exported(tmp_path / "t")
@@ -111,8 +132,11 @@ def test_an_entry_moves_on_when_the_file_it_names_was_cleaned_up(tmp_path: Path,
     assert rows_in(catalog) == [0, 1]
 
 
-def test_a_registered_table_moves_its_entry_on_after_every_commit(tmp_path: Path, configure: Configure) -> None:
-    catalog = configure("sql")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_registered_table_moves_its_entry_on_after_every_commit(
+    kind: str, tmp_path: Path, configure: Configure
+) -> None:
+    catalog = configure(kind)
     table, _ = exported(tmp_path / "t")
     done = CliRunner().invoke(app, ["iceberg", table.uri, "--register", ENTRY, "--json"], catch_exceptions=False)
     assert json.loads(done.stdout)["catalog_entry"] == ENTRY
@@ -156,8 +180,9 @@ def test_an_entry_that_an_iceberg_writer_changed_is_left_alone(tmp_path: Path, c
     assert rows_in(catalog) == [0, 1]
 
 
-def test_an_entry_of_another_table_is_left_alone(tmp_path: Path, configure: Configure) -> None:
-    configure("sql")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_of_another_table_is_left_alone(kind: str, tmp_path: Path, configure: Configure) -> None:
+    configure(kind)
     _, ours = exported(tmp_path / "ours")
     _, theirs = exported(tmp_path / "theirs")
     move_entry(ENTRY, theirs)

@@ -8,6 +8,7 @@ compare and set in one step: in others, two concurrent updates may leave the old
 
 from __future__ import annotations
 
+import importlib
 from contextlib import closing, suppress
 from typing import Any
 
@@ -20,13 +21,18 @@ __all__ = ["import_client", "move_entry"]
 _ATTEMPTS = 5
 
 
-def import_client() -> None:
-    """Import what `move_entry` needs, if it is installed, since threads of the library import nothing."""
+def import_client(entry: str) -> None:
+    """Import what `move_entry` of this entry needs, if it is installed, since threads of the library import nothing."""
     with suppress(ImportError):
         import pyiceberg.catalog
-        import pyiceberg.catalog.rest
-        import pyiceberg.catalog.sql
         import pyiceberg.io.pyarrow  # noqa: F401
+        from pyiceberg.utils.config import Config
+
+        configured = Config().get_catalog_config(entry.partition(".")[0]) or {}
+        kinds = {"rest", "sql", str(configured.get("type", "rest")).lower()}
+        for kind in sorted(kinds & {"rest", "sql", "glue", "hive"}):
+            with suppress(ImportError):
+                importlib.import_module(f"pyiceberg.catalog.{kind}")
 
 
 def move_entry(entry: str, metadata_location: str) -> bool:

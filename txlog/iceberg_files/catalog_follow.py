@@ -38,7 +38,7 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
         InvalidInputError, IcebergExportError: As `move_entry`.
         StorageError: The catalog refuses, or does not answer in time.
     """
-    import_client()
+    import_client(entry)
     while True:
         with _lock:
             running = _moves.get(entry)

@@ -57,7 +57,7 @@ class IcebergUpkeep:
         if state.properties.iceberg_catalog is not None:
             from txlog.iceberg_files.catalog import import_client
 
-            import_client()
+            import_client(state.properties.iceberg_catalog)
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
