@@ -20,13 +20,15 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.statistics_read import StatisticsReader
 
-__all__ = ["PARQUET", "FileEncoder", "PartitionValues", "location_of"]
+__all__ = ["NO_SIZES", "PARQUET", "FileEncoder", "PartitionValues", "location_of"]
 
 PartitionValues: TypeAlias = "tuple[Any, ...]"
 """The value of each partition field of one file, None for null."""
 
 _FILE_PATH_ID = 2_147_483_546  # Iceberg's reserved id of the column ``file_path`` in position delete files
 PARQUET = encode_bytes(b"PARQUET")
+NO_SIZES = SOME + encode_long(0)
+"""The sizes of columns, which Delta does not record. Null is allowed too, but PyIceberg's ``entries`` fails on it."""
 
 
 def location_of(uri_text: str, root: str) -> str:
@@ -106,6 +108,7 @@ class FileEncoder:
                 partition,
                 encode_long(rows),
                 encode_long(add.size),
+                NO_SIZES,
                 nullable_longs(counts),
                 nullable_longs(nulls),
                 nullable_blobs(lower),
@@ -132,6 +135,7 @@ class FileEncoder:
                 self.partition_bytes(partition),
                 encode_long(file.records),
                 encode_long(file.size_bytes),
+                NO_SIZES,
                 NULL,
                 NULL,
                 bounds,

@@ -52,7 +52,8 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, DELETES = 0, 1
 
 _DELETED_BYTE = encode_long(DELETED)[0]
-_LENGTHS = "txlog.entry-lengths"
+_LENGTHS = "txlog.lengths-of-entries"
+"""Another name for each change of the entries' fields: earlier manifests are then not read, but exported again."""
 _READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
 
 
@@ -129,6 +130,7 @@ def entry_schema(partition: Sequence[PartitionField], format_version: int) -> di
         _field("partition", {"type": "record", "name": "r102", "fields": partition_fields}, 102),
         _field("record_count", "long", 103),
         _field("file_size_in_bytes", "long", 104),
+        _optional("column_sizes", _by_column(117, 118, "long"), 108),
         _optional("value_counts", _by_column(119, 120, "long"), 109),
         _optional("null_value_counts", _by_column(121, 122, "long"), 110),
         _optional("lower_bounds", _by_column(126, 127, "bytes"), 125),
