@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from txlog.errors import StorageError
 from txlog.iceberg.names import metadata_name
@@ -42,13 +44,13 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
     while True:
         with _lock:
             running = _moves.get(entry)
-            is_ours = running is None or not running.is_alive()
+            is_ours = running is None or not running.thread.is_alive()
             if is_ours:
                 running = _moves[entry] = _Move(entry, location, folder)
-                running.start()
+                running.thread.start()
         assert running is not None, "an entry without a thread gets one"
-        running.join(max(0.0, running.ends_s - ambient.monotonic_s()))
-        if running.is_alive():
+        running.thread.join(max(0.0, running.ends_s - ambient.monotonic_s()))
+        if running.thread.is_alive():
             raise StorageError(
                 f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {_ANSWER_S:g} s, so its entry"
                 f" {entry} stays as it was. The table's metadata is safe at {location}, where readers without the"
@@ -61,19 +63,18 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
             return
 
 
-class _Move(threading.Thread):
-    """One move of an entry, begun now."""
+class _Move:
+    """One move of an entry, and its thread."""
 
     def __init__(self, entry: str, location: str, folder: MetadataFolder) -> None:
-        super().__init__(name="txlog-iceberg-catalog", daemon=True)
         self.ends_s = ambient.monotonic_s() + _ANSWER_S
         self.error: Exception | None = None
-        self._call = (entry, location, folder)
-        self._context = contextvars.copy_context()
+        move = partial(contextvars.copy_context().run, _move_to_newest, entry, location, folder)
+        self.thread = threading.Thread(target=self._run, args=(move,), name="txlog-iceberg-catalog", daemon=True)
 
-    def run(self) -> None:
+    def _run(self, move: Callable[[], None]) -> None:
         try:
-            self._context.run(_move_to_newest, *self._call)
+            move()
         except Exception as error:
             self.error = error  # raised by the thread that waits
 
