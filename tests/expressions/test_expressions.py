@@ -208,7 +208,7 @@ def test_values_that_engines_disagree_about_are_those_of_spark_in_ansi_mode(
         ("TRY_CAST(s AS INT)", "TRY_CAST"),
         ("s RLIKE t", "RLIKE"),
         ("s LIKE t", "not a literal string"),
-        ("s LIKE 'a\\\\n'", "a backslash stands before %"),
+        ("s LIKE 'a\\\\n'", "a backslash must be followed by %"),
         ("sum(i)", "not supported"),
         ("max(i) OVER ()", "WINDOW"),
         ("1e400", "too large for a double"),

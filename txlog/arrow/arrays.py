@@ -1,9 +1,9 @@
 """Conversions between Arrow arrays and Python or NumPy values, through their buffers.
 
 pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an argument of a compute
-function; before pyarrow 26 even ``to_pandas_dtype``) import pandas, wherever it is installed, as soon as one is called:
-a quarter of a second of a process that may have come for one list of files. In: flat arrays, and lists of the values
-that a log holds. Out: the same the other way. Columnar format, "Buffer Listing for Each Layout".
+function; before pyarrow 26 even ``to_pandas_dtype``) import pandas, wherever it is installed, as soon as one is called.
+That takes a quarter of a second, in a process that may only list a table's files. In: flat arrays, and lists of values
+from a log. Out: lists and arrays of the same values. Columnar format, "Buffer Listing for Each Layout".
 """
 
 from __future__ import annotations

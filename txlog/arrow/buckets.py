@@ -1,4 +1,4 @@
-"""Rows dealt out to temporary files by number, each of which is read back as a whole: for more rows than memory holds.
+"""Partitions rows into temporary files, each of which is read back as a whole: for more rows than fit into memory.
 
 In: tables of one schema, with a bucket for each row. Out: the rows of each bucket, in the order in which they came.
 """

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 __all__ = ["PART_BYTES", "cut_by_text", "joined_chunks", "large_type", "small_offsets", "text_bytes"]
 
-PART_BYTES = 256 << 20  # far below what a string column holds, since memory ends earlier
+PART_BYTES = 256 << 20  # far below the limit of a string column, to save memory
 _BYTES_MAX = (1 << 31) - 1
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
@@ -51,8 +51,8 @@ def small_offsets(array: pa.Array) -> pa.Array:
 def cut_by_text(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
     """The same rows in batches with at most ``part_bytes`` of text in a column, or one row.
 
-    Counted is text that is not in a plain string column yet: in a large one, a view, or a dictionary, which holds once
-    what many rows have.
+    Only text that is not in a plain string column yet counts: text in a large one, a view, or a dictionary, which
+    stores a value once for many rows.
     """
     rows = batch.num_rows
     may_exceed = batch.get_total_buffer_size() > part_bytes or any(map(_has_dictionary, batch.schema.types))
@@ -64,9 +64,9 @@ def cut_by_text(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator
 
 
 def text_bytes(column: pa.Array, enough_bytes: int = 0) -> int:
-    """The bytes that a column's text takes in a plain string column; 0 if it is in one, or there is none.
+    """The bytes that a column's text takes in a plain string column; 0 if it is in one already, or there is no text.
 
-    A bound above it is returned where that is not more than ``enough_bytes``.
+    An upper bound may be returned instead if it is not more than ``enough_bytes``.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -118,7 +118,7 @@ def _span(column: pa.Array, offset_type: str) -> int:
 
 
 def _view_bytes(column: pa.Array) -> int:
-    """By the views, 16 bytes each, that begin with a length."""
+    """The bytes of the text in a column of views: each view takes 16 bytes and begins with a length."""
     import numpy as np
 
     lengths = np.frombuffer(column.buffers()[1] or b"", "<i4")[::4][column.offset : column.offset + len(column)]

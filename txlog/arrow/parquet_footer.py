@@ -21,7 +21,7 @@ _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
 _INDEX_BYTES = 3  # more than the number of a dictionary's entry takes, less than most plain values of text
 
-_passed: tuple[bytes, ...] = ()  # the last ones checked: a checkpoint is opened more than once
+_passed: tuple[bytes, ...] = ()  # the footers checked last: a checkpoint is opened more than once
 
 
 def read_footer(source: Any) -> bytes:
@@ -181,7 +181,7 @@ class _Leaf:
     def _statistics(self, body: bytes, at: int, field: int) -> int:
         self._lengths = {}
         at = _struct(body, at, self._bounds)
-        for pair in ({1, 2}, {5, 6}):  # of which C++ takes none where one is absent
+        for pair in ({1, 2}, {5, 6}):  # C++ uses neither bound of a pair if one is absent
             if pair <= self._lengths.keys() and min(self._lengths[each] for each in pair) < self._width_bytes:
                 raise _damaged(f"a bound of column {self._column.path} is shorter than its type")
         return at
@@ -212,7 +212,7 @@ def _geospatial_statistics(body: bytes, at: int, field: int) -> int:
     return _struct(body, at, {2: _list_member(_I32)})
 
 
-# What stands between path and statistics, as most writers have it, and statistics without bounds.
+# The fields between path and statistics as most writers write them, and statistics without bounds.
 _NUMBERS = re.compile(
     rb"\x15V\x16V\x16V\x16V\x26V(?:\x26V\x1c|\x3c)(\x36V\x00)?".replace(b"V", rb"[\x80-\xff]*[\x00-\x7f]")
 )
@@ -274,7 +274,7 @@ def _skip(body: bytes, at: int, wire_type: int, depth: int) -> int:
         return at + length
     if wire_type in _VARINTS:
         return _skip_varint(body, at)
-    if wire_type in (1, 2):  # a boolean, which its header says
+    if wire_type in (1, 2):  # a boolean, whose value is in the header
         return at
     if wire_type in (3, 7):
         return at + (1 if wire_type == 3 else 8)

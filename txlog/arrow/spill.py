@@ -1,7 +1,7 @@
 """Batches of unknown size stored for more than one pass: in memory, and above a limit in a temporary file.
 
-In: record batches of one schema. Out: one Arrow table. What was spilled is mapped into memory, so that pages of it are
-only there while they are used; the file has no name, and disappears with the table.
+In: record batches of one schema. Out: one Arrow table. A spilled file is mapped into memory, so that its pages take
+memory only while they are used. It has no name, and disappears with the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows taken out of tables by their numbers, however much text they hold.
 
 In: chunked columns, and numbers of rows. Out: these rows in this order. Arrow's own ``take`` first joins the chunks of
-a column to one array, also where few rows are taken. That is a copy of them all, and strings end at 2 GiB.
+a column to one array, even if few rows are taken. That copies all rows, and fails for more than 2 GiB of strings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def taken_batches(rows: pa.Table, numbers: NDArray[np.int64]) -> Iterator[tuple[
 
 
 def taken_rows(rows: pa.Table, numbers: NDArray[np.int64]) -> pa.Table:
-    """The same as a table."""
+    """The rows with these numbers, as a table."""
     if not rows.num_columns:
         return rows.take(from_numbers(numbers))
     return pa.Table.from_arrays([taken_column(column, numbers) for column in rows.columns], schema=rows.schema)
@@ -77,8 +77,8 @@ def _gathered(
     """The values, taken chunk by chunk and then put in order."""
     import numpy as np
 
-    asked = np.flatnonzero(numbers >= 0)
-    order = asked[np.argsort(numbers[asked], kind="stable")]
+    given = np.flatnonzero(numbers >= 0)
+    order = given[np.argsort(numbers[given], kind="stable")]
     ascending = numbers[order]
     cuts = np.searchsorted(ascending, starts)
     parts = [

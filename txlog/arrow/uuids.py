@@ -1,4 +1,4 @@
-"""Arrow's UUID extension type as the string that other systems hold a UUID in.
+"""Arrow's UUID extension type as the strings that other systems use for UUIDs.
 
 In: an Arrow array of UUIDs. Out: a string array of their canonical form, ``6f1c0d0e-...``.
 """

@@ -1,8 +1,8 @@
-"""Typed construction: operators on bound expressions, with the casts that SQL adds to their sides.
+"""Builds typed expressions: operators on bound operands, with SQL's implicit casts.
 
 In: bound operands. Out: a bound tree in one normal form. A comparison of a target column with a literal becomes a leaf
-of ``predicates``, so that files can be skipped by it; what only literals decide is computed once, here. Raises
-``ValueError`` saying what does not fit; the caller knows the text and the place.
+of ``predicates``, so that files can be skipped by it. An expression of literals is computed once, here. Raises
+``ValueError`` that says what does not fit; the caller adds the text and the place.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 """The operator that means the same with its sides exchanged."""
 
-_NOTHING = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.array of a Python value imports pandas
+_ONE_ROW = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.array of a Python value imports pandas
 
 
 def literal(value: Any) -> Value:
@@ -108,14 +108,14 @@ _KINDS: dict[type, DataType] = {
 
 
 def call(name: str, arguments: Sequence[Expression], data_type: DataType, options: tuple[Any, ...] = ()) -> Expression:
-    """The call, or what it comes to where its arguments are literals and it does not fail."""
+    """The call, or its value if all arguments are literals and it does not fail."""
     made = Call(name, tuple(arguments), data_type, options)
     if not all(isinstance(argument, (Value, Constant)) for argument in arguments):
         return made
     try:
-        found = evaluate(made, _NOTHING)
+        found = evaluate(made, _ONE_ROW)
     except InvalidInputError:
-        return made  # fails for the rows that need it
+        return made  # evaluating it raises, but only if some row needs it
     if data_type == DATE:
         found = found.cast(pa.int32())
     elif data_type in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -124,7 +124,7 @@ def call(name: str, arguments: Sequence[Expression], data_type: DataType, option
 
 
 def convert(expression: Expression, data_type: DataType) -> Expression:
-    """An implicit cast: the same value as another type. The types are known to have this cast."""
+    """An implicit cast: the same value as another type. The caller has checked that the cast exists."""
     if expression.type == data_type or is_same_nested(expression.type, data_type):
         return expression
     if isinstance(expression, Value):
@@ -157,7 +157,7 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
 
 
 def as_condition(expression: Expression) -> Predicate:
-    """The expression where a condition stands: a boolean."""
+    """The expression as a condition. Raises ``ValueError`` if it is not a boolean."""
     match expression:
         case Value(None, _):
             return Constant(None)
@@ -192,7 +192,7 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
 
 
 def _decimal(expression: Expression) -> Expression:
-    """An integer as a decimal; a literal as one of just its digits."""
+    """An integer as a decimal. The decimal of a literal has only as many digits as the literal."""
     if not is_integer(expression.type):
         return expression
     if isinstance(expression, Value) and isinstance(expression.value, int):
@@ -226,7 +226,7 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
 
 
 def _written(value: Value, data_type: DataType) -> Any:
-    """The literal in the form in which `values.fit` judges whether it can be compared with a column."""
+    """The literal as the Python value that `values.fit` expects for a comparison with a column."""
     if value.written is not None:
         return value.written
     if value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
@@ -296,7 +296,7 @@ def like(operand: Expression, pattern: str) -> Expression:
         raise ValueError(f"LIKE takes a string, not {type_name(operand.type)}")
     unescaped = pattern.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
     if "\\" in unescaped:
-        raise ValueError("in a LIKE pattern, a backslash stands before %, _ or another backslash")
+        raise ValueError("in a LIKE pattern, a backslash must be followed by %, _ or another backslash")
     is_column = isinstance(operand, Reference) and operand.side == "target"
     prefix = pattern[:-1] if pattern.endswith("%") else pattern
     if not any(special in prefix for special in "%_\\") and is_column:
@@ -308,7 +308,7 @@ def like(operand: Expression, pattern: str) -> Expression:
 
 
 def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name: str = "case") -> Expression:
-    """``CASE WHEN condition THEN value ... ELSE value END``, or COALESCE of the values: of their common type."""
+    """``CASE WHEN condition THEN value ... ELSE value END``, or COALESCE of the values, with their common type."""
     data_type: DataType | None = VOID
     for value in values:
         data_type = common_type(data_type, value.type) if data_type is not None else None

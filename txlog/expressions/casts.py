@@ -1,8 +1,8 @@
-"""CAST and store assignment by Arrow's kernels, as Spark's ANSI mode has them; time zones are UTC.
+"""CAST and store assignment with Arrow's kernels. Results are those of Spark's ANSI mode; time zones are UTC.
 
 In: an array or an Arrow expression of one Delta type. Out: the same of another. A value that the type cannot hold
-raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A fraction is cut off on the way to an integer and rounded
-half away from zero on the way to a decimal of fewer digits. `types.can_cast` lists the pairs of types that exist.
+raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A cast to an integer truncates a fraction; a cast to a decimal
+with fewer digits rounds half away from zero. `types.can_cast` decides which casts exist.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cast(values: Any, source: DataType, target: DataType) -> Any:
 
 
 def cast_can_fail(source: DataType, target: DataType) -> bool:
-    """Whether some value of ``source`` has no place in ``target``."""
+    """Whether some value of type ``source`` does not fit type ``target``."""
     if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
         return False
     if is_integer(source) and is_integer(target):
@@ -103,7 +103,7 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     if isinstance(target, Decimal):
         return to_decimal(values, source, target.precision, target.scale)
     if is_floating(target):
-        if isinstance(source, Decimal):  # by its text, which is rounded once
+        if isinstance(source, Decimal):  # through its text, so that it is rounded only once
             return _plain(_plain(_plain(values, pa.string()), pa.float64()), arrow_type)
         return _plain(values, arrow_type, safe=False)
     if is_floating(source) or isinstance(source, Decimal):
@@ -132,7 +132,7 @@ def _from_string(values: Any, target: DataType) -> Any:
 
 
 def _checked(values: Any, kind: str, target: DataType) -> Any:
-    """The strings, if each has the form; Arrow accepts more forms than SQL does, such as 0x1F for a number."""
+    """The strings, if SQL accepts each of them. Arrow accepts more forms, such as 0x1F for a number."""
     fits = pc.match_substring_regex(values, _FORMS[kind])
     return _or_fail(fits, values, target)
 

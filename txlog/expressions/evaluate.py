@@ -1,8 +1,8 @@
-"""Evaluation: the value of a bound expression for each row of a batch, by Arrow's kernels.
+"""Evaluation: the value of a bound expression for each row of a batch, computed with Arrow's kernels.
 
 In: a bound tree and batches of one or two sides. Out: arrays, or a ``pyarrow.compute.Expression`` that does the same
-later. The kernels of each function are in ``kernels`` and ``casts``; here is what SQL adds to them: AND, OR, CASE and
-COALESCE compute an operand that can fail only for the rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
+later. The kernels of each function are in ``kernels`` and ``casts``. This module adds what SQL requires: AND, OR, CASE
+and COALESCE compute an operand that can fail only for the rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _fails(node: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of each side, or those of some numbers, which are taken column by column as they are needed."""
+    """The rows of each side; with ``numbers``, only these rows, which are taken when a column is needed."""
 
     sides: dict[Side, pa.RecordBatch | pa.Table | None]
     num_rows: int
@@ -106,7 +106,7 @@ class _Rows:
 
 
 class _Fields:
-    """In place of rows: fields and literals of a ``pyarrow.compute.Expression``."""
+    """Takes the place of `_Rows` to build a ``pyarrow.compute.Expression``: its columns are fields."""
 
     def column(self, path: Path, data_type: DataType, side: Side) -> Any:
         return pc.field(*path)
@@ -215,7 +215,8 @@ def _branches(node: Call) -> list[tuple[Expression | None, Expression]]:
 
 
 def _compute_connective(node: And | Or, rows: _Rows) -> Any:
-    """The right operand only for the rows that the left one leaves open; it is unknown elsewhere, which is enough."""
+    """Compute the right operand only for rows that the left one does not decide. For other rows it counts as NULL,
+    which does not change their result."""
     left = _whole(_compute(node.left, rows), rows.num_rows)
     is_and = isinstance(node, And)
     open_rows = np.flatnonzero(_flags(pc.fill_null(left, is_and)) == is_and)

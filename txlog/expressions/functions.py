@@ -1,7 +1,7 @@
-"""The functions of SQL that Spark and pyarrow agree on, by name: how many arguments, of which types, to which type.
+"""The SQL functions on which Spark and pyarrow agree: their names, arguments and result types.
 
-In: a name and bound arguments. Out: a bound expression. A function that is not here is refused by name: what it would
-give depends on the engine, or on the moment. ``kernels`` has the Arrow side of each.
+In: a name and bound arguments. Out: a bound expression. Other functions are refused with an error that names them,
+since their results depend on the engine or on the time. ``kernels`` computes each function with Arrow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NONDETERMINISTIC = frozenset(
         *("input_file_name", "current_user", "session_user", "user", "current_timezone", "unix_timestamp"),
     }
 )
-"""Functions whose value is another one each time, or in each session."""
+"""Functions that return another value on each call, or in each session."""
 
 _DIFFERS = {
     "round": "engines round doubles differently: CAST to a decimal of fewer digits, which rounds half up",
@@ -106,7 +106,7 @@ def concat(*texts: Expression) -> Expression:
 
 
 def _substring(text: Expression, position: Expression, length: Expression | None = None) -> Expression:
-    """From the position, which counts from 1, or from the end where it is negative; Spark reads 0 as 1."""
+    """The text from a position on. Positions count from 1, negative ones from the end; Spark reads 0 as 1."""
     start = _constant(position, int, "substring")
     count = None if length is None else max(0, _constant(length, int, "substring"))
     if start < 0 and length is not None:
@@ -297,7 +297,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Expression]]] = {
     },
     **{name: (1, 1, _time_part(name)) for name in ("hour", "minute", "second")},
 }
-"""By name: the least and the greatest number of arguments (None: any), and what makes the expression."""
+"""Name -> the least and the greatest number of arguments (None: any), and what builds the expression."""
 
 ALIASES = {
     "ucase": "upper",

@@ -59,7 +59,7 @@ def split_join(condition: Predicate) -> JoinCondition:
 
 
 def conjuncts(condition: Predicate) -> list[Predicate]:
-    """The terms that AND joins, from left to right; TRUE is none."""
+    """The terms that AND joins, from left to right; TRUE has no terms."""
     found: list[Predicate] = []
     waiting = [condition]
     while waiting:
@@ -82,7 +82,7 @@ def _key(term: Predicate) -> JoinKey | None:
 
 
 def _column(operand: Expression) -> Reference | None:
-    """The column, also below the cast to a wider integer that a comparison with one adds."""
+    """The column that an operand is, also inside a cast to a wider integer, which a comparison may add."""
     if isinstance(operand, Call) and operand.name == "cast" and is_integer(operand.type):
         inner = operand.arguments[0]
         return inner if isinstance(inner, Reference) and is_integer(inner.type) else None

@@ -20,13 +20,13 @@ from txlog.protocol.schema import Decimal, type_to_arrow
 
 __all__ = ["EAGER", "FALLIBLE", "KERNELS"]
 
-# One letter to two, by context, or with a case in the newest Unicode only.
+# Letters whose other case is two letters, depends on the context, or exists only in the newest Unicode version.
 _UPPER_DIFFERS = r"[ßŉǰɷɼΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{ab4b}\x{ab4c}\x{fb00}-\x{fb17}\x{1df40}-\x{1df7f}]"
 _LOWER_DIFFERS = r"[İΣ\x{a7dd}\x{a7e2}\x{ab6c}\x{ab6d}\x{1df40}-\x{1df7f}]"
 
 
 def _literal(beside: Any, value: Any, arrow_type: pa.DataType) -> Any:
-    """A scalar in the form that belongs to another argument's."""
+    """A scalar; an Arrow expression if ``beside``, the other argument, is one."""
     scalar = pa.scalar(value, arrow_type)
     return pc.scalar(scalar) if isinstance(beside, pc.Expression) else scalar
 
@@ -56,7 +56,7 @@ def _multiply(call: Call, left: Any, right: Any) -> Any:
 
 
 def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any:
-    """On decimals; in 256 bits, then rounded, where the exact result may have more than 38 digits."""
+    """The operation on decimals: in 256 bits and then rounded if the exact result may have more than 38 digits."""
     one, other = (argument.type for argument in call.arguments)
     result = call.type
     assert isinstance(one, Decimal)
@@ -74,7 +74,7 @@ def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any
 
 
 def _wide(values: Any, data_type: Decimal) -> Any:
-    """In 256 bits, unless the caller made it so already."""
+    """The values as decimals of 256 bits; unchanged if they are so already."""
     if not isinstance(values, pc.Expression) and pa.types.is_decimal256(values.type):
         return values
     return values.cast(pa.decimal256(data_type.precision, data_type.scale))
@@ -86,7 +86,7 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
     one, other = (argument.type for argument in call.arguments)
     assert isinstance(one, Decimal)
     assert isinstance(other, Decimal)
-    # Arrow cuts the quotient off; one digit more than asked for, or several, decides how to round it.
+    # Arrow truncates the quotient. It is computed with at least one more digit, which decides how to round it.
     scale = max(one.scale, call.type.scale - other.precision + other.scale)
     dividend = left.cast(pa.decimal256(one.precision - one.scale + scale, scale))
     quotient = pc.divide_checked(dividend, _wide(right, other))
@@ -96,7 +96,7 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
 
 
 def _remainder(call: Call, left: Any, right: Any) -> Any:
-    """By the quotient; a divisor of -1 leaves nothing, and the quotient of the least integer would overflow."""
+    """Computed from the quotient. 1 replaces a divisor of -1: the remainder is 0 too, and no quotient overflows."""
     arrow_type = type_to_arrow(call.type)
     minus_one, one = _literal(right, -1, arrow_type), _literal(right, 1, arrow_type)
     divisor = pc.if_else(pc.equal(right, minus_one), one, right)
@@ -137,7 +137,7 @@ def _compare(call: Call, left: Any, right: Any) -> Any:
 
 
 def _known(flags: Any) -> Any:
-    """True where it is not null."""
+    """True where the value is not null."""
     return pc.or_kleene(flags, pc.invert(flags))
 
 
@@ -160,7 +160,7 @@ def _null_safe_equal(call: Call, left: Any, right: Any) -> Any:
 
 
 def _case(call: Call, *arguments: Any) -> Any:
-    # An array of conditions is unknown, which is not met, where it is null.
+    # A null condition is unknown, and `case_when` does not take its branch.
     return pc.case_when(pc.make_struct(*arguments[:-1:2]), *arguments[1::2], arguments[-1])
 
 
@@ -180,7 +180,7 @@ def _lower(call: Call, values: Any) -> Any:
 
 
 def _mapped_alike(call: Call, values: Any, differs: str) -> Any:
-    """The strings, where none has a letter that engines map each in its own way (one letter to two, or by context)."""
+    """The strings. Raises ``ArrowInvalid`` if one has a letter whose other case differs between engines."""
     column = pa.array([values.as_py()], pa.string()) if isinstance(values, pa.Scalar) else values
     is_plain = pc.all(pc.string_is_ascii(column)).as_py() is not False
     if not is_plain and pc.any(pc.match_substring_regex(column, differs)).as_py():
@@ -308,7 +308,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "upper": lambda call: True,
     "lower": lambda call: True,
 }
-"""What can raise for some row, and when."""
+"""The functions that can raise for some row, and for which calls they can."""
 
 EAGER = frozenset({"upper", "lower"})
-"""What looks at the values before it computes, which an Arrow expression cannot."""
+"""The functions that look at the values before they compute, which an Arrow expression cannot do."""

@@ -1,9 +1,9 @@
-"""Predicates: the conditions that files can be skipped by. The nodes, how they are built, how they are bound.
+"""Predicates: the conditions that files can be skipped by. Their nodes, how they are built, and how they are bound.
 
 In: ``col("day") == "2026-11-20"`` and the like (``sql`` reads SQL text). Out: an immutable tree that `bind` checks
-against a schema. Its truth is SQL's, three-valued; its order is Spark's: NaN equals NaN and is greater than every
-number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``,
-stands in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
+against a schema. It has SQL's three-valued logic and Spark's order: NaN equals NaN and is greater than every number,
+strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``, is wrapped
+in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
-"""What a column may be compared with, before `bind` fits it to the column's type."""
+"""The values that a column may be compared with, before `bind` converts them to the column's type."""
 
 
 class Predicate(Expression):
@@ -70,7 +70,7 @@ class Predicate(Expression):
         return Not(self)
 
     def columns(self) -> frozenset[str]:
-        """The top-level columns that decide it."""
+        """The top-level columns that the condition reads."""
         return frozenset(path[0] for path in paths_of(self))
 
     def __bool__(self) -> bool:
@@ -89,7 +89,7 @@ class Constant(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Predicate):
-    """``column operator value``. ``column_type`` is there once bound; the value then is one of `Ordered`."""
+    """``column operator value``. Binding sets ``column_type`` and makes the value an `Ordered`."""
 
     path: Path
     operator: str
@@ -102,7 +102,7 @@ class Comparison(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class In(Predicate):
-    """``column IN (values)``; ``has_null`` where the list held a NULL, which makes a miss unknown."""
+    """``column IN (values)``. With ``has_null``, the list has a NULL, and a value without a match gives unknown."""
 
     path: Path
     values: tuple[Literal | Ordered, ...]
@@ -130,7 +130,7 @@ class StartsWith(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Predicate):
-    """``column IS NULL``: never unknown itself."""
+    """``column IS NULL``; never unknown."""
 
     path: Path
     column_type: DataType | None = None
@@ -151,7 +151,7 @@ class Holds(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Anything(Predicate):
-    """In place of a condition that files cannot be judged by: for some row it may be true, for some false."""
+    """Replaces a condition that excludes no file: it may be true for some rows and false for others."""
 
     def __str__(self) -> str:
         return "(any condition)"
@@ -184,7 +184,7 @@ class Not(Predicate):
 
 
 class Column:
-    """A column in the making of a predicate: ``col("price") > 10``, ``col("address", "city").is_null()``."""
+    """A column to build a predicate from: ``col("price") > 10``, ``col("address", "city").is_null()``."""
 
     __slots__ = ("path",)
     __hash__ = None  # type: ignore[assignment]
@@ -236,7 +236,7 @@ class Column:
 
 
 def col(*path: str) -> Column:
-    """The column of this name; more names lead into a struct. A dot is a part of a name."""
+    """The column of this name; further names lead to a member of a struct. A dot is part of a name."""
     if not path or not all(type(name) is str and name for name in path):
         raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
     return Column(path)
@@ -246,12 +246,12 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
     """A condition from a caller, bound to the table's schema.
 
     Args:
-        where: SQL text, what is built from `col`, or a ``pyarrow.compute.Expression``.
+        where: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``.
         schema: The table's schema.
-        now: What ``current_timestamp()`` and ``current_date()`` stand for; without it they are refused.
+        now: The time of ``current_timestamp()`` and ``current_date()``; without it they are refused.
 
     Raises:
-        InvalidInputError: Where it does not parse or does not fit.
+        InvalidInputError: The condition cannot be parsed, or does not fit the schema.
     """
     from txlog.expressions.arrow_input import is_arrow_expression
     from txlog.expressions.build import as_condition
@@ -298,9 +298,9 @@ def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> P
 
 
 def prunable(predicate: Predicate) -> Predicate:
-    """What ``skipping`` understands of a bound condition: `Anything` in place of each part that it does not.
+    """A bound condition with `Anything` in place of each part that ``skipping`` does not understand.
 
-    Sound below NOT too, since `Anything` may be true as well as false.
+    This is sound below NOT too, since `Anything` may be true as well as false.
     """
     match predicate:
         case And(left, right):
@@ -315,7 +315,7 @@ def prunable(predicate: Predicate) -> Predicate:
 
 
 def paths_of(predicate: Expression) -> frozenset[Path]:
-    """Every column, or member of a struct, of the table that decides the predicate."""
+    """Every column of the table, or member of a struct, that the predicate reads."""
     return frozenset(path for side, path in columns_of(predicate) if side == "target")
 
 
@@ -390,7 +390,7 @@ def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Lite
 
 
 def _around_gap(path: Path, data_type: DataType, operator: str, below: Ordered | None) -> Predicate:
-    """A comparison with a number that the column's type cannot hold; ``below`` is the next one that it can."""
+    """A comparison with a number that the column's type cannot hold; ``below`` is the next lower one that it can."""
     always = Or(Not(IsNull(path, data_type)), Constant(None))
     never = And(IsNull(path, data_type), Constant(None))
     if operator in ("=", "!="):

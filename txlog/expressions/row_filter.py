@@ -1,8 +1,8 @@
-"""The exact filter: what Arrow computes for the leaves of a predicate that compare a column with literals.
+"""The exact filter: Arrow's computation of the predicate leaves that compare a column with literals.
 
 In: a column, as an array or as a field of a ``pyarrow.compute.Expression``, and literals. Out: SQL's three truth values
-(Arrow's Kleene logic) in Spark's order of floats, where Arrow alone would have NaN differ from itself and be greater
-than nothing.
+(Arrow's Kleene logic) in Spark's order of floats. For Arrow alone, NaN differs from itself and is not greater than any
+number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ARROW_COMPARISONS = {
 
 
 def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:
-    """``column operator value``; ``rows.literal`` makes the form of a scalar that belongs to the column's."""
+    """``column operator value``; ``rows.literal`` makes a scalar of the same kind as the column."""
     compare = ARROW_COMPARISONS[operator]
     if not is_floating(data_type):
         return compare(column, rows.literal(pa.scalar(value, type_to_arrow(data_type))))
@@ -48,7 +48,8 @@ def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any
 
 
 def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any, rows: Any) -> Any:
-    """A miss is unknown where the row or the list holds a null; Arrow's ``is_in`` would call it false."""
+    """``column IN (values)``. Without a match, the result is unknown if the value is null or the list has a null;
+    Arrow's ``is_in`` would return false."""
     arrow_type = type_to_arrow(data_type)
     kept = list(values)
     if is_floating(data_type):

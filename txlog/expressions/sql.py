@@ -1,8 +1,8 @@
 """SQL text to a bound expression: what the other rooms call.
 
 In: the text of a condition or of a value, and the schema of one table or of two sides. Out: a bound, typed tree
-(``tree``, ``predicates``). sqlglot parses; each construct is read with Spark's meaning in ANSI mode, or refused by
-name with what to write instead, never guessed at: a DELETE must not mean something else than its author.
+(``tree``, ``predicates``). sqlglot parses the text. Each construct either has Spark's meaning in ANSI mode, or is
+refused with an error that says what to write instead. Nothing is guessed: a DELETE must do what its author meant.
 
     value = parse("amount * 1.1", schema)                                   # value.type, columns_of(value)
     stored = assign("amount * 1.1", field, schema)                          # checked cast to the column's type
@@ -10,7 +10,7 @@ name with what to write instead, never guessed at: a DELETE must not mean someth
     on = parse_predicate("t.id = s.id", schema, source=rows, target_alias="t", source_alias="s")
     value.evaluate(batch); on.evaluate(target_batch, source_batch)          # pyarrow arrays
 
-A string stands in single quotes, ``''`` or ``\\'`` inside it is an apostrophe, and a backslash escapes as in Spark.
+A string is in single quotes; ``''`` or ``\\'`` inside it is an apostrophe, and a backslash escapes as in Spark.
 Backticks quote names. Double quotes are refused: Spark takes them for a string, the SQL standard for a name.
 """
 
@@ -44,9 +44,9 @@ _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
 
 class _Dialect(Databricks):
-    """Databricks' grammar with the standard's quotes, and with functions as they are written.
+    """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
 
-    sqlglot rewrites functions to forms of its own, each with the meaning of some engine; ``functions`` knows ours.
+    By default, sqlglot rewrites them to forms of its own, each with the meaning of some engine.
     """
 
     class Tokenizer(Databricks.Tokenizer):
@@ -65,7 +65,7 @@ class Context(TypedDict, total=False):
     """What an SQL text may name besides the columns of the target.
 
     Attributes:
-        source: Columns of the source, if rows of two sides meet.
+        source: Columns of the source, if there is one.
         target_alias: The name before the dot of a target column; by default none, ``target`` if there is a source.
         source_alias: The same for the source, by default ``source``.
         now: The value of ``current_timestamp()`` and ``current_date()`` (in UTC); without it they are refused.
@@ -111,13 +111,13 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
     are called. Every other Python value is a literal.
 
     Args:
-        value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
-            has an SQL equivalent, or a Python value or ``pyarrow.Scalar``.
+        value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` that has an SQL
+            equivalent, a Python value or a ``pyarrow.Scalar``.
         schema: Columns of the target, with the names that users know.
         context: What else an SQL text may name: see `Context`.
 
     Raises:
-        InvalidInputError: As `parse` does; for a word that is no column, with how to write it as a string.
+        InvalidInputError: As `parse`. If a word is no column, the message shows how to write it as a string.
     """
     if isinstance(value, str):
         try:
@@ -155,7 +155,7 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
         context: What else an SQL text may name: see `Context`.
 
     Raises:
-        InvalidInputError: Also where a value of this type cannot be stored in the column.
+        InvalidInputError: As `bind_value`, and if a value of this type cannot be stored in the column.
     """
     bound = bind_value(value, schema, **context)
     if isinstance(value, str) and column.type == STRING and is_numeric(bound.type):
@@ -222,7 +222,7 @@ def _first_fault(error: sqlglot.errors.ParseError) -> str:
     if not error.errors:
         return str(error)
     fault = error.errors[0]
-    # The parser names its own classes where an operand is missing.
+    # If an operand is missing, the parser's message names classes of sqlglot.
     described = str(fault.get("description"))
     what = "an operand or a keyword is missing" if described.startswith("Required keyword") else described
     return f"{what} at line {fault.get('line')}, column {fault.get('col')}"

@@ -1,7 +1,7 @@
-"""The walk over sqlglot's tree: each method takes the nodes that it knows whole and refuses the rest.
+"""Converts sqlglot's tree. Each method accepts the nodes of which it knows every part, and refuses all others.
 
-In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. A flag of
-a node that is overlooked would change what is deleted, so every node's flags are checked.
+In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. To
+overlook a flag of a node could change which rows are deleted, so the flags of every node are checked.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Scope:
     now: datetime.datetime | None = None
 
     def find(self, path: Path) -> Reference:
-        """The column of a written name. Raises ``InvalidInputError`` where none or two have it."""
+        """The column that a name in the text means. Raises ``InvalidInputError`` if there is none, or are two."""
         target_alias = self.target_alias or ("target" if self.source is not None else None)
         source_alias = self.source_alias or "source"
         if len(path) > 1 and target_alias and fold_name(path[0]) == fold_name(target_alias):
@@ -157,7 +157,7 @@ class Reader:
     # --- conditions -------------------------------------------------------------------------------------------
 
     def condition(self, node: exp.Expression) -> Predicate:
-        """The node where a condition stands."""
+        """Read a node as a condition."""
         operator = _COMPARISONS.get(type(node))
         if operator is not None:
             self._takes(node, "this", "expression")
@@ -202,7 +202,7 @@ class Reader:
             raise self._wrong(node, error) from None
 
     def _chain(self, node: exp.Expression) -> Predicate:
-        """A chain of one connector becomes a balanced tree."""
+        """Read a chain of ANDs, or of ORs, as a balanced tree."""
         kind = type(node)
         terms: list[exp.Expression] = []
         waiting = [node]
@@ -216,7 +216,7 @@ class Reader:
         return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
 
     def _like(self, node: exp.Expression) -> Predicate:
-        """sqlglot keeps NOT LIKE as a flag of the node in newer releases, as a NOT around it in older ones."""
+        """Newer releases of sqlglot represent NOT LIKE by a flag of the node, older ones by a NOT around it."""
         self._takes(node, "this", "expression", "negate")
         operand, pattern = self.value(node.this), self.value(node.expression)
         if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
@@ -238,7 +238,7 @@ class Reader:
     # --- values -----------------------------------------------------------------------------------------------
 
     def value(self, node: exp.Expression) -> Expression:
-        """The node where a value stands; a condition is a value too, a boolean."""
+        """Read a node as a value. A condition is a boolean value."""
         if isinstance(node, _CONDITIONS):
             return self.condition(node)
         try:
@@ -340,8 +340,9 @@ class Reader:
     def _negated(self, node: exp.Expression) -> Expression:
         self._takes(node, "this")
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
-            value = self._literal(node.this)  # with its sign, which decides whether it is an int
-            # A minus would round a decimal to 28 digits.
+            value = self._literal(node.this)
+            # The sign comes before the type: -2147483648 is an int, 2147483648 is not. A minus would round a decimal to
+            # 28 digits.
             return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
         operand = self.value(node.this)
         if not is_numeric(operand.type):
@@ -397,7 +398,7 @@ class Reader:
         return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
 
     def _place(self, node: exp.Expression) -> str:
-        """Where it stands, as far as the parser knows; the whole text where it is longer than the part."""
+        """Where a node is, for an error message: the whole text, and the position if the parser knows it."""
         starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
         if not starts:
             return f" (in {self._shown})"
@@ -411,7 +412,7 @@ def _text(node: exp.Expression) -> str:
 
 
 def _number(text: str) -> int | float | decimal.Decimal:
-    """As Spark types it: 1 an integer, 1.5 a decimal, 1e3 a double."""
+    """The number with the type that Spark gives it: 1 is an integer, 1.5 a decimal, 1e3 a double."""
     if text.isdigit():
         return int(text)
     if "e" not in text.lower():
@@ -423,7 +424,7 @@ def _number(text: str) -> int | float | decimal.Decimal:
 
 
 def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datetime | None:
-    """A literal of a date or time; None for other types. Raises ``ValueError``."""
+    """The date or time that a literal means; None for other types. Raises ``ValueError``."""
     if data_type == DATE:
         return parse_date(text)
     if data_type not in (TIMESTAMP, TIMESTAMP_NTZ):

@@ -57,17 +57,18 @@ class Expression:
 
     @property
     def sides(self) -> frozenset[Side]:
-        """The sides that it reads; empty for a constant."""
+        """The sides that the expression reads; empty for a constant."""
         return frozenset(side for side, _ in columns_of(self))
 
     def evaluate(
         self, target: pa.RecordBatch | pa.Table | None = None, source: pa.RecordBatch | pa.Table | None = None
     ) -> pa.Array:
-        """Its value for each row of ``target``, of ``source``, or of the pairs of rows that the two make side by side.
+        """Compute the value for each row of ``target`` or of ``source``, or for each pair of their rows.
 
         Args:
-            target: Rows of the Delta table, with at least the columns that it reads on this side.
-            source: The source row of each target row; of the same length, where both are given.
+            target: Rows of the Delta table, with at least the columns that the expression reads on this side.
+            source: Rows of the source. If both are given, they have the same length, and rows at the same position
+                are a pair.
 
         Returns:
             An array of the Arrow form of ``type``; null for SQL's NULL.
@@ -84,8 +85,8 @@ class Expression:
         """The expression for ``pyarrow.dataset`` and ``RecordBatch.filter``.
 
         Raises:
-            InvalidInputError: Where only `evaluate` is right: Arrow computes all branches of a CASE for all rows, so
-                that ``CASE WHEN b != 0 THEN a / b END`` would fail for the rows that it guards.
+            InvalidInputError: Only `evaluate` gives the right result: Arrow computes all branches of a CASE for all
+                rows, so ``CASE WHEN b != 0 THEN a / b END`` would fail for the rows with ``b = 0``.
         """
         from txlog.expressions.evaluate import to_arrow
 
@@ -106,10 +107,10 @@ class Reference(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Value(Expression):
-    """A literal, or what a constant expression came to; ``value`` None is NULL.
+    """A literal, or the result of a constant expression; ``value`` None is NULL.
 
-    ``written`` is the literal as Python has it (a timestamp with or without a zone), which decides what it can be
-    compared with; None where the value was computed.
+    ``written`` is the literal as a Python value (a timestamp with or without a zone), which decides what it can be
+    compared with; None if the value was computed.
     """
 
     value: Ordered | None

@@ -73,7 +73,7 @@ def is_same_nested(left: DataType, right: DataType) -> bool:
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type that both sides of a comparison, or all branches of a CASE, are cast to; None where there is none.
 
-    Strings stay apart from all other types: Spark parses them, row by row, which an author rarely means.
+    Strings have no common type with other types: Spark would parse them, row by row, which an author rarely means.
     """
     if left == right or right == VOID or is_same_nested(left, right):
         return left
@@ -161,7 +161,7 @@ def _as_decimal(data_type: DataType) -> Decimal:
 
 
 def _decimal_result(operator: str, left: Decimal, right: Decimal) -> Decimal:
-    """Spark's result types (``DecimalPrecision``); too many digits cost the fraction, down to six of its digits."""
+    """Spark's result types (``DecimalPrecision``); too many digits shorten the fraction, to six digits at least."""
     match operator:
         case "+" | "-":
             scale = max(left.scale, right.scale)

@@ -2,8 +2,8 @@
 
 In: literals, decoded partition values, bounds from file statistics. Out: `Ordered`: booleans, integers, floats,
 ``Decimal``, strings and bytes as themselves; a date as days and a timestamp as microseconds since the epoch,
-since Delta's reach beyond the years that ``datetime`` knows. Python's order on them is Spark's, floats apart
-(`compare` knows NaN).
+since Delta's years go beyond those of ``datetime``. Python orders these values as Spark does, except for NaN, which
+`compare` handles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EPOCH_DAY = _EPOCH.date().toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _DAY_MICROSECONDS = 86_400_000_000
 _WIDE = decimal.Context(prec=100)
-_FLOAT_ERROR = decimal.Decimal("2e-15")  # four times what one rounding loses, more than what the rounding back takes
+_FLOAT_ERROR = decimal.Decimal("2e-15")  # four times the error of one rounding, more than that of rounding back
 INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
 """A least or greatest bound of exactly this is unusable: see `beside`."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -53,9 +53,9 @@ _TIMESTAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A literal among the values of a column's type.
+    """A literal as a value of a column's type.
 
-    Where ``exact`` is False the type cannot hold the literal: ``value`` is the greatest value below it, or
+    If ``exact`` is False, the type cannot hold the literal: ``value`` is the greatest value below it, or
     None where all values of the type are above it.
     """
 
@@ -108,9 +108,9 @@ _PLAIN: dict[str, tuple[type[str] | type[bool] | type[bytes], str]] = {
 
 
 def ordered(value: Any, data_type: DataType) -> Ordered:
-    """A decoded partition value or bound, as ``datetime`` or already a number, in its ordered form.
+    """The ordered form of a decoded partition value or bound, which may be a ``datetime`` or already a number.
 
-    A bound of a 32-bit float is rounded to one: its decimal text names the float, not the double beside it.
+    A bound of a 32-bit float is rounded to 32 bits: its decimal text means the float, not the nearest double.
     """
     if isinstance(value, datetime.datetime):
         return _instant(value)
@@ -147,8 +147,8 @@ def as_float32(number: float) -> float:
 
 def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -> decimal.Decimal | None:
     """The decimal at or above (or below) ``value`` by the precision that a bound loses if its writer stores it as a
-    64-bit float, or, without a fraction, as a 64-bit integer, which cuts values at its ends: deltalake does both. None
-    if the type has no such value.
+    64-bit float, or, without a fraction, as a 64-bit integer, which clips values to its range: deltalake does both.
+    None if the type has no such value.
     """
     if value == INTEGER_ENDS[above]:
         return None
@@ -229,7 +229,7 @@ def _number(value: Any) -> int | float | decimal.Decimal:
 
 
 def _as_float(number: int | float | decimal.Decimal) -> float:
-    """The nearest double, infinite where it is beyond them all: an integer may have any number of digits."""
+    """The nearest double; infinity if the number is beyond all doubles, since an integer may have any size."""
     try:
         return float(number)
     except OverflowError:
@@ -239,7 +239,7 @@ def _as_float(number: int | float | decimal.Decimal) -> float:
 def _fit_number(
     value: int | float | decimal.Decimal, unit: decimal.Decimal, units_max: int, *, lowest_extra: int = 0
 ) -> Fitted:
-    """Among the multiples of ``unit`` from ``-(units_max + lowest_extra)`` to ``units_max`` of them."""
+    """Fit a number to the multiples of ``unit``, from ``-(units_max + lowest_extra)`` to ``units_max`` units."""
     highest = _WIDE.multiply(unit, decimal.Decimal(units_max))
     if value != value or value > highest:
         return Fitted(highest, exact=False)

@@ -1,9 +1,10 @@
 """Finds keys that several live rows of a table have, and rows whose key is null.
 
 In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. Key columns are read once, and
-every key becomes a number of 8 or 16 bytes (see ``key_values``). Equal ones of a file are counted together, all are
-dealt out by their numbers to temporary files, and each of these is sorted by itself. So memory is bounded, whatever the
-table's size, and however many rows one key has. The keys that are shown are then looked up, each in one file.
+every key becomes a number of 8 or 16 bytes (see ``key_values``). Equal keys in one file are counted together. All keys
+are then partitioned by their numbers into temporary files, and each temporary file is sorted by itself. So memory is
+bounded, however large the table is and however many rows one key has. The values of the keys to report are then looked
+up, each in one data file.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ __all__ = ["EXAMPLES_MAX", "check_keys", "key_findings", "require_keys"]
 
 EXAMPLES_MAX = 20
 FILES_MAX = 20
-"""Of one key, the rows of this many files are told one by one."""
+"""The most files that are listed with their row counts for one key."""
 _FILES_SHOWN = 3
 _PART_ROWS = 1 << 20  # sorted at once
 _PARTS_AT_ONCE = 256  # files open at once
 _CHUNK_ROWS = 1 << 18
-_MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 by the golden ratio: integers in a row spread over the upper bits
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: consecutive integers spread over the upper bits
 
 OnRows = Callable[[int, int], None]
 """(rows read, rows of the table)."""
@@ -63,7 +64,7 @@ def require_keys(store: TableStore, names: Sequence[str]) -> None:
 def key_findings(
     store: TableStore, names: Sequence[str], on_progress: OnRows
 ) -> tuple[KeyCheck | None, tuple[Finding, ...]]:
-    """Check the keys of the newest version. What keeps them from being read is a finding."""
+    """Check the keys of the newest version. An error that prevents this is a finding."""
     try:
         check = check_keys(store, names, on_progress=on_progress)
     except TxlogError as error:
@@ -84,8 +85,8 @@ def check_keys(
     Args:
         store: The table's stores.
         names: The key columns; paths with dots lead into structs.
-        examples_max: How many repeated keys to tell one by one.
-        on_progress: Called with the rows read so far and in all.
+        examples_max: How many repeated keys to list with their values.
+        on_progress: Called with the number of rows read so far, and of all rows.
 
     Raises:
         InvalidInputError: A column does not exist, or is of a type that no key has.
@@ -211,7 +212,7 @@ class _KeyScan:
         return tuple(RepeatedKey(values_of[id(group)], self.by_file(group.by_file)) for group in groups)
 
     def by_file(self, rows: Mapping[int, int]) -> RowsByFile:
-        """Rows by the number of their file, as they are told."""
+        """Row counts by file number, as row counts by path: the total, and those of the first files."""
         shown = {self._paths[number]: rows[number] for number in sorted(rows)[:FILES_MAX]}
         return RowsByFile(sum(rows.values()), len(rows), shown)
 
@@ -221,7 +222,7 @@ class _KeyScan:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Keys, the numbers of the files that have them, and how many rows of the file do."""
+    """Keys. For each: the number of a file that has it, and how many rows of that file have it."""
 
     values: KeyValues
     files: NDArray[np.int32]
@@ -250,7 +251,7 @@ class _Keys:
         return _Keys(self.values.at(places), self.files[places], self.rows[places])
 
     def part(self, num_parts: int) -> NDArray[np.int64]:
-        """Which of so many parts each key belongs to."""
+        """The number of the part, out of ``num_parts``, that each key belongs to."""
         import numpy as np
 
         mixed = (self.values.numbers.view(np.uint64) * np.uint64(_MULTIPLIER)) >> np.uint64(32)
@@ -258,7 +259,7 @@ class _Keys:
         return found
 
     def repeated(self) -> _Groups:
-        """The keys of several rows, of keys in order."""
+        """The keys that several rows have. The keys must be in order."""
         import numpy as np
 
         starts = np.flatnonzero(_is_new(self.values))
@@ -269,7 +270,7 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Keys of several rows: where each begins and ends among ``keys``, and how many rows it has."""
+    """Keys that several rows have: where each begins and ends among ``keys``, and how many rows have it."""
 
     keys: _Keys
     starts: NDArray[np.int64]
@@ -277,7 +278,7 @@ class _Groups:
     rows: NDArray[np.int64]
 
     def largest(self, count: int) -> list[_Group]:
-        """Those with most rows; of several with as many those that come first."""
+        """The keys with the most rows. Of keys with equally many rows, the first ones."""
         import numpy as np
 
         found = []
@@ -290,7 +291,7 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One key of several rows, and how many of them each file has, by its number."""
+    """One key that several rows have, and how many of these rows each file has, by file number."""
 
     value: KeyValues
     rows: int
@@ -315,7 +316,7 @@ def _is_new(values: KeyValues) -> NDArray[np.bool_]:
 
 
 def _joined(parts: Sequence[_Keys]) -> _Keys:
-    """Keys of files in ascending order, as one entry for each key and file, in the order of the keys."""
+    """Merge the keys of files, which are in ascending order: one entry for each key and file, in the keys' order."""
     import numpy as np
 
     if not parts:
