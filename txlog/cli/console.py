@@ -185,5 +185,5 @@ def _in_options(message: str) -> str:
 
 
 def _as_pairs(properties: str) -> str:
-    """``KEY=VALUE KEY=VALUE`` from what stands between the braces of a dict of strings."""
+    """``KEY=VALUE KEY=VALUE`` from the text between the braces of a dict of strings."""
     return " ".join(f"{key}={value}" for key, value in _PAIR.findall(properties))

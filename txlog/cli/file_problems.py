@@ -64,7 +64,7 @@ def json_problem(arrow_says: str, types: ColumnTypes) -> str:
         return f"an object has {twice['path'].replace('/', '.')!r} twice"
     if value := _JSON_VALUE.match(arrow_says) or _JSON_TIME.fullmatch(arrow_says):
         text = described(value["value"].partition(" requires ")[0])
-        # Arrow does not name the column: every column of this type may be the one.
+        # Arrow does not name the column, so it may be any column of this type.
         columns = " or ".join(_typed(name, types, "") for name, type_ in types.items() if str(type_) == value["type"])
         if value.groupdict().get("lack"):
             return f"{columns or value['type']}: {_other_zone(value)}"

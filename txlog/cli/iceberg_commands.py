@@ -1,4 +1,4 @@
-"""The command of `txlog` that exports a table to Iceberg readers, and how far behind they are."""
+"""The command of `txlog` that exports a table for Iceberg readers, and the facts about the export's lag."""
 
 from __future__ import annotations
 

@@ -98,33 +98,33 @@ def _shown(done: MaintenanceResult) -> str:
 
 
 class _Stop:
-    """SIGTERM and Ctrl-C. The first lets the work reach the next safe point, the second ends it where it is."""
+    """Handles SIGTERM and Ctrl-C. The first signal stops the work at its next safe point, the second at once."""
 
     def __init__(self) -> None:
-        self._is_asked = False
+        self._stop_requested = False
         self._is_waiting = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> _Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._ask)
+            self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._is_asked or self._is_waiting:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._stop_requested or self._is_waiting:
             raise KeyboardInterrupt
-        self._is_asked = True
+        self._stop_requested = True
 
     def at_safe_point(self) -> None:
         self._is_waiting = False
-        if self._is_asked:
+        if self._stop_requested:
             raise KeyboardInterrupt
 
     def before_waiting(self) -> None:
         self._is_waiting = True  # first: a signal from here on ends the wait by itself
-        if self._is_asked:
+        if self._stop_requested:
             raise KeyboardInterrupt

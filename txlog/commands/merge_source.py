@@ -37,9 +37,9 @@ __all__ = ["MergeSource", "merge_join", "read_merge_source"]
 
 @dataclass(frozen=True)
 class MergeSource:
-    """``keys`` are the table's columns that join; ``index`` has the keys of the rows ``indexed``, none of them null.
+    """``keys`` are the table's key columns. ``index`` has the keys of the source rows ``indexed``, none of them null.
 
-    ``target_term`` is true for rows of the table that can join.
+    ``target_term`` is true for rows of the table that can join; all others match no row of the source.
     """
 
     rows: pa.Table
@@ -54,13 +54,13 @@ class MergeSource:
         return [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """The row of the source that each row of the table joins, the last of several; -1 for none."""
+        """The number of the source row that each row of the table joins: the last one of several, -1 for none."""
         import numpy as np
 
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
-            holds = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
-            found = np.where(holds, found, -1)
+            can_join = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
+            found = np.where(can_join, found, -1)
         if len(self.indexed) == self.rows.num_rows:
             return found
         if not len(self.indexed):
@@ -68,7 +68,7 @@ class MergeSource:
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        """Which rows of the source join a row of the table: all that have a key of the rows ``matched``."""
+        """Whether each source row joins a row of the table: all source rows with the key of a row ``matched`` do."""
         import numpy as np
 
         found = np.zeros(self.rows.num_rows, dtype=bool)

@@ -275,7 +275,7 @@ class CommitInfo:
 
     @property
     def is_blind_append(self) -> bool:
-        """What the writer declared; absent counts as not blind (the safe reading)."""
+        """What the writer declared. If it declared nothing, the commit counts as not blind, which is safe."""
         return self.fields.get("isBlindAppend") is True
 
     @property
@@ -287,7 +287,7 @@ class CommitInfo:
 
     @property
     def net_files(self) -> tuple[int, int] | None:
-        """By how many files and bytes the commit changes the table, according to txlog; None if it did not know."""
+        """By how many files and bytes the commit changes the table, if txlog wrote it; None if unknown."""
         own = self.fields.get("txlog")
         net = own.get("net") if type(own) is dict else None
         if type(net) is list and len(net) == 2 and type(net[0]) is int and type(net[1]) is int:
@@ -354,9 +354,9 @@ _BY_KEY: dict[str, Any] = {
 
 
 def action_from_json(line: Any) -> Action | None:
-    """The action of one decoded commit line, or None where the action is unknown (and so ignored).
+    """The action of one decoded commit line, or None if the action is unknown (and so ignored).
 
-    Raises ``ActionError`` where a known action is malformed or a line holds more than one.
+    Raises ``ActionError`` if a known action is malformed or a line has more than one action.
     """
     if type(line) is not dict and not isinstance(line, Mapping):
         raise ActionError(f"an action must be an object, is {shown(line)}")
@@ -376,9 +376,9 @@ def action_to_json(action: Action) -> dict[str, Any]:
 
 
 def as_read(action: Kind) -> Kind:
-    """The action as a reader of its commit line will have it, for one that was made by hand.
+    """The action that a reader will get from its commit line, for an action made by hand.
 
-    Raises ``ActionError`` where no reader would take it, and where ``extra`` holds a member that the action has itself.
+    Raises ``ActionError`` if no reader would accept it, or if ``extra`` has a key of one of the action's own fields.
     """
     extra = getattr(action, "extra", {})
     if not isinstance(extra, dict):

@@ -1,7 +1,7 @@
 """Sets of whole numbers as roaring bitmaps: positions of rows in files, numbers of source rows.
 
 In: NumPy arrays. Out: roaring bitmaps and their serialized form, a few dozen bytes for a million consecutive numbers.
-Adding to a set of many numbers costs only as much as the added ones, where a sorted array would be built again.
+Adding numbers to a large set costs only as much as the added ones; a sorted array would have to be built again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ def is_in(numbers: NDArray[Any], bitmap: BitMap64) -> NDArray[np.bool_]:
 def are_among(numbers: NDArray[Any], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Whether each of the numbers is one of ``others``, which ascend.
 
-    NumPy's own function sorts or hashes first, which costs more than all else where a change has few rows in many
-    files.
+    NumPy's own function sorts or hashes first. If a change has few rows in many files, that costs more than all else.
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
 """Clustered tables: the columns that a table is clustered by, and the tags of clustered files.
 
 In: the domains of one version. Out: the columns as paths of the table's names, and the tags of files whose rows were
-clustered by them. The other way, the domain of columns that a caller names. PROTOCOL.md, "Clustered Table".
+clustered by them. For columns that a caller names, also the domain to write. PROTOCOL.md, "Clustered Table".
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ __all__ = [
 
 CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_FEATURE = "delta.feature.clustering"
-"""The property that asks for the table feature; with it comes ``domainMetadata``."""
+"""The property that requests the table feature; this also brings the feature ``domainMetadata``."""
 CLUSTERING_PROVIDER = "liquid"
 """The value of ``add.clusteringProvider`` for files that Spark's Delta may cluster again."""
 
 _REPAIR = "set it again by table.cluster_by(columns), or in Spark by ALTER TABLE ... CLUSTER BY"
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 _COLUMNS_MAX = 4
-"""Spark's Delta takes no more, unless a setting of its session says so."""
+"""Spark's Delta accepts no more, unless a setting of its session allows it."""
 _ORDERED = frozenset(
     ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
 )
-"""The types of which every writer keeps bounds. Decimals are the others; Spark's Delta refuses the rest."""
+"""Types for which every writer stores bounds; so are decimals. Spark's Delta refuses all other types."""
 
 
 def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
     """The named columns, a member of a struct as ``a.b``. A column whose own name has the dot takes precedence.
 
-    Raises ``InvalidInputError`` for what is no list of names.
+    Raises ``InvalidInputError`` if ``given`` is not a list of names.
     """
     names = [given] if isinstance(given, str) else names_in("cluster_by", given)
     found: list[ColumnPath] = []
@@ -71,17 +71,17 @@ def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
 
 
 def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -> DomainMetadata:
-    """The domain of a table that is to be clustered by the columns that ``given`` names; of none by an empty list.
+    """The domain of a table clustered by the columns that ``given`` names. An empty list means no clustering.
 
-    Raises ``InvalidInputError`` for more columns than Spark's Delta takes, and for one that the table lacks, or of
-    which its files keep no bounds.
+    Raises ``InvalidInputError`` for more columns than Spark's Delta accepts, for a column that the table lacks, and
+    for one without bounds in the files.
     """
-    asked = named_columns(given, schema)
-    if len(asked) > _COLUMNS_MAX:
-        raise InvalidInputError(f"a table is clustered by at most {_COLUMNS_MAX} columns, not {len(asked)}")
+    named = named_columns(given, schema)
+    if len(named) > _COLUMNS_MAX:
+        raise InvalidInputError(f"a table is clustered by at most {_COLUMNS_MAX} columns, not {len(named)}")
     covered = {path for path, _ in StatisticsPolicy.of(schema, properties, ()).leaves}
     columns: list[ColumnPath] = []
-    for path in asked:
+    for path in named:
         name = ".".join(path)
         stored, data_type = _stored(path, schema)
         if not isinstance(data_type, Decimal) and not (isinstance(data_type, Primitive) and data_type.name in _ORDERED):
@@ -97,7 +97,7 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
                 else f"cluster_by names {name}, which delta.dataSkippingStatsColumns leaves out: name it there too"
             )
         if stored in columns:
-            raise InvalidInputError(f"cluster_by names a column twice: {', '.join('.'.join(each) for each in asked)}")
+            raise InvalidInputError(f"cluster_by names a column twice: {', '.join('.'.join(each) for each in named)}")
         columns.append(stored)
     configuration = {"clusteringColumns": columns, "domainName": CLUSTERING_DOMAIN}
     return DomainMetadata(CLUSTERING_DOMAIN, orjson.dumps(configuration).decode(), False)

@@ -62,7 +62,7 @@ def mapping_mode(configuration: Mapping[str, str]) -> str:
 def schema_of(metadata: Metadata) -> Struct:
     """The table's schema; its fields carry ids and physical names exactly where the table maps its columns.
 
-    Raises CorruptLogError where the table maps its columns and a field lacks what that needs, and what
+    Raises CorruptLogError if the table maps its columns and a field lacks its id or physical name, and whatever
     `parse_schema` raises.
     """
     schema = parse_schema(metadata.schema_string)
@@ -248,7 +248,7 @@ def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
 
 def _with_field_id(arrow: pa.Field, field: Field) -> pa.Field:
     inner = _type_with_field_ids(arrow.type, field.type, physical_name(field), nested_ids(field))
-    number = field_id(field)  # what is no column of the table, such as row ids, has none
+    number = field_id(field)  # a field that is no column of the table, such as row ids, has none
     return pa.field(arrow.name, inner, arrow.nullable, _id_metadata(number))
 
 

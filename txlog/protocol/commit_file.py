@@ -1,4 +1,4 @@
-"""The bytes of one commit, ``N.json``, to its actions: strict about the traces of a crash or a bug.
+"""Reads the actions of one commit from the bytes of ``N.json``. Traces of a crash or a bug are errors.
 
 In: the whole object as bytes. Out: a ``Commit``, or ``CorruptLogError`` with file and line. An empty, torn or
 incomplete commit is never read as a shorter one. Unknown actions and fields are ignored, as the protocol
@@ -112,7 +112,7 @@ def parse_commit(
     """Parse ``N.json``. With ``files=False`` the lines of data files are counted but skipped unparsed.
 
     Raises ``CorruptLogError`` (``path`` the name, ``line`` from 1) where the file is empty, its last line is
-    torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is passed.
+    torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is exceeded.
     """
     name = commit_name(version)
     commit_info: CommitInfo | None = None

@@ -46,7 +46,7 @@ _TO_B85 = bytes.maketrans(_Z85, _B85)
 
 
 def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
-    """The file that holds the vector; None where the descriptor holds it itself. Raises CorruptLogError."""
+    """The file that holds the vector; None if it is inside the descriptor. Raises CorruptLogError."""
     text = descriptor.path_or_inline
     if descriptor.storage_type == _INLINE:
         return None
@@ -71,7 +71,7 @@ def vector_files(descriptors: Iterable[DeletionVectorDescriptor]) -> list[str]:
 
 
 def inline_bitmap(descriptor: DeletionVectorDescriptor) -> bytes:
-    """The bitmap that the descriptor holds itself. Raises CorruptLogError."""
+    """The bitmap inside a descriptor. Raises CorruptLogError."""
     decoded = _z85_bytes(descriptor.path_or_inline)
     size = descriptor.size_in_bytes
     if not len(decoded) - _SIZE_BYTES < size <= len(decoded):
@@ -138,7 +138,8 @@ def _z85_bytes(text: str) -> bytes:
     encoded = text.encode("ascii", "replace")
     if len(encoded) % 5 or encoded.strip(_Z85):
         raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
-    # No number of 32 bits begins with "#": writers in Rust pad the last group by one for each byte that it lacks.
+    # Writers in Rust pad an incomplete last group with one "#" at its start for each byte that it lacks. A complete
+    # group never begins with "#", which would mean a number above 32 bits.
     last = encoded[-5:]
     lacking = len(last) - len(last.lstrip(b"#"))
     if 0 < lacking < len(last) - 1:

@@ -1,8 +1,7 @@
-"""Deletion vectors, written: the positions of dead rows as the bytes of a file that holds many vectors.
+"""Writes deletion vectors: the positions of dead rows as the bytes of a file that holds many vectors.
 
 In: for each data file the positions of its dead rows, as a bitmap. Out: the bytes of ``deletion_vector_<uuid>.bin``
-files, where in them each vector lies, and the descriptor that an ``add`` names it by. The other direction is in
-``deletion_vector``.
+files, the place of each vector in them, and its descriptor for an ``add``. ``deletion_vector`` reads them.
 PROTOCOL.md, "Deletion Vectors", "Deletion Vector File Storage Format", "Deletion Vector Format".
 """
 
@@ -48,14 +47,14 @@ class PackedVectors:
 
 
 def vector_file_name(uuid: str, prefix: str = "") -> str:
-    """The path of a file of vectors below the table's root; ``prefix`` is the random directory it lies in."""
+    """The path of a file of vectors below the table's root; ``prefix`` is the random directory of the file."""
     name = f"deletion_vector_{uuid}.bin"
     return f"{prefix}/{name}" if prefix else name
 
 
 def bitmap_bytes(dead: BitMap64) -> bytes:
-    """The positions as a roaring bitmap in the portable 64-bit format, its magic number in front."""
-    dead.run_optimize()  # which changes how they are held, and not which they are
+    """The positions as a roaring bitmap in the portable 64-bit format, after its magic number."""
+    dead.run_optimize()  # a smaller encoding of the same positions
     return bytes(_MAGIC + dead.serialize())
 
 

@@ -1,6 +1,6 @@
 """Which table features a table uses, according to its metadata: by properties, types and the metadata of columns.
 
-In: the schema and the properties of a table. Out: `Usage`, which answers what the table of features asks.
+In: the schema and the properties of a table. Out: `Usage`, from which ``features`` decides which are in use.
 PROTOCOL.md, "Valid Feature Names in Table Features".
 """
 
@@ -50,7 +50,7 @@ class Usage:
     def enabled(self, key: str) -> bool:
         """Whether a boolean property is on.
 
-        A value that is no boolean counts as on, since its writer may read it so.
+        A value that is not a boolean counts as on, since its writer may treat it like that.
         """
         return self.configuration.get(key, "false").strip().lower() != "false"
 

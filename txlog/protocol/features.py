@@ -58,7 +58,7 @@ def check_can_move_rows(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
-    """The same for a commit that makes no new data file, such as a vacuum: rules of new files do not hinder it."""
+    """The same for a commit that makes no new data file, such as a vacuum: rules for new files do not apply to it."""
     _check_can_change(protocol, metadata, "maintain", _RULES_OF_NEW_FILES)
 
 
@@ -94,13 +94,13 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
     _check_shape(protocol)
     usage = Usage(schema, properties)
     for_readers = _reader_features(protocol)
-    held = (*_writer_features(protocol), *for_readers)
-    missing = [name for name in _needed(usage) if name not in held and f"{name}-preview" not in held]
+    present = (*_writer_features(protocol), *for_readers)
+    missing = [name for name in _needed(usage) if name not in present and f"{name}-preview" not in present]
     reader, writer = _floor(usage)
     if not missing and protocol.min_reader_version >= reader and protocol.min_writer_version >= writer:
         return None
     return _minimal(
-        (*held, *missing),
+        (*present, *missing),
         for_readers,
         max(reader, protocol.min_reader_version),
         max(writer, protocol.min_writer_version),
@@ -335,11 +335,11 @@ def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
 
 
 def _needed(usage: Usage) -> tuple[str, ...]:
-    """The features in use or asked for by ``delta.feature.*``, all of which must be ones txlog can write."""
-    asked = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
+    """The features in use or requested by ``delta.feature.*``; txlog must be able to write all of them."""
+    requested = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
     by_fold = {name.lower(): name for name in _BY_NAME}
     names = [feature.name for feature in _FEATURES if feature.used(usage)]
-    names += [by_fold.get(name.lower(), name) for name in asked]
+    names += [by_fold.get(name.lower(), name) for name in requested]
     names += [required for name in names if name in _BY_NAME for required in _BY_NAME[name].requires]
     refused = [name for name in dict.fromkeys(names) if not _allowed(name, usage, reading=False)]
     if refused:
@@ -350,7 +350,7 @@ def _needed(usage: Usage) -> tuple[str, ...]:
 def _floor(usage: Usage) -> tuple[int, int]:
     """The versions that properties ask for.
 
-    Raises InvalidInputError if they are no numbers; ``validate`` checks that.
+    Raises InvalidInputError if they are not numbers; ``validate`` checks that.
     """
     found = []
     for key in ("delta.minReaderVersion", "delta.minWriterVersion"):

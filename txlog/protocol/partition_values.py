@@ -39,7 +39,7 @@ def partitioning_text(columns: Iterable[str]) -> str:
 def encode(value: Any, data_type: DataType, *, column: str = "the partition column") -> str | None:
     """The text of one Python value (or Arrow scalar), or None for null, ``""`` and ``b""``.
 
-    Raises InvalidInputError naming ``column`` where the value is not of this type or has no text.
+    Raises InvalidInputError naming ``column`` if the value is not of this type or has no text.
     """
     try:
         values = pa.array([value.as_py() if isinstance(value, pa.Scalar) else value])
@@ -176,8 +176,8 @@ def decode(
 ) -> Any:
     """The Python value of one text: str, int, float, bool, bytes, date, `decimal.Decimal` at full scale, datetime.
 
-    None and ``""`` are null for every type. A timestamp comes back in UTC; where its text names no zone (Spark's
-    older form, in the writer's own time zone) it is read in ``zone``. Raises CorruptLogError naming ``column``.
+    None and ``""`` are null for every type. Timestamps are returned in UTC. A text without a zone (Spark's older
+    form, in the writer's own time zone) is read in ``zone``. Raises CorruptLogError naming ``column``.
     """
     if not text:
         return None

@@ -167,7 +167,7 @@ def parse_interval_ms(text: str) -> int:
 @dataclass(frozen=True, slots=True)
 class _Form:
     parse: Callable[[str], Any]
-    """Raises ValueError where the text does not have this form."""
+    """Raises ValueError if the text does not have this form."""
     expected: str
     spells: bool = False
     """Whether to store the parsed value instead of the given string (choices and booleans have one spelling)."""
@@ -181,7 +181,7 @@ def _boolean(text: str) -> bool:
 
 
 def _auto_compact(text: str) -> bool:
-    """Databricks has other words than true for kinds of it."""
+    """``auto`` and ``legacy`` are Databricks' words for kinds of auto compaction, which are on."""
     folded = text.strip().lower()
     if folded not in ("true", "false", "auto", "legacy"):
         raise ValueError("not a kind of auto compaction")

@@ -1,7 +1,7 @@
 """The columns of a table in DDL, as Spark writes them: ``id bigint not null, name string``.
 
 In: the string between the parentheses of a CREATE TABLE in Spark's SQL. Out: a ``Struct``, or ``InvalidInputError``
-naming what it cannot be.
+that says what is not supported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a caller may hand over as a table's schema.
+"""The forms in which a caller may pass a table's schema.
 
 In: a pyarrow, Spark or Delta schema, DDL, or types by column name. Out: a ``Struct``, or ``InvalidInputError`` saying
 what to give instead. ``schema_merge`` checks what a new table's schema may hold.
@@ -20,9 +20,9 @@ SCHEMA_EXAMPLE = '{"type": "struct", "fields": [{"name": "id", "type": "long", "
 
 
 def from_any(schema: Any) -> Struct:
-    """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON, DDL.
+    """Convert a schema: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON or DDL.
 
-    Also what has ``__arrow_c_schema__``, and a dict from column names to Arrow types or to types in DDL.
+    Also an object with ``__arrow_c_schema__``, and a dict from column names to Arrow types or to types in DDL.
     Raises InvalidInputError, UnsupportedFeatureError.
     """
     if isinstance(schema, Struct):

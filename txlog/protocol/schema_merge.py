@@ -44,7 +44,7 @@ _INVALID_CHARACTERS = frozenset(" ,;{}()\n\t=")
 """Spark's Parquet writer refuses these characters in names; Delta allows them only with column mapping."""
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG, Decimal(20, 0))
-"""The type as which an unsigned 64-bit column is read."""
+"""``Decimal(20, 0)`` is the type of an unsigned 64-bit column."""
 
 
 # --- a new schema -----------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def _refuse_duplicates(data: Struct, column: str) -> None:
 
 
 def _as_new(member: Field) -> Field:
-    """A column entering an existing table: old files lack it, so it is nullable at every depth.
+    """A column that is added to an existing table: old files lack it, so it is nullable at every depth.
 
     Metadata under ``delta.`` describes the table it came from (ids, constraints), not this one.
     """

@@ -1,7 +1,7 @@
 """Statistics of a data file we wrote: the JSON text of ``add.stats``, from the file's Parquet footer.
 
 In: which columns get statistics (``StatisticsPolicy``), the batches written into the file (only for what a footer
-lacks: NaN, null arrays and maps), and the footer. Out: one JSON object whose bounds all hold. A bound that is unknown,
+lacks: NaN, null arrays and maps), and the footer. Out: one JSON object with only true bounds. A bound that is unknown,
 or cannot be written so that all readers understand it, is left out: a missing bound costs a reader time, a wrong one
 costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
 """
@@ -86,7 +86,7 @@ class FileLeaf:
 
 
 def check_statistics_columns(schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> None:
-    """Raise InvalidInputError where ``delta.dataSkippingStatsColumns`` names no data column of the schema."""
+    """Raise InvalidInputError if ``delta.dataSkippingStatsColumns`` names a column that the data files lack."""
     known = {prefix for path, _ in leaf_paths(schema.without(tuple(partition_columns))) for prefix in _prefixes(path)}
     folded = {_folded(path) for path in known}
     for path in properties.data_skipping_stats_columns or ():
@@ -160,8 +160,8 @@ class FileStatistics:
 
 
 class _FloatsSeen:
-    """Whether one float column held NaN, which Parquet leaves out of its bounds and engines sort differently,
-    and whether it may have held -0.0: a Parquet footer has -0.0 for any zero.
+    """Whether one float column contains NaN, which Parquet leaves out of its bounds and engines sort differently,
+    and whether it may contain -0.0: a Parquet footer has -0.0 for any zero.
     """
 
     __slots__ = ("nan", "negative_zero")
@@ -187,13 +187,13 @@ class _FloatsSeen:
             self.nan = self.nan or _holds_nan(_visible(column, members))
             self.negative_zero = True
         elif least < 0:
-            self.negative_zero = True  # perhaps only below a null: not worth a second look, footer minimum decides
+            self.negative_zero = True  # perhaps only in a null slot; the footer's minimum decides
         elif least == 0:
             bits = values.view(f"i{width}")
             self.negative_zero |= bool(bits.min() == np.iinfo(bits.dtype).min)
 
     def _look_at_each(self, values: list[float | None]) -> None:
-        """NumPy takes longer to begin."""
+        """For a few values. NumPy's fixed cost would be higher."""
         for value in values:
             if value is not None:
                 self.nan |= value != value
@@ -327,7 +327,7 @@ def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -
     if name in _INTEGERS and pa.types.is_signed_integer(file_type):
         return _AS_IT_IS
     if name == "boolean" and pa.types.is_boolean(file_type):
-        # Spark keeps none, but one reader (deltalake's dataset) takes a missing bound beside others for "no rows".
+        # Spark writes none, but if only this column has none, one reader (deltalake's dataset) concludes "no rows".
         return _AS_IT_IS
     if name == "string" and pa.types.is_string(file_type):
         return _Codec(

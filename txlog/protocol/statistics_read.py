@@ -182,8 +182,8 @@ def _count(value: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """One leaf column. ``value`` gives the typed value or None (or ValueError); ``widen`` turns a maximum as written
-    into one that holds, ``lower`` a minimum.
+    """One leaf column. ``value`` gives the typed value or None (or ValueError). ``widen`` turns a written maximum
+    into a true upper bound, ``lower`` a written minimum into a true lower bound.
     """
 
     value: Callable[[Any], Any] | None
@@ -281,7 +281,7 @@ def _decimal(raw: Any) -> decimal.Decimal | None:
 
 
 def _string(raw: Any) -> str | None:
-    """A string without half a surrogate pair, which has no place in the order."""
+    """A string without half a surrogate pair, which cannot be ordered."""
     return raw if isinstance(raw, str) and _HALF_PAIR.search(raw) is None else None
 
 

@@ -1,4 +1,4 @@
-"""Type widening: which changes of a column's type old data files may lag behind.
+"""Type widening: the type changes of a column that leave old data files as they are.
 
 In: the history of type changes that a schema carries, or the Arrow type a file has for a column. Out: whether values
 of the old type are values of the new one. Nothing is widened here; readers cast. PROTOCOL.md, "Type Widening".
@@ -35,7 +35,7 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 """Field metadata: a list of ``{"fromType", "toType", "fieldPath"?}``, oldest first."""
 
 _DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
-"""The whole digits a decimal needs for each integer type. The protocol asks 10 of the small ones; Spark does not."""
+"""The whole digits a decimal needs for each integer type. The protocol wants 10 for small ones too, Spark does not."""
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _NAMES = tuple(each.name for each in _INTEGERS)
 

@@ -1,4 +1,4 @@
-"""How an action stands on the wire: strict readers of JSON fields, and the base class that applies them.
+"""The JSON form of actions: strict readers of JSON fields, and the base class that applies them.
 
 In: a decoded JSON object, or a checkpoint row as a dict. Out: the fields of an immutable action, each of the
 declared type and range, or an ``ActionError`` that names the field. What each action holds: ``actions.py``.
@@ -174,9 +174,9 @@ class _Wires:
     spends most of its time there."""
 
     to_read: tuple[tuple[str, str, Callable[[Any], Any], bool], ...]
-    """Of each field the name, the key, what reads it, and whether it is required."""
+    """For each field: its name, its key, its reader, and whether it is required."""
     to_write: tuple[tuple[str, Any], ...]
-    """Of each field the key, and the value at which it is left out; `_NEVER` of required ones."""
+    """For each field: its key, and the value for which it is left out; `_NEVER` for required fields."""
     values_of: Callable[[Any], tuple[Any, ...]]
     keys: frozenset[str]
     has_extra: bool

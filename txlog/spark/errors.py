@@ -198,7 +198,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _texts(exc: BaseException) -> Iterator[str]:
-    """Every string that a PySpark exception carries. A JVM that is gone cannot be asked and contributes nothing."""
+    """Every string that a PySpark exception carries. If the JVM is gone, its strings are missing."""
     with contextlib.suppress(Exception):
         yield str(exc)
     with contextlib.suppress(Exception):

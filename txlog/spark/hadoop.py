@@ -25,7 +25,7 @@ _SSL, _PROVIDERS = "connection.ssl.enabled", "aws.credentials.provider"
 _READ = (*_S3A, _SSL, _PROVIDERS)
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 _AMAZON = re.compile(r"(?:^|//)s3[.-]([a-z]+(?:-[a-z]+)+-\d+)\.amazonaws\.com")
-"""An endpoint of Amazon's names its region, from which Hadoop takes it."""
+"""The name of an Amazon endpoint contains its region, which Hadoop takes from there."""
 _BUCKET = re.compile(r"s3a?://([^/]+)")
 _NOW, _AT_START = "fs.s3a.", "spark.hadoop.fs.s3a."
 """The prefix for ``spark.conf.set``, and the one for ``spark-submit --conf`` and the session's builder."""
@@ -36,8 +36,8 @@ def storage_options(spark: Any, uri: str | None = None) -> dict[str, str]:
     """The session's ``fs.s3a.*`` credentials and endpoint as options: ``df.write.format("txlog").options(**found)``.
 
     Args:
-        spark: A SparkSession. Of a classic one, settings in ``core-site.xml`` and in ``hadoopConfiguration()`` are
-            read too; Connect shows those of the session only.
+        spark: A SparkSession. If it is a classic one, settings in ``core-site.xml`` and in ``hadoopConfiguration()``
+            are read too; Connect shows only the settings of the session.
         uri: The table's location; with it, the keys for its bucket (``fs.s3a.bucket.<name>.*``) take precedence.
 
     Returns:

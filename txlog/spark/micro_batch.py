@@ -290,11 +290,11 @@ class MicroBatch:
         spark = self._batch.sparkSession
         stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
         options = parse_write_options({**of_session(spark, os.fspath(path)), **stored, "path": os.fspath(path)})
-        asked = RowOptions(mode=mode, app_id=name, checkpoint_id=self.batch_id, fingerprint=self._query_id)
+        row_options = RowOptions(mode=mode, app_id=name, checkpoint_id=self.batch_id, fingerprint=self._query_id)
 
         def change(open_table: OpenTable) -> WriteResult | None:
             site = Site(spark, open_table, options.storage_options)
-            return run_change(site, spec, asked, frame, skips_empty=True)
+            return run_change(site, spec, row_options, frame, skips_empty=True)
 
         return self._once(options, name, change)
 

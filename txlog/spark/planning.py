@@ -251,7 +251,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
     partition_by = options.partition_by
     if overwrite and options.overwrite_schema:
         partition_by = partition_by or ()  # as in Spark's Delta, a write without partitionBy removes the partitioning
-    asked = write_options.WriteOptions(
+    requested = write_options.WriteOptions(
         mode="overwrite" if overwrite else "append",
         where=options.replace_where,
         schema_mode="overwrite" if options.overwrite_schema else "merge" if options.merge_schema else "strict",
@@ -272,7 +272,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
     )
     try:
         with with_option_names(_OVERWRITE_NAMES):
-            return write_planning.plan_write(open_table, to_arrow(columns), asked)
+            return write_planning.plan_write(open_table, to_arrow(columns), requested)
     except SchemaMismatchError as error:
         error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
         raise
@@ -311,7 +311,7 @@ def _planned_changes(
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
     conformer_for(nullable(state.schema), to_arrow(kept), open_table.uri, state.version)
     app_id, checkpoint_id = options.transaction or (None, None)
-    asked = write_options.WriteOptions(
+    requested = write_options.WriteOptions(
         mode="upsert",
         keys=changelog.keys,
         app_id=app_id,
@@ -323,7 +323,7 @@ def _planned_changes(
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
     )
-    job = write_planning.plan_write(open_table, to_arrow(state.schema), asked)
+    job = write_planning.plan_write(open_table, to_arrow(state.schema), requested)
     return replace(
         job,
         plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),
@@ -342,8 +342,8 @@ def _merge_engine(
     is_stored = bool(merge_options(state.metadata.configuration))
     if not is_stored and given in ({}, {MERGE_ENGINE: "deduplicate"}):
         return None, {}  # tasks keep the last change of a key by themselves
-    asked = UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given)
-    engine = merge_engine_of(state, asked)
+    requested = UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given)
+    engine = merge_engine_of(state, requested)
     if is_stored:
         return engine, {}
     ordered = {} if changelog.sequence_by is None else {f"{PREFIX}sequence.field": changelog.sequence_by}

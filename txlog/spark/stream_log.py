@@ -92,7 +92,7 @@ class StreamLog:
         self._options = options
         table = open_version(options.path, options.storage_options)
         self._log, self._known = table.log, table.state
-        self._check_asked(table, schema, reads_all=reads_all)
+        self._check_requested(table, schema, reads_all=reads_all)
         known = self._known.schema
         if options.read_change_feed:
             self._predicate = self._bound_to_feed(known)
@@ -251,14 +251,14 @@ class StreamLog:
 
     # --- definitions ------------------------------------------------------------------------------------
 
-    def _check_asked(self, table: TableVersion, schema: StructType, *, reads_all: bool) -> None:
+    def _check_requested(self, table: TableVersion, schema: StructType, *, reads_all: bool) -> None:
         """Check that the columns that ``load()`` found, maybe long ago, are still those of the table."""
         feed = {fold_name(field.name) for field in FEED_FIELDS} if self._options.read_change_feed else set()
-        asked = [each for each in schema.names if fold_name(each) not in feed]
+        requested = [each for each in schema.names if fold_name(each) not in feed]
         known = self._known.schema
         problem = table.differing_type(schema)
-        if any(known.find(each) is None for each in asked) or (reads_all and len(asked) < len(known.fields)):
-            problem = f"the table's columns are now {', '.join(known.names)}, not {', '.join(asked)}"
+        if any(known.find(each) is None for each in requested) or (reads_all and len(requested) < len(known.fields)):
+            problem = f"the table's columns are now {', '.join(known.names)}, not {', '.join(requested)}"
         if problem is not None:
             raise SchemaMismatchError(
                 f"{problem}: call load() again, and cast columns after the read",

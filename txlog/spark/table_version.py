@@ -69,13 +69,13 @@ class TableVersion:
         assert isinstance(found, StructType)
         return found
 
-    def differing_type(self, asked: StructType) -> str | None:
+    def differing_type(self, requested: StructType) -> str | None:
         """A message about the first column whose type differs from that in the table; None if all types are equal.
 
         Names are compared without regard to case.
         """
         types = {fold_name(each.name): each for each in self.spark_schema()}
-        for each in asked:
+        for each in requested:
             found = types.get(fold_name(each.name))
             if found is not None and found.dataType.simpleString() != each.dataType.simpleString():
                 return f"column {each.name} is a {found.dataType.simpleString()}, not a {each.dataType.simpleString()}"

@@ -1,1 +1,1 @@
-"""Tools that know nothing of tables: time and chance, arguments, parallel maps, hints for other libraries' names."""
+"""Tools without knowledge of tables: time, randomness, arguments, parallel maps, hints for names of other libraries."""

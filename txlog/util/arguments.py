@@ -21,7 +21,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None = None) -> int:
-    """``value`` as an ``int``, if ``operator.index`` takes it for one (numpy's are) and it is a 64-bit one.
+    """``value`` as an ``int``, if ``operator.index`` accepts it, as it does NumPy's integers, and it fits in 64 bits.
 
     Booleans are refused, although Python (and older NumPy) accepts them as integers. Raises ``InvalidInputError``
     that names the argument.

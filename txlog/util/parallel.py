@@ -26,7 +26,9 @@ class Apply(Protocol):
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
-    """``work`` of each item, in order, with up to ``threads`` at a time and one more drawn. A lone item uses no thread.
+    """``work`` of each item, in order, on up to ``threads`` threads. A single item uses no thread.
+
+    One item more than there are threads is taken from ``items`` in advance.
 
     Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
     """

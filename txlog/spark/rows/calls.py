@@ -1,8 +1,8 @@
 """`delete`, `update`, `upsert` and `merge`: row changes by Spark tasks, called from the program's own process.
 
 In: a session, a table's location, and for `upsert` and `merge` a DataFrame. Out: a ``WriteResult``, or one of txlog's
-typed errors. The methods of ``txlog.Table`` with the same names have the same arguments and behave the same beside
-other writers. ``spark/micro_batch`` also uses `run_change`, `upsert_spec` and `merge_builder`.
+typed errors. The methods of ``txlog.Table`` with the same names have the same arguments and the same guarantees under
+concurrent writes. ``spark/micro_batch`` also uses `run_change`, `upsert_spec` and `merge_builder`.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ def delete(
         options: See `ChangeOptions`.
 
     Returns:
-        The result, as of `Table.delete`. Concurrency is also as described there.
+        The result, as `Table.delete` returns it, which also describes concurrent changes.
 
     Raises:
         TxlogError: Whatever `Table.delete` raises.
     """
-    site, asked = _begun(spark, uri, options)
+    site, row_options = _begun(spark, uri, options)
     spec = DeleteSpec(where, ambient.now())
-    return _done(run_change(site, spec, asked))
+    return _done(run_change(site, spec, row_options))
 
 
 @explains_options(ChangeOptions)
@@ -133,14 +133,14 @@ def update(
         options: See `ChangeOptions`.
 
     Returns:
-        The result, as of `Table.update`.
+        The result, as `Table.update` returns it.
 
     Raises:
         TxlogError: Whatever `Table.update` raises.
     """
-    site, asked = _begun(spark, uri, options)
+    site, row_options = _begun(spark, uri, options)
     spec = UpdateSpec(values, where, ambient.now())
-    return _done(run_change(site, spec, asked))
+    return _done(run_change(site, spec, row_options))
 
 
 @explains_options(ChangeOptions)
@@ -170,20 +170,20 @@ def upsert(
         when_matched: As for `Table.upsert`.
         when_not_matched: As for `Table.upsert`.
         update_columns: As for `Table.upsert`.
-        on_duplicate: What happens if two of ``rows`` have the same key: "error", or the "last" row counts. A DataFrame
-            has no order, so "last" requires ``sequence_by``.
+        on_duplicate: What happens if two of ``rows`` have the same key: "error", or "last", which keeps the last row.
+            A DataFrame has no order, so "last" requires ``sequence_by``.
         sequence_by: The column by which the greatest row of a key is the last one.
         options: See `ChangeOptions`.
 
     Returns:
-        The result, as of `Table.upsert`.
+        The result, as `Table.upsert` returns it.
 
     Raises:
         TxlogError: Whatever `Table.upsert` raises.
     """
-    site, asked = _begun(spark, uri, options)
+    site, row_options = _begun(spark, uri, options)
     spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
-    return _done(run_change(site, spec, asked, rows))
+    return _done(run_change(site, spec, row_options, rows))
 
 
 @explains_options(ChangeOptions)
@@ -219,11 +219,11 @@ def merge(
     Returns:
         A builder whose ``execute()`` returns the result, and raises what `Table.merge` raises.
     """
-    site, asked = _begun(spark, uri, options)
+    site, row_options = _begun(spark, uri, options)
     frame = _frame(source)
 
     def run(spec: MergeSpec) -> WriteResult:
-        return _done(run_change(site, spec, asked, frame))
+        return _done(run_change(site, spec, row_options, frame))
 
     return merge_builder(site.open_table.uri, on, source_alias, target_alias, run)
 
@@ -272,8 +272,8 @@ def merge_builder(
 def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
     given: dict[str, Any] = dict(options)
     site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
-    asked = RowOptions(**given)
-    return _open(spark, uri, *site), asked
+    row_options = RowOptions(**given)
+    return _open(spark, uri, *site), row_options
 
 
 def _open(
@@ -367,7 +367,7 @@ def run_spec(
     *,
     with_vectors: bool,
 ) -> WriteResult:
-    """Execute and commit a change whose source is materialised. ``jobs_for`` gives what runs its parts."""
+    """Execute and commit a change whose source is materialised. ``jobs_for`` returns the jobs that run its parts."""
     spec = adapted(spec, state)
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
     with TxlogError.located(open_table.uri, state.version):

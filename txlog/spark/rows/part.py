@@ -114,7 +114,7 @@ class PartSource:
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What becomes of a live file with matching rows. Bitmaps are serialized and hold positions in the file.
+    """The effect of a change on a live file with matching rows. Bitmaps are serialized and hold positions in the file.
 
     Attributes:
         key: Identifies the file, with its deletion vector.
@@ -212,7 +212,7 @@ def _operation(job: RowJob, bound: Bound, source: PartSource | None, elsewhere: 
 def _outcomes(
     adds: Sequence[AddFile], touched: Sequence[Touched], builder: ProposalBuilder
 ) -> tuple[tuple[FileOutcome, ...], tuple[AddFile, ...]]:
-    """What becomes of each file that changes, and the new files."""
+    """The outcome of each file that changes, and the new files."""
     added = {canonical_path(add.path): add for add in builder.adds}
     removed = {canonical_path(remove.path) for remove in builder.removes}
     files = []
