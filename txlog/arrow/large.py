@@ -1,7 +1,7 @@
 """Columns of more text than the 2 GiB that Arrow's strings and binaries hold in one array.
 
 In: batches and columns of any size. Out: batches cut so that the text of each fits, large strings that Arrow casts to
-plain ones, and one array of all chunks of a column, whose type is a large one where it has to be.
+plain ones, and one array of all chunks of a column, with a large type if it needs one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def large_type(kind: pa.DataType) -> pa.DataType:
 
 
 def joined_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """All values in one array, of `large_type` where they are too many for their own type."""
+    """All values in one array; of `large_type` if they have too much text for their own type."""
     if column.type in _LARGE and column.nbytes > _BYTES_MAX:
         column = column.cast(_LARGE[column.type])
     return column.combine_chunks()

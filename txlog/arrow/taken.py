@@ -45,7 +45,7 @@ def taken_rows(rows: pa.Table, numbers: NDArray[np.int64]) -> pa.Table:
 
 
 def taken_column(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> pa.ChunkedArray:
-    """The values of the rows with these numbers; null where one is -1."""
+    """The values of the rows with these numbers; null for the number -1."""
     if column.num_chunks == 1 or column.nbytes <= _WHOLE_BYTES:
         try:
             return column.take(_indices(numbers))

@@ -73,7 +73,7 @@ def abandon(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Give up a checkpoint that cannot be committed, so that its stream goes on.
+    """Give up a checkpoint that cannot be committed, so that its stream can continue.
 
     Its rows never reach the table. `txlog staging` shows what waits for a commit.
     """

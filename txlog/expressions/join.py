@@ -19,7 +19,7 @@ __all__ = ["JoinCondition", "JoinKey", "conjuncts", "split_join"]
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """``source column = target column``; both are cast to ``type`` (a wider integer) where they differ."""
+    """``source column = target column``; both are cast to ``type`` (a wider integer) if their types differ."""
 
     source: Path
     target: Path

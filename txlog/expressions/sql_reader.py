@@ -116,7 +116,7 @@ class Scope:
     now: datetime.datetime | None = None
 
     def find(self, path: Path) -> Reference:
-        """The column that a name in the text means. Raises ``InvalidInputError`` if there is none, or are two."""
+        """The column that a name in the text means. Raises ``InvalidInputError`` if no column or two have it."""
         target_alias = self.target_alias or ("target" if self.source is not None else None)
         source_alias = self.source_alias or "source"
         if len(path) > 1 and target_alias and fold_name(path[0]) == fold_name(target_alias):

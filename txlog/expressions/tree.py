@@ -8,8 +8,8 @@ Out: immutable plain data that pickles into tasks. Every node has
 * ``to_arrow()``: the same as a ``pyarrow.compute.Expression``, where Arrow can delay it;
 * ``str()``: its text as SQL.
 
-A row has two sides where two tables meet (MERGE): ``target`` is the Delta table, ``source`` the rows that come in.
-Everywhere else there is only the target.
+The expressions of a MERGE read two sides: ``target`` is the Delta table, ``source`` the rows to merge into it. All
+other expressions read only the target.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def operand_text(expression: Expression) -> str:
-    """The text of an operand, in parentheses where it is an operator itself."""
+    """The text of an operand, in parentheses if it is an operator itself."""
     from txlog.expressions.predicates import And, Holds, Not, Or
 
     if isinstance(expression, Holds):

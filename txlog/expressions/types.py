@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _PRECISION_MAX = 38
-_KEPT_SCALE = 6  # digits of a fraction that a decimal result keeps where it has too many (Spark's adjustPrecisionScale)
+_KEPT_SCALE = 6  # fraction digits that a decimal result keeps if it has too many digits (Spark's adjustPrecisionScale)
 
 INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 """The precision of the decimal that holds every value of an integer type."""
@@ -71,7 +71,7 @@ def is_same_nested(left: DataType, right: DataType) -> bool:
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type that both sides of a comparison, or all branches of a CASE, are cast to; None where there is none.
+    """The type that both sides of a comparison, or all branches of a CASE, are cast to; None if there is none.
 
     Strings have no common type with other types: Spark would parse them, row by row, which an author rarely means.
     """
@@ -87,7 +87,7 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType | None:
-    """The type of ``left operator right`` for ``+ - * / % div``; None where SQL has no such operation."""
+    """The type of ``left operator right`` for ``+ - * / % div``; None if SQL has no such operation."""
     if not (is_numeric(left) and is_numeric(right)):
         return None
     if operator == "div":

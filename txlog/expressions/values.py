@@ -92,7 +92,7 @@ def fit(value: Any, data_type: DataType) -> Fitted:
 
 
 def utf8(text: str) -> str:
-    """The string itself. Raises ``ValueError`` where it has lone surrogates, which no column can hold."""
+    """The string itself. Raises ``ValueError`` if it has lone surrogates, which no column can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -154,7 +154,7 @@ def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -
         return None
     margin = _WIDE.multiply(value.copy_abs(), _FLOAT_ERROR)
     moved = _WIDE.add(value, margin) if above else _WIDE.subtract(value, margin)
-    moved = moved.quantize(decimal.Decimal(1).scaleb(-scale), context=_WIDE)  # itself, where it has few digits
+    moved = moved.quantize(decimal.Decimal(1).scaleb(-scale), context=_WIDE)  # unchanged if it has few digits
     return None if moved.copy_abs() >= decimal.Decimal(10).scaleb(precision - scale - 1) else moved
 
 

@@ -148,7 +148,7 @@ def cube_tags(cube_id: str, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def in_a_cube(add: AddFile, names: Sequence[str]) -> bool:
-    """Whether a file was clustered by the columns ``names``, by whichever writer."""
+    """Whether a file was clustered by the columns ``names``, by any writer."""
     tags = add.tags or {}
     return add.clustering_provider == CLUSTERING_PROVIDER and tags.get(_COLUMNS) == cube_tags("", names)[_COLUMNS]
 

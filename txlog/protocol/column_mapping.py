@@ -60,7 +60,7 @@ def mapping_mode(configuration: Mapping[str, str]) -> str:
 
 
 def schema_of(metadata: Metadata) -> Struct:
-    """The table's schema; its fields carry ids and physical names exactly where the table maps its columns.
+    """The table's schema; its fields have ids and physical names if, and only if, the table maps its columns.
 
     Raises CorruptLogError if the table maps its columns and a field lacks its id or physical name, and whatever
     `parse_schema` raises.
@@ -138,7 +138,7 @@ def physical_path(schema: Struct, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def file_schema(schema: Struct) -> pa.Schema:
-    """The Arrow schema to write data files with: physical names, and field ids where the table maps its columns."""
+    """The Arrow schema to write data files with: physical names, and field ids if the table maps its columns."""
     physical = physical_schema(schema)
     fields = to_arrow(physical)
     return fields if physical is schema else pa.schema(map(_with_field_id, fields, physical.fields))

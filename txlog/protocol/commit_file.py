@@ -111,7 +111,7 @@ def parse_commit(
 ) -> Commit:
     """Parse ``N.json``. With ``files=False`` the lines of data files are counted but skipped unparsed.
 
-    Raises ``CorruptLogError`` (``path`` the name, ``line`` from 1) where the file is empty, its last line is
+    Raises ``CorruptLogError`` (``path`` the name, ``line`` from 1) if the file is empty, its last line is
     torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is exceeded.
     """
     name = commit_name(version)

@@ -108,7 +108,7 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
 
 
 def merged(one: Protocol, other: Protocol) -> Protocol:
-    """The lowest protocol that has every feature of both; ``one`` itself where it has them all."""
+    """The lowest protocol that has every feature of both; ``one`` itself if it has them all."""
     writer = dict.fromkeys((*_writer_features(one), *_writer_features(other)))
     reader = dict.fromkeys((*_reader_features(one), *_reader_features(other)))
     least_reader = max(one.min_reader_version, other.min_reader_version)

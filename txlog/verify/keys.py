@@ -359,7 +359,7 @@ def _findings(check: KeyCheck) -> Iterator[Finding]:
 
 
 def _where(found: RowsByFile) -> str:
-    """Which files hold the rows. The first is the finding's path, which a reader sees beside the message."""
+    """Which files have the rows. The first file is the finding's path, which is shown with the message."""
     if found.num_files == 1:
         return ", all in this file" if found.rows > 1 else ", in this file"
     first, *others = list(found.files.items())[:_FILES_SHOWN]

@@ -1,8 +1,8 @@
 """Lets Spark find txlog without a registration call: ``df.write.format("txlog")``.
 
 Spark imports every top-level module whose name begins with ``pyspark_`` and takes its ``DefaultSource``.
-An exception here would take every Python data source of the session down with it, so there is none: where
-txlog cannot be imported the name stays unset, and ``txlog.spark.register(spark)`` shows the reason.
+An exception here would disable every Python data source of the session, so this module raises none: if
+txlog cannot be imported, the name stays unset, and ``txlog.spark.register(spark)`` shows the reason.
 """
 
 try:
