@@ -32,6 +32,7 @@ __all__ = [
     "ACTS",
     "APP_ID",
     "Job",
+    "Waits",
     "acknowledged",
     "act_alone",
     "judged",
@@ -120,7 +121,7 @@ def _expected(last: int) -> Counter[tuple[int, int]]:
     )
 
 
-class _Waits(ambient.Ambient):
+class Waits(ambient.Ambient):
     """Only waiting takes time. What follows a commit depends on how long ago the last was: now the steps of a job are
     the same on every machine.
     """
@@ -137,7 +138,7 @@ class _Waits(ambient.Ambient):
 
 def run(job: Job, acts: int = len(ACTS)) -> None:
     """Do the first ``acts`` acts, from the last one on that is in the table already: that one is a replay then."""
-    with ambient.use(_Waits()):
+    with ambient.use(Waits()):
         _run(job, acts)
 
 
@@ -165,7 +166,7 @@ def act_alone(job: Job, number: int) -> None:
     table.snapshot().to_arrow()  # what is loaded late is loaded now
     os.kill(os.getpid(), signal.SIGSTOP)
     try:
-        with ambient.use(_Waits()):
+        with ambient.use(Waits()):
             ACTS[number](table, number)
         outcome = "ok"
     except txlog.TxlogError as error:

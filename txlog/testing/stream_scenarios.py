@@ -11,6 +11,7 @@ from typing import Any
 
 from txlog.testing.casting import LOST_ANSWERS, actors_of, of_rows
 from txlog.testing.change_programs import (
+    change_sink,
     holding_sink,
     recover_held,
     sink_in_sequence,
@@ -20,7 +21,7 @@ from txlog.testing.change_programs import (
     upsert_late,
 )
 from txlog.testing.programs import Program
-from txlog.testing.row_programs import append_keys, delete_where, optimize_rows
+from txlog.testing.row_programs import append_keys, compact_rows, delete_where, optimize_rows
 from txlog.testing.run import Scenario
 from txlog.testing.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_sink
 
@@ -56,6 +57,11 @@ LARGE_STREAM_SCENARIOS = (
     Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),
     Scenario("abandoned-power-cut", actors_of(staging_sink, abandon, restarts=1), power_cuts=1, splits_sync=True),
     Scenario("abandoner-loses-answers", actors_of(staging_sink, abandon), faults=2, kinds=LOST_ANSWERS),
+    of_rows(
+        "two-change-sinks-appender-and-compactor",
+        *(change_sink, partial(change_sink, app_id="other changes", number=1), append_keys, compact_rows),
+        versions=5,
+    ),
     of_rows("holding-sink-and-its-twin", holding_sink, holding_sink, append_keys),
     of_rows("holding-sink-appender-and-deleter", holding_sink, append_keys, delete_where),
     of_rows("holding-sink-and-recovery", staging_holding_sink, recover_held, append_keys),
