@@ -75,8 +75,8 @@ class HoldsBack:
 
 
 def _shown(change: Change) -> Change:
-    """Of a delete only the key is known."""
-    return change if change[0] != "-D" else ("-D", change[1], None, None)
+    """As a file in quarantine has it: an insert is an update, as in every upsert, and of a delete only the key is known."""
+    return ("-D", change[1], None, None) if change[0] == "-D" else ("+U", *change[1:])
 
 
 @dataclass(frozen=True)
