@@ -75,7 +75,7 @@ class HoldsBack:
 
 
 def _shown(change: Change) -> Change:
-    """As a file in quarantine has it: an insert is an update, as in every upsert, and of a delete only the key is known."""
+    """As a file in quarantine has it: an insert is an update, and of a delete only the key is known."""
     return ("-D", change[1], None, None) if change[0] == "-D" else ("+U", *change[1:])
 
 
