@@ -85,7 +85,9 @@ def read(spark: SparkSession, table: txlog.Table, **options: Any) -> DataFrame:
 
 @FORMATS
 @pytest.mark.parametrize("name", TABLES)
-def test_every_version_is_what_we_read(name: str, format_version: str, spark: SparkSession, table_of: TableOf) -> None:
+def test_spark_reads_every_exported_version_like_txlog(
+    name: str, format_version: str, spark: SparkSession, table_of: TableOf
+) -> None:
     table = table_of(name, format_version)
     for each in snapshots(table):
         expected = table.snapshot(version=each.version).to_arrow()
@@ -94,7 +96,9 @@ def test_every_version_is_what_we_read(name: str, format_version: str, spark: Sp
 
 
 @FORMATS
-def test_a_time_means_the_same_rows_to_both(format_version: str, spark: SparkSession, table_of: TableOf) -> None:
+def test_spark_reads_the_same_iceberg_rows_at_a_timestamp_as_a_snapshot_of_the_table(
+    format_version: str, spark: SparkSession, table_of: TableOf
+) -> None:
     table = table_of("columns that come and go", format_version)
     for entry in json.loads(metadata_file(table).read_bytes())["snapshot-log"]:
         moment = dt.datetime.fromtimestamp(entry["timestamp-ms"] / 1000, dt.timezone.utc)
@@ -132,7 +136,7 @@ def test_filters_find_the_same_rows_with_bounds_and_partitions(
 
 
 @FORMATS
-def test_the_least_and_the_greatest_of_a_column_are_its_values_not_its_bounds(
+def test_min_and_max_of_a_column_come_from_its_values_and_not_from_its_bounds(
     format_version: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     moments = [dt.datetime(2026, 1, 1, 0, 0, 0, micros, dt.timezone.utc) for micros in (1, 500, 1999)]
@@ -169,7 +173,7 @@ def test_a_changelog_view_has_what_was_deleted_and_inserted(spark: SparkSession,
     assert found == [("DELETE", 0), ("DELETE", 1), ("DELETE", 2), ("INSERT", 10), ("INSERT", 11)]
 
 
-def test_row_ids_are_deltas_in_version_3(spark: SparkSession, table_of: TableOf) -> None:
+def test_iceberg_v3_row_ids_equal_the_delta_row_ids(spark: SparkSession, table_of: TableOf) -> None:
     table = table_of("tracked rows", "v3")
     rows = read(spark, table).selectExpr("_row_id", "id", "v").collect()
     assert len({row["_row_id"] for row in rows}) == len(rows) == table.to_arrow().num_rows
@@ -191,7 +195,9 @@ def test_iceberg_maintenance_deletes_none_of_the_tables_files(spark: SparkSessio
     assert table.snapshot(version=0).to_arrow().to_pylist() == [{"a": 1}]
 
 
-def test_what_an_iceberg_writer_adds_is_found_and_a_rebuild_repairs_it(spark: SparkSession, warehouse: Path) -> None:
+def test_an_export_refuses_metadata_that_an_iceberg_writer_changed_and_a_rebuild_repairs_it(
+    spark: SparkSession, warehouse: Path
+) -> None:
     table = begun(warehouse / "written", pa.table({"a": [1]}), properties={"txlog.iceberg": "v2"})
     table.export_iceberg()
     spark.sql("insert into tables.written._iceberg values (99)")

@@ -77,7 +77,7 @@ def test_rows_are_appended_overwritten_and_upserted(spark: SparkSession, tmp_pat
     assert ids(path) == [1, 5, 6, 7, 10]
 
 
-def test_both_ways_of_reading_give_the_rows_of_a_version(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_read_and_the_data_source_read_the_same_rows_of_a_version(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(spark.range(8), path, **{"delta.enableDeletionVectors": "true"})
     txlog.Table.open(path).delete("id in (2, 3)")
@@ -99,7 +99,7 @@ def test_rows_are_changed_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
     assert {row["id"]: row["n"] for row in rows} == {1: 101, 2: 2, 3: 3, 4: 4, 5: 50, 6: 60, 7: 70}
 
 
-def test_a_refusal_keeps_its_type(spark: SparkSession, tmp_path: Path) -> None:
+def test_error_from_gives_the_txlog_error_type_of_a_refused_write(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "t")
     with pytest.raises(Exception, match="mergeSchema") as caught:
         save(spark.range(3).selectExpr("id", "id as more"), tmp_path / "t")
@@ -124,7 +124,7 @@ def test_a_stream_from_a_table_into_a_table_has_each_row_once_after_a_restart(
     assert ids(target) == ids(counted) == list(range(8))
 
 
-def test_a_limit_of_a_batch_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_with_max_files_per_trigger_is_refused_before_spark_4_2(spark: SparkSession, tmp_path: Path) -> None:
     """Before Spark 4.2 a source is not given the start of a batch."""
     save(spark.range(3), tmp_path / "source")
     frame = spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(str(tmp_path / "source"))

@@ -60,7 +60,9 @@ def test_every_fault_does_what_its_docstring_says() -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_fault_lands_or_not_as_described_and_is_sent_once(server: FaultyS3, store: TableStore, fault: Fault) -> None:
+def test_a_put_under_each_fault_lands_or_not_as_described_and_is_sent_once(
+    server: FaultyS3, store: TableStore, fault: Fault
+) -> None:
     expected, has_landed = PUTS[fault]
     server.script(fault)
     before = len(server.requests)
@@ -78,7 +80,9 @@ def test_a_fault_lands_or_not_as_described_and_is_sent_once(server: FaultyS3, st
 
 
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.IGNORE_CONDITION])
-def test_a_fault_that_meets_a_taken_name_changes_nothing(server: FaultyS3, store: TableStore, fault: Fault) -> None:
+def test_a_put_under_a_fault_never_replaces_an_existing_object(
+    server: FaultyS3, store: TableStore, fault: Fault
+) -> None:
     store.log.put_if_absent(COMMIT, b"first")
     server.script(fault)
     try:
@@ -136,7 +140,7 @@ def test_a_sinks_checkpoint_is_in_the_table_once_whichever_of_its_steps_meets_a_
     assert (seen.version, seen.to_arrow().num_rows, later.last_checkpoint_id()) == (1, 4, 1)
 
 
-def test_a_server_that_ignores_the_condition_is_found_out_before_anything_is_lost(
+def test_an_append_is_refused_on_a_server_that_ignores_conditional_puts(
     server: FaultyS3, options: dict[str, str], tmp_path: Path
 ) -> None:
     uri = f"s3://bucket/{tmp_path.name}"
@@ -199,7 +203,7 @@ def test_a_table_read_under_each_wrong_list_is_a_version_of_it_and_appends_are_k
 # --- slow answers -------------------------------------------------------------------------------------------------
 
 
-def test_a_slow_answer_is_waited_for_and_one_that_is_too_slow_is_unknown_though_it_landed(
+def test_a_put_waits_for_a_slow_answer_and_is_unknown_after_the_timeout(
     server: FaultyS3, store: TableStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "delay_s", 0.05)

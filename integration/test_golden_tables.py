@@ -161,7 +161,7 @@ def _read(table: Path, version: int | None = None) -> pa.Table:
     return txlog.Table.open(table).snapshot(version).to_arrow()
 
 
-def test_every_archive_has_a_verdict() -> None:
+def test_the_lists_of_special_cases_name_existing_golden_tables() -> None:
     listed = {*BROKEN, *WITHOUT_DATA_FILES, *SPELLED_TWICE, *ROWS_ONLY_DELTALAKE_KNOWS, *ROWS_THAT_STAND_HERE}
     assert {entry.split("/")[0] for entry in listed} <= set(golden_tables.NAMES)
     assert len(_with_expected_rows()) > 40
@@ -180,7 +180,7 @@ def test_a_table_without_expected_rows_reads_as_deltalake_reads_it(name: str, go
 
 
 @pytest.mark.parametrize("name", [*_with_expected_rows(), *sorted(ROWS_ONLY_DELTALAKE_KNOWS)])
-def test_a_table_as_a_dataset_and_its_count_are_the_rows_of_its_snapshot(name: str, golden: GoldenTable) -> None:
+def test_the_dataset_and_the_count_of_a_snapshot_agree_with_its_rows(name: str, golden: GoldenTable) -> None:
     snapshot = txlog.Table.open(golden(name)).snapshot()
     rows = snapshot.to_dataset().to_table()
     assert as_rows(rows) == as_rows(snapshot.to_arrow())
@@ -254,7 +254,7 @@ def test_a_vacuumed_version_is_an_error_that_names_the_file(golden: GoldenTable)
         snapshot.to_arrow()
 
 
-def test_a_time_between_two_commits_is_the_earlier_one(golden: GoldenTable, tmp_path: Path) -> None:
+def test_a_timestamp_between_two_commits_selects_the_earlier_version(golden: GoldenTable, tmp_path: Path) -> None:
     """The archive's commits carry no in-commit timestamps: the files' own times decide, as in Spark."""
     shutil.copytree(golden("time-travel-start-start20"), tmp_path / "t")
     for version, seconds in ((0, 1_540_415_658), (1, 1_540_416_858)):
@@ -286,7 +286,7 @@ def test_the_last_transaction_of_each_application_is_known(
     assert {app_id: snapshot.transaction_version(app_id) for app_id in expected} == expected
 
 
-def test_an_application_is_where_it_was_at_an_older_version(golden: GoldenTable) -> None:
+def test_an_older_version_has_its_own_transaction_version_of_an_application(golden: GoldenTable) -> None:
     table = txlog.Table.open(golden("app-txn-no-checkpoint"))
     versions = [table.snapshot(version).transaction_version("my-app") for version in (0, 1)]
     assert versions[-1] == 3

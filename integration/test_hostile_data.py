@@ -76,7 +76,7 @@ except txlog.TxlogError as error:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_an_error_of_ours_in_a_process_that_may_not_grow(tmp_path: Path, name: str) -> None:
+def test_a_decompression_bomb_raises_a_txlog_error_under_a_memory_limit(tmp_path: Path, name: str) -> None:
     lay, expression, kind, reported = BOMBS[name]
     table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.string())]))
     file = tmp_path / "t" / "part.parquet"

@@ -78,7 +78,7 @@ def rows_in(catalog: Any) -> list[int]:
 
 @pytest.mark.parametrize("format_version", ["v2", "v3"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_is_made_with_its_namespace_and_follows_the_table(
+def test_a_catalog_entry_is_created_with_its_namespace_and_follows_the_exports(
     kind: str, format_version: str, tmp_path: Path, configure: Configure
 ) -> None:
     catalog = configure(kind)
@@ -94,7 +94,7 @@ def test_an_entry_is_made_with_its_namespace_and_follows_the_table(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_is_never_moved_back(kind: str, tmp_path: Path, configure: Configure) -> None:
+def test_a_catalog_entry_is_never_moved_back_to_older_metadata(kind: str, tmp_path: Path, configure: Configure) -> None:
     catalog = configure(kind)
     table, first = exported(tmp_path / "t")
     newest = grown(table, 1)
@@ -103,7 +103,9 @@ def test_an_entry_is_never_moved_back(kind: str, tmp_path: Path, configure: Conf
     assert catalog.load_table(("sales", "orders")).metadata_location == newest
 
 
-def test_exporters_that_move_an_entry_at_once_leave_it_at_the_newest(tmp_path: Path, configure: Configure) -> None:
+def test_concurrent_exporters_leave_a_catalog_entry_at_the_newest_metadata(
+    tmp_path: Path, configure: Configure
+) -> None:
     catalog = configure("sql")
     table, first = exported(tmp_path / "t")
     locations = [first, *(grown(table, number) for number in range(1, 6))]
@@ -113,7 +115,7 @@ def test_exporters_that_move_an_entry_at_once_leave_it_at_the_newest(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["sql", "rest", "glue"])
-def test_what_a_catalog_needs_is_imported_before_a_thread_asks_it(
+def test_the_client_of_a_catalog_is_imported_before_a_thread_uses_it(
     kind: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(kind)

@@ -71,7 +71,7 @@ READERS: dict[str, Read] = {"pyiceberg": _by_pyiceberg, "polars": _by_polars, "d
 @pytest.mark.parametrize("format_version", ["v2", "v3"])
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("reader", READERS)
-def test_every_version_is_what_we_read(
+def test_iceberg_readers_read_every_exported_version_like_txlog(
     reader: str, name: str, format_version: str, table_of: Callable[[str, str], txlog.Table]
 ) -> None:
     table = table_of(name, format_version)
@@ -87,7 +87,7 @@ def test_every_version_is_what_we_read(
 @pytest.mark.parametrize("row_mode", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize("format_version", ["v2", "v3"])
 @pytest.mark.parametrize("reader", READERS)
-def test_no_reader_sees_a_key_that_is_kept_after_its_row_was_deleted(
+def test_iceberg_readers_do_not_see_tombstones_of_deleted_keys(
     reader: str, format_version: str, row_mode: RowMode, tmp_path: Path
 ) -> None:
     table = deleted_keys(tmp_path / "t", {"txlog.iceberg": format_version}, row_mode)

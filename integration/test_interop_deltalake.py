@@ -301,7 +301,7 @@ def test_deltalake_rewrites_what_we_wrote(tmp_path: Path) -> None:
     _assert_both_see(path, expected)
 
 
-def test_our_applications_and_deltalakes_are_known_to_each_other(tmp_path: Path) -> None:
+def test_txlog_and_deltalake_read_each_others_transaction_versions(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, IDS)
     table.append(_rows(1), app_id="ours", checkpoint_id=7)
@@ -313,7 +313,7 @@ def test_our_applications_and_deltalakes_are_known_to_each_other(tmp_path: Path)
     assert _ids(path) == [1, 2]
 
 
-def test_our_wider_schema_is_deltalakes_too(tmp_path: Path) -> None:
+def test_txlog_and_deltalake_add_columns_to_one_table_in_turns(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, IDS)
     table.append(pa.table({"id": [1], "part": ["odd"], "new": [1.5]}), schema_mode="merge")

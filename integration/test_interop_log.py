@@ -111,7 +111,7 @@ def test_spark_reads_the_compacted_file_in_place_of_the_commits(tmp_path: Path, 
     assert as_rows(in_schema(found, table.snapshot().to_arrow().schema)) == expected
 
 
-def test_everybody_reads_what_a_cleanup_left(tmp_path: Path, read_delta: Read) -> None:
+def test_spark_and_deltalake_read_a_table_whose_log_was_cleaned_up(tmp_path: Path, read_delta: Read) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, SCHEMA, partition_by=("p",), properties=NEVER)
     for number in range(5):

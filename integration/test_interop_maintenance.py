@@ -70,7 +70,9 @@ def ids(spark: SparkSession, path: Path) -> list[int]:
     return sorted(row["id"] for row in spark.read.format("delta").load(str(path)).collect())
 
 
-def test_both_restore_the_same_files_and_definition(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_a_restore_leaves_the_same_files_and_definition_as_sparks(
+    delta: SparkSession, source: Path, tmp_path: Path
+) -> None:
     version = 2  # all of it differs: files with and without vectors, properties
     ours, theirs = copy_of(source, tmp_path / "ours"), copy_of(source, tmp_path / "theirs")
     delta.sql(f"restore table delta.`{theirs}` to version as of {version}").collect()
@@ -91,7 +93,7 @@ def test_both_restore_the_same_files_and_definition(delta: SparkSession, source:
     assert 100 in ids(delta, ours)
 
 
-def test_both_vacuum_the_same_files(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_a_vacuum_deletes_the_same_files_as_sparks(delta: SparkSession, source: Path, tmp_path: Path) -> None:
     ours, theirs = copy_of(source, tmp_path / "ours"), copy_of(source, tmp_path / "theirs")
     time.sleep(0.01)  # so that everything is older than now
     delta.conf.set(UNCHECKED, "false")
@@ -109,7 +111,9 @@ def test_both_vacuum_the_same_files(delta: SparkSession, source: Path, tmp_path:
     assert ids(delta, ours) == ids(delta, theirs)
 
 
-def test_sparks_lite_vacuum_goes_on_where_ours_stopped(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_a_lite_vacuum_by_spark_continues_after_a_vacuum_by_txlog(
+    delta: SparkSession, source: Path, tmp_path: Path
+) -> None:
     path = copy_of(source, tmp_path / "t")
     delta.conf.set(UNCHECKED, "false")
     table = txlog.Table.open(path)
@@ -126,7 +130,7 @@ def test_sparks_lite_vacuum_goes_on_where_ours_stopped(delta: SparkSession, sour
     assert ids(delta, path) == [2]
 
 
-def test_a_missing_file_is_named_by_both(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_a_restore_names_the_same_missing_file_as_sparks(delta: SparkSession, source: Path, tmp_path: Path) -> None:
     path = copy_of(source, tmp_path / "t")
     gone = next(name for name in files_of(path) if name.startswith("day=b/"))
     os.unlink(path / gone)
@@ -138,7 +142,7 @@ def test_a_missing_file_is_named_by_both(delta: SparkSession, source: Path, tmp_
     assert gone in str(ours.value)
 
 
-def test_both_cluster_one_table_in_turns(delta: SparkSession, tmp_path: Path) -> None:
+def test_spark_and_txlog_cluster_one_table_in_turns(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "clustered"
     delta.sql(f"create table delta.`{path}` (id bigint, s struct<`x.y`: int>) using delta cluster by (id, s.`x.y`)")
     insert = f"insert into delta.`{path}` select id, named_struct('x.y', int(id % 7)) from range({{}}, {{}})"

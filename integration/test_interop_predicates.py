@@ -220,7 +220,7 @@ def _without_nan(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def test_conditions_do_skip_files(tmp_path: Path) -> None:
+def test_conditions_on_bounds_skip_files(tmp_path: Path) -> None:
     """The tests above would pass without any skipping: here is some."""
     for start in range(0, 40, 10):
         txlog.write(tmp_path / "t", pa.table({"id": list(range(start, start + 10))}))

@@ -88,7 +88,7 @@ def test_an_engine_reads_the_rows_that_we_wrote(
     assert as_rows(in_schema(rows, expected.rows.schema)) == as_rows(expected.rows)
 
 
-def test_duckdb_reads_them_with_its_own_extension(written: Callable[[str], tuple[Path, Sample]]) -> None:
+def test_duckdbs_delta_extension_reads_the_rows_that_we_wrote(written: Callable[[str], tuple[Path, Sample]]) -> None:
     connection = duckdb.connect()
     try:
         connection.install_extension("delta")
@@ -103,7 +103,7 @@ def test_duckdb_reads_them_with_its_own_extension(written: Callable[[str], tuple
         assert as_rows(in_schema(rows, expected.rows.schema)) == as_rows(expected.rows), name
 
 
-def test_pandas_takes_a_snapshot_as_it_is(written: Callable[[str], tuple[Path, Sample]]) -> None:
+def test_pandas_builds_a_data_frame_directly_from_a_snapshot(written: Callable[[str], tuple[Path, Sample]]) -> None:
     path, expected = written("columns with special characters")
     frame = pd.DataFrame.from_arrow(txlog.Table.open(path).snapshot())
     assert as_rows(in_schema(pa.Table.from_pandas(frame), expected.rows.schema)) == as_rows(expected.rows)

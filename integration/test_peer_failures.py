@@ -207,7 +207,7 @@ REWRITES: dict[str, tuple[Callable[[str], object], list[int]]] = {
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_an_append_reads_nothing_and_so_survives_what_others_remove(
+def test_an_append_commits_although_others_removed_rows_meanwhile(
     rewrite: str, path: Path, theirs: str, peer: Peer
 ) -> None:
     """An append of deltalake fails where rows were removed meanwhile: "deleted data this operation read"."""
@@ -306,7 +306,7 @@ def test_a_property_that_no_engine_can_read_is_refused(
 APPEND_THEIRS = "import sys, deltalake, pyarrow; deltalake.write_deltalake(sys.argv[1], pyarrow.table({'id': [1]}))"
 
 
-def test_what_is_acknowledged_was_synced_the_data_before_the_commit_that_names_it(
+def test_data_files_are_synced_before_the_commit_that_names_them_is_acknowledged(
     path: Path, theirs: str, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """deltalake syncs nothing: after a power cut a version that it acknowledged may be gone, or there and empty.
@@ -343,7 +343,7 @@ def test_what_is_acknowledged_was_synced_the_data_before_the_commit_that_names_i
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_before_the_first_version_is_not_answered_with_it(path: Path, theirs: str, peer: Peer) -> None:
+def test_a_timestamp_before_the_first_version_is_refused(path: Path, theirs: str, peer: Peer) -> None:
     """deltalake answers with the first version. A time to come is answered with the last, by both."""
     txlog.write(path, rows_of(1))
     now, day = datetime.now(timezone.utc), timedelta(days=1)
@@ -373,7 +373,7 @@ def inline_vector(*dead: int) -> dict[str, Any]:
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(body), "cardinality": len(dead)}
 
 
-def test_dead_rows_are_neither_read_nor_counted(path: Path, peer: Peer) -> None:
+def test_rows_marked_by_deletion_vectors_are_neither_read_nor_counted(path: Path, peer: Peer) -> None:
     """deltalake's count() takes the rows of the files and forgets the deletion vectors."""
     properties = {"delta.enableDeletionVectors": "true"}
     Table.create(path, SCHEMA, properties=properties).append(rows_of(*range(30)))

@@ -100,7 +100,7 @@ def _run_without_sync(job: Job) -> None:
     crash_job.run(job)
 
 
-def test_a_writer_that_does_not_sync_is_caught_by_the_same_picture(image: Path, disk: Path, tmp_path: Path) -> None:
+def test_a_job_without_syncs_loses_acknowledged_rows_in_a_power_cut(image: Path, disk: Path, tmp_path: Path) -> None:
     """The control: with its syncs taken out, the very same job loses what it acknowledged."""
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
     careless = process(_run_without_sync, job)
@@ -111,7 +111,9 @@ def test_a_writer_that_does_not_sync_is_caught_by_the_same_picture(image: Path, 
         _assert_nothing_is_lost(picture, job, len(ACTS) - 1, "after the last step")
 
 
-def test_what_others_do_not_sync_is_lost_beside_what_we_acknowledged(image: Path, disk: Path, tmp_path: Path) -> None:
+def test_a_power_cut_loses_unsynced_writes_of_others_and_keeps_our_acknowledged_ones(
+    image: Path, disk: Path, tmp_path: Path
+) -> None:
     """deltalake's append and a plain file, both written before our last commit began and after it ended."""
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
     ours = process(crash_job.run, job)
@@ -156,7 +158,7 @@ def test_a_version_we_build_on_survives_a_power_cut_even_if_its_writer_did_not_s
 
 
 @pytest.mark.parametrize("journal", [True, False])
-def test_an_ext4_is_known_by_its_journal(journal: bool, memory_folder: Path, tmp_path: Path) -> None:
+def test_an_ext4_keeps_names_in_order_only_with_a_journal(journal: bool, memory_folder: Path, tmp_path: Path) -> None:
     """One device after the other, in one process: what it held before does not count."""
     require_loop_mounts("that an ext4 without a journal is not taken for one that has it")
     image = new_image(memory_folder / "image", journal=journal)

@@ -85,7 +85,7 @@ def test_jobs_that_all_find_no_table_create_one_together_on_an_object_store(
     _assert_all_is_there(races, run(races))
 
 
-def test_twins_of_one_job_land_each_checkpoint_once(tmp_path: Path) -> None:
+def test_concurrent_runs_of_one_job_commit_each_checkpoint_once(tmp_path: Path) -> None:
     """Two drivers of a restarted job, both sure to be the one: each checkpoint is in the table exactly once."""
     races = _race(tmp_path, workers=4, calls=15, engine="txlog.twins")
     _create(races[0])
@@ -162,7 +162,7 @@ def test_killed_processes_of_txlog_and_deltalake_at_once_lose_and_repeat_nothing
 
 @pytest.mark.skipif(not os.environ.get("TXLOG_RACE_SECONDS"), reason="long: set TXLOG_RACE_SECONDS to run it")
 @pytest.mark.timeout(0)
-def test_a_long_race_of_everybody_on_every_store(
+def test_killed_processes_lose_and_repeat_nothing_in_a_long_race_on_every_store(
     any_s3_location: S3Location, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     """Rounds of 32 processes on an S3 server, and as many with deltalake on the disk, until the time is over."""

@@ -35,13 +35,13 @@ def test_no_schedule_breaks_a_promise(name: str, record_property: Callable[[str,
 
 
 @pytest.mark.parametrize("name", SAMPLED)
-def test_no_schedule_drawn_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
+def test_no_randomly_drawn_schedule_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
     report = explore_random(name, make(name), seed=first_seed(), schedules=_SCHEDULES)
     record_property("measured", str(report))
     assert not report.failure, report.failure
 
 
-def test_no_random_story_breaks_a_promise(record_property: Callable[[str, object], None]) -> None:
+def test_no_random_scenario_breaks_a_promise(record_property: Callable[[str, object], None]) -> None:
     seed = first_seed()
     report = explore_random("any", make("any"), seed=seed, schedules=_STORIES)
     record_property("measured", f"seed {seed}, {report}")
@@ -49,7 +49,7 @@ def test_no_random_story_breaks_a_promise(record_property: Callable[[str, object
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_protocol_bug_does_not_survive(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explorer_finds_a_bug_put_into_the_protocol(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant, scenario = MUTANTS[name]
     mutant(monkeypatch)
     if scenario in SAMPLED:

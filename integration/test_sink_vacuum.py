@@ -29,7 +29,9 @@ def staged(table: txlog.Table) -> list[str]:
     return sorted(path.name for path in Path(table.uri, "_txlog", "staging").iterdir())
 
 
-def test_a_vacuum_by_spark_leaves_the_staging_and_a_sink_sees_what_it_took(delta: SparkSession, tmp_path: Path) -> None:
+def test_a_vacuum_by_spark_keeps_staged_work_and_a_sink_notices_deleted_data_files(
+    delta: SparkSession, tmp_path: Path
+) -> None:
     table = txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
     sink = txlog.Sink(table, "app")
     sealed(sink, 1)

@@ -72,7 +72,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("loser", "winner", "level", "answer"), list(cases()))
-def test_sparks_own_delta_answers_as_in_the_matrix(
+def test_sparks_delta_resolves_each_conflict_as_the_matrix_says(
     delta: SparkSession, tmp_path: Path, loser: str, winner: str, level: str, answer: str
 ) -> None:
     exists = loser != "create"

@@ -90,7 +90,7 @@ def test_spark_reads_a_long_log_of_ours_through_our_checkpoint(
     assert txlog.Table.open(str(path)).snapshot().transaction_version("loop") == 10
 
 
-def test_a_batch_named_in_spark_is_known_to_both(delta: SparkSession, path: Path) -> None:
+def test_a_batch_with_a_transaction_version_lands_once_through_delta_and_txlog(delta: SparkSession, path: Path) -> None:
     identity = {"txnAppId": "etl", "txnVersion": "3"}
     delta.range(3).write.format("delta").mode("append").options(**identity).save(str(path))
     save(delta.range(3), path, **identity)

@@ -269,7 +269,7 @@ def mapped(expression: Any, rows: pa.Table) -> list[str | None]:
         "abs(CAST(-2147483648 AS INT))",
     ],
 )
-def test_what_spark_has_no_answer_for_is_an_error_here_too(ansi: SparkSession, text: str) -> None:
+def test_an_expression_that_fails_in_spark_fails_in_txlog(ansi: SparkSession, text: str) -> None:
     with pytest.raises(PySparkException):
         ansi.range(1).selectExpr(text).collect()
     with pytest.raises(InvalidInputError):

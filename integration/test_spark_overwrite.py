@@ -128,7 +128,7 @@ def test_a_row_outside_of_the_predicate_is_refused_in_its_task(spark: SparkSessi
 
 
 @pytest.mark.parametrize("options", [{"replaceWhere": "id = 1"}, {"onConflict": "rerun"}])
-def test_what_is_of_overwrites_is_refused_of_an_append(
+def test_an_append_from_spark_refuses_options_of_overwrites(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
     error = refused(lambda: save(rows_of(spark, START), tmp_path / "t", **options))

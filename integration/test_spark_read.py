@@ -62,7 +62,7 @@ PLACES = [*(("t", kind) for kind in HOSTILE), *((root, "commas") for root in ("t
 
 
 @pytest.mark.parametrize(("root_name", "kind"), PLACES)
-def test_rows_are_neither_lost_nor_repeated_nor_revived_whatever_the_paths_are(
+def test_spark_reads_each_live_row_once_whatever_characters_the_paths_have(
     root_name: str, kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A comma in a path once gave 27 rows for 9, and a path in another spelling gave deleted rows back."""
@@ -84,7 +84,7 @@ def test_dead_rows_of_many_files_are_found_by_name_or_where_names_repeat_by_path
     assert sorted(found) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
 
 
-def test_the_plan_of_a_read_holds_no_vectors(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_spark_plan_of_a_read_contains_no_deletion_vectors(spark: SparkSession, tmp_path: Path) -> None:
     """Spark makes texts of its plans more than once for each query."""
     table = txlog.Table.create(tmp_path / "t", numbers().schema, properties=WITH_VECTORS)
     table.append(numbers(*range(300_000)))
@@ -213,7 +213,7 @@ VALUES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("branches", [64, 1], ids=["a read of each partition", "values joined by file"])
-def test_partition_values_of_every_type_are_those_of_the_log(
+def test_spark_reads_partition_values_of_every_type_from_the_log(
     branches: int, spark: SparkSession, read_delta: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("txlog.spark.native_files.groups_of.__defaults__", (branches,))
@@ -394,7 +394,9 @@ def ids(frame: DataFrame) -> list[int]:
         "false",
     ],
 )
-def test_a_condition_means_what_it_means_to_a_snapshot(where: str, spark: SparkSession, small: txlog.Table) -> None:
+def test_a_condition_selects_the_same_rows_in_spark_as_in_a_snapshot(
+    where: str, spark: SparkSession, small: txlog.Table
+) -> None:
     """Whatever the session's time zone is, which would move the timestamps of Spark's own conditions."""
     found = txlog.spark.read(spark, small.uri, where=where, columns=["id"])
     assert found.columns == ["id"]
@@ -419,7 +421,7 @@ def test_versions_and_times_are_those_of_the_table_and_stay_when_it_changes(
         txlog.spark.read(spark, small.uri, columns=["nope"])
 
 
-def test_no_row_and_no_file_are_an_empty_frame_of_the_tables_columns(spark: SparkSession, small: txlog.Table) -> None:
+def test_a_read_without_rows_is_an_empty_frame_with_the_tables_columns(spark: SparkSession, small: txlog.Table) -> None:
     assert ids(txlog.spark.read(spark, small.uri, where="id > 100")) == []
     empty = txlog.spark.read(spark, small.uri, version=0, columns=["p", "ID"])
     assert empty.columns == ["p", "id"]

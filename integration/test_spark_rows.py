@@ -354,7 +354,7 @@ def test_after_a_lost_race_to_an_append_spark_is_not_asked_again(
     assert 1 not in table.snapshot().to_arrow()["id"].to_pylist()
 
 
-def test_wrong_calls_are_answered_with_what_to_write(table: txlog.Table, spark: SparkSession) -> None:
+def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
     with pytest.raises(txlog.InvalidInputError, match="it is called 'where' here"):
         txlog.spark.delete(spark, table.uri, predicate="id = 1")

@@ -49,7 +49,9 @@ def test_the_error_in_a_thread_without_a_session_says_what_to_call(spark: SparkS
     assert not path.exists()
 
 
-def test_threads_of_a_micro_batchs_function_need_nothing(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+def test_threads_of_a_foreach_batch_function_write_without_registering_the_source(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
     places = [tmp_path / "a", tmp_path / "b"]
 
     def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
@@ -123,7 +125,7 @@ def test_a_catalog_table_is_written_where_a_write_names_its_path_and_else_refuse
         assert (ids(tmp_path / name), txlog.Table.open(tmp_path / name).version) == ([7, 7, 7], 3)
 
 
-def test_the_catalog_of_delta_takes_no_such_table_and_the_error_says_so(
+def test_the_error_for_a_txlog_table_in_deltas_catalog_says_that_it_is_not_accepted(
     spark: SparkSession, read_delta: Any, path: Path
 ) -> None:
     spark.sql(f"CREATE TABLE orders (id BIGINT) USING txlog LOCATION '{path}'")
@@ -151,7 +153,7 @@ def test_spark_shows_our_message_before_the_traceback(spark: SparkSession, path:
         assert shown.index(f"txlog.errors.{error.kind}: {error}") < shown.index("Traceback (most recent call last)")
 
 
-def test_hadoops_credentials_are_handed_over(
+def test_storage_options_takes_the_credentials_of_hadoops_settings(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark.conf.set("fs.s3a.access.key", "of this session")

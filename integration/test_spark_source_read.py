@@ -109,7 +109,7 @@ def test_filters_of_one_query_take_no_rows_from_the_next(spark: SparkSession, ta
     assert ids(frame.where("id = 7").union(frame.where("id = 8"))) == [7, 8]
 
 
-def test_the_options_are_those_of_delta_and_of_a_snapshot(spark: SparkSession, table: txlog.Table) -> None:
+def test_the_source_takes_the_read_options_of_delta_and_of_a_snapshot(spark: SparkSession, table: txlog.Table) -> None:
     assert ids(load(spark, table, versionAsOf=1)) == [*range(10)]
     assert ids(load(spark, table, timestampAsOf=str(table.snapshot(2).timestamp_ms))) == [*range(20)]
     narrow = load(spark, table, columns="x, ID", where="ts > '2026-01-02 00:00:00'")
@@ -131,7 +131,7 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_read_is_refused_with_its_reason(spark: SparkSession, table: txlog.Table) -> None:
+def test_an_impossible_read_is_refused_with_its_reason(spark: SparkSession, table: txlog.Table) -> None:
     for message, options in REFUSED.items():
         assert message in refused(lambda options=options: load(spark, table, **options).collect()).message  # type: ignore[misc]
     error = refused(lambda: spark.read.format("txlog").schema("id int").load(table.uri).collect())

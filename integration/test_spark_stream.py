@@ -158,7 +158,7 @@ def test_each_micro_batch_is_one_version_that_names_query_and_batch_also_after_a
     assert not sink["metrics"], "Spark shows a Python sink's metrics now: let ours be among them"
 
 
-def test_whatever_dies_or_is_lost_in_a_batch_it_is_in_the_table_once_after_the_restart(
+def test_a_failed_batch_is_in_the_table_once_after_the_restart_whatever_failed(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
     """A stream that loses a real conflict fails with our error, and goes on when it is started again."""

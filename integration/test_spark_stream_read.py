@@ -131,7 +131,9 @@ def test_every_option_gives_the_rows_that_deltas_source_gives(delta: SparkSessio
         assert found["txlog"] == found["delta"] != []
 
 
-def test_a_stop_is_a_typed_error_and_the_restart_goes_on(spark: SparkSession, table: txlog.Table) -> None:
+def test_a_schema_change_stops_a_stream_with_a_typed_error_and_a_restart_continues(
+    spark: SparkSession, table: txlog.Table
+) -> None:
     stream = Stream(spark, table, "copy")
     frame = spark.readStream.format("txlog").load(table.uri)
     writer = frame.writeStream.format("txlog").option("checkpointLocation", str(stream.checkpoint))

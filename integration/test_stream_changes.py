@@ -56,7 +56,7 @@ KEYS = pa.table(
 
 
 @pytest.mark.parametrize("names", [*([name] for name in KEYS.column_names), ["text", "l", "d"]], ids="-".join)
-def test_the_task_of_a_key_is_the_one_that_spark_computes(
+def test_partition_of_gives_each_key_the_task_that_sparks_expression_gives(
     spark: SparkSession, tmp_path: Path, names: list[str]
 ) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), KEYS.schema)

@@ -75,7 +75,7 @@ print(table.append(rows).outcome == "commited")  # comparison-overlap
 """
 
 
-def test_a_right_program_is_right_and_every_mistake_of_a_wrong_one_is_found(tmp_path: Path) -> None:
+def test_mypy_accepts_a_correct_program_and_finds_every_mistake_of_a_wrong_one(tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary"]

@@ -33,7 +33,7 @@ pytestmark = golden.needed
 
 
 @pytest.mark.parametrize("name", [name for name in golden.NAMES if name not in WITHOUT_A_LOG])
-def test_a_golden_table_is_sound_or_named_for_what_is_wrong(name: str, tmp_path: Path) -> None:
+def test_verify_finds_the_known_errors_of_each_golden_table_and_no_others(name: str, tmp_path: Path) -> None:
     tables = sorted(log.parent for log in golden.unpack(name, tmp_path).rglob("_delta_log"))
     assert tables
     for table in tables:
@@ -43,6 +43,6 @@ def test_a_golden_table_is_sound_or_named_for_what_is_wrong(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", [name for name in golden.NAMES if name in WITHOUT_A_LOG])
-def test_a_folder_without_a_log_is_no_table(name: str, tmp_path: Path) -> None:
+def test_verify_refuses_a_folder_without_a_log(name: str, tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         verify_table(local_table_store(str(golden.unpack(name, tmp_path))))

@@ -144,7 +144,7 @@ def test_a_footer_that_contradicts_itself_is_refused(name: str) -> None:
         checked(body)
 
 
-def test_the_footer_from_which_these_are_made_is_read_completely() -> None:
+def test_the_undamaged_footer_of_these_tests_is_read_with_its_statistics() -> None:
     statistics = checked(parquet(row_group(WHOLE), row_group(WHOLE))).row_group(1).column(0).statistics
     assert (statistics.min, statistics.max, statistics.null_count) == (1, 2, 0)
 
@@ -224,7 +224,7 @@ report(lambda: txlog.Table.open(sys.argv[2]).snapshot().num_files)
 """
 
 
-def test_in_a_file_to_add_a_data_file_or_a_checkpoint_it_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_contradictory_footer_of_a_data_file_or_checkpoint_raises_a_txlog_error(tmp_path: Path) -> None:
     body = parquet(row_group(WHOLE), row_group(chunk({12: SHORT})))
     data, log = (txlog.Table.create(str(tmp_path / name), pa.schema([("id", pa.int64())])) for name in ("data", "log"))
     data.append(pa.table({"id": [1, 9]}))

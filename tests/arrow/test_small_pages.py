@@ -32,7 +32,7 @@ def backend() -> str:
     return str(pa.default_memory_pool().backend_name)
 
 
-def test_the_last_exit_restores_the_allocator() -> None:
+def test_leaving_the_outermost_small_pages_block_restores_the_allocator() -> None:
     with small_pages():
         with pytest.raises(KeyError), small_pages():
             raise KeyError

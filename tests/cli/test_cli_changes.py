@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> txlog.Table:
     return made
 
 
-def test_the_rows_are_one_json_document(table: txlog.Table) -> None:
+def test_changes_prints_its_rows_as_one_json_document(table: txlog.Table) -> None:
     reported = json.loads(run(table.uri, "--from", 1, "--to", 1, "--json").stdout)
     assert [(row["id"], row["price"], row["body"]) for row in reported] == [(1, "1.50", "01"), (2, None, None)]
     assert {(row["_change_type"], row["_commit_version"]) for row in reported} == {("insert", 1)}
@@ -37,7 +37,7 @@ def test_the_rows_are_one_json_document(table: txlog.Table) -> None:
     assert len(json.loads(run(table.uri, "--from", 0, "--json").stdout)) == 2 + 2 + 150
 
 
-def test_a_person_sees_the_first_rows_and_that_there_are_more(table: txlog.Table) -> None:
+def test_changes_prints_the_first_rows_and_whether_there_are_more(table: txlog.Table) -> None:
     shown = run(table.uri, "--from", 1, "--columns", "id", "--where", "_change_type = 'delete'").stdout
     assert "_change_type" in shown
     assert [line.split()[:2] for line in shown.splitlines()[1:]] == [["1", "delete"], ["2", "delete"]]

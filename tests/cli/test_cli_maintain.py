@@ -30,7 +30,7 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-def test_a_round_says_what_it_did_and_then_that_nothing_is_left(table: txlog.Table) -> None:
+def test_maintain_prints_what_a_round_did_and_then_that_nothing_is_left(table: txlog.Table) -> None:
     assert "version 6; compaction: 6 files as 1" in run(table.uri, "--small-files", 5, "--dry-run")
     assert table.version == 6
     facts = json.loads(run(table.uri, "--small-files", 5, "--json"))
@@ -38,7 +38,7 @@ def test_a_round_says_what_it_did_and_then_that_nothing_is_left(table: txlog.Tab
     assert run(table.uri, "--small-files", 5) == "version 7; nothing to do\n"
 
 
-def test_the_interval_is_for_watching(table: txlog.Table) -> None:
+def test_maintain_refuses_an_interval_without_watch(table: txlog.Table) -> None:
     done = CliRunner().invoke(app, ["maintain", table.uri, "--interval", "5"])
     assert done.exit_code == 2
     assert "--interval is the time between the rounds of --watch" in done.output

@@ -96,7 +96,7 @@ def test_the_path_of_each_file_is_whole_and_on_one_line_however_narrow_the_termi
     assert (fact["uri"], fact["path"]) == (str(path), f"name=a%20b%252Fc/{path.name}")
 
 
-def test_the_files_to_append_are_explained(table: str) -> None:
+def test_the_help_of_append_explains_its_files(table: str) -> None:
     text = " ".join(_txlog("append", "--help").stdout.split())
     assert "the rows: .parquet, .csv" in text
 

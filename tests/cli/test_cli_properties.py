@@ -53,7 +53,9 @@ def test_properties_are_set_and_unset(table: Path) -> None:
         (("--unset", "team"), 1, "not set"),
     ],
 )
-def test_a_wrong_call_says_what_to_give(table: Path, arguments: tuple[str, ...], exit_code: int, said: str) -> None:
+def test_set_with_wrong_arguments_says_what_to_give(
+    table: Path, arguments: tuple[str, ...], exit_code: int, said: str
+) -> None:
     before = txlog.Table.open(table).version
     done = run("set", table, *arguments)
     assert done.exit_code == exit_code
@@ -62,5 +64,5 @@ def test_a_wrong_call_says_what_to_give(table: Path, arguments: tuple[str, ...],
 
 
 @pytest.mark.parametrize("tried", ["alter", "config", "unset", "properties"])
-def test_other_names_for_it_lead_to_it(tried: str) -> None:
+def test_commands_with_similar_names_suggest_txlog_set(tried: str) -> None:
     assert "txlog set" in " ".join(run(tried, "x").output.split())

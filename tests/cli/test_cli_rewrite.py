@@ -65,7 +65,7 @@ def test_a_condition_on_other_columns_is_refused(table: txlog.Table) -> None:
     assert "partition values alone do not decide" in json.loads(done.stdout)["error"]["message"]
 
 
-def test_check_deleted_names_what_is_left_until_nothing_is(table: txlog.Table) -> None:
+def test_check_deleted_lists_the_files_with_deleted_rows_until_none_is_left(table: txlog.Table) -> None:
     deleted = table.delete("id in (1, 12)").version
     command = ["check-deleted", table.uri, "--version", str(deleted)]
     left = CliRunner().invoke(app, command)

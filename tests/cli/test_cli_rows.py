@@ -66,7 +66,7 @@ def test_rows_are_deleted_updated_and_upserted(table: Path, rows: Path) -> None:
         (["upsert", "rows", "--key", "id", "--when-matched", "ignore"], (1, 0, 0)),
     ],
 )
-def test_a_dry_run_says_what_is_then_done_and_writes_nothing(
+def test_a_dry_run_reports_the_rows_that_would_change_and_writes_nothing(
     table: Path, rows: Path, command: list[str], counts: tuple[int, int, int]
 ) -> None:
     name, *rest = [str(rows) if each == "rows" else each for each in command]
