@@ -60,7 +60,7 @@ def test_a_null_is_found_behind_the_first_batch_of_rows_and_its_row_is_named(
 
 
 @pytest.mark.parametrize("directory", ["day=__HIVE_DEFAULT_PARTITION__", "day="])
-def test_a_null_directory_is_no_value_of_a_not_null_partition_column(tmp_path: Path, directory: str) -> None:
+def test_add_files_refuses_the_null_directory_of_a_not_null_partition_column(tmp_path: Path, directory: str) -> None:
     schema = pa.schema([("x", pa.int64()), pa.field("day", pa.string(), nullable=False)])
     table = txlog.Table.create(str(tmp_path), schema, partition_by=["day"])
     (tmp_path / directory).mkdir()
@@ -72,7 +72,7 @@ def test_a_null_directory_is_no_value_of_a_not_null_partition_column(tmp_path: P
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../f.parquet", "./f.parquet", "", "_delta_log/f.parquet", "\ud800", 5]
 )
-def test_a_path_that_is_no_data_file_below_the_root_is_the_callers_mistake(tmp_path: Path, path: str) -> None:
+def test_add_files_refuses_paths_that_are_not_data_files_below_the_root(tmp_path: Path, path: str) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("x", pa.int64())]))
     with pytest.raises(InvalidInputError, match="root"):
         table.add_files([path])
@@ -105,7 +105,7 @@ def misnamed(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_name_that_is_no_text_damages_a_file_like_anything_else(tmp_path: Path, misnamed: Path) -> None:
+def test_a_data_file_with_a_column_name_that_is_not_text_is_reported_as_damaged(tmp_path: Path, misnamed: Path) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("wxyz", pa.int64())]))
     with pytest.raises(InvalidInputError, match="not a readable Parquet file"):
         table.add_files([misnamed.name])
@@ -122,7 +122,7 @@ def test_the_command_line_refuses_a_file_whose_names_are_no_text(misnamed: Path)
         open_data_files([misnamed])
 
 
-def test_the_96_bit_timestamps_of_old_files_are_moments_wherever_they_stand(tmp_path: Path) -> None:
+def test_int96_timestamps_are_read_as_utc_timestamps_at_every_depth(tmp_path: Path) -> None:
     moment, utc = datetime(2021, 3, 4, 5, 6, 7, 890123), pa.timestamp("us", "UTC")
     schema = pa.schema(
         [
@@ -156,7 +156,7 @@ def test_the_96_bit_timestamps_of_old_files_are_moments_wherever_they_stand(tmp_
     )
 
 
-def test_a_timestamp_without_zone_is_still_not_a_moment(tmp_path: Path) -> None:
+def test_add_files_refuses_timestamps_without_zone_for_a_timestamp_column(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("at", pa.timestamp("us", "UTC"))]))
     pq.write_table(pa.table({"at": pa.array([datetime(2021, 3, 4)], pa.timestamp("us"))}), tmp_path / "f.parquet")
     with pytest.raises(txlog.SchemaMismatchError, match="at  table timestamp, file timestamp_ntz"):

@@ -171,7 +171,7 @@ def test_the_feed_shows_deletes_and_inserts_of_an_overwrite_of_some_rows(
     ],
     ids=["append", "overwrite", "partitions", "partition", "delete", "delete all", "new keys", "optimize"],
 )
-def test_whole_files_and_new_rows_need_no_change_files(
+def test_changes_of_whole_files_and_appends_write_no_change_files(
     tmp_path: Path, properties: dict[str, str], change: Callable[[txlog.Table], Any]
 ) -> None:
     table = made(tmp_path / "t", properties)
@@ -190,7 +190,7 @@ def test_the_feed_shows_a_removed_file_beside_one_that_loses_rows(tmp_path: Path
 
 
 @MODES
-def test_a_change_of_nothing_writes_nothing(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_a_delete_that_matches_no_row_writes_no_change_files(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     assert table.delete("id = 99").version == 1
     assert not (Path(table.uri) / "_change_data").exists()
@@ -352,7 +352,7 @@ def test_the_feed_shows_what_a_change_did_when_it_was_executed_again(
 
 
 @MODES
-def test_change_files_are_named_again_where_a_winner_changed_no_row_of_ours(
+def test_a_retried_commit_reuses_its_change_files_if_the_winner_changed_other_rows(
     tmp_path: Path, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from txlog.commands.row_change import change_files
@@ -390,7 +390,9 @@ def test_a_change_that_fails_before_its_commit_leaves_no_change_file(tmp_path: P
 
 
 @MODES
-def test_several_writers_at_once_leave_a_feed_that_adds_up(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_of_concurrent_writers_adds_up_to_the_rows_of_the_table(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table = made(tmp_path / "t", properties)
 
     def work(number: int) -> None:

@@ -93,7 +93,7 @@ def test_the_columns_come_in_the_types_of_the_last_version_with_those_of_the_fee
     assert "note" not in table.changes(0, 1).schema.names
 
 
-def test_the_time_is_that_of_the_history(tmp_path: Path) -> None:
+def test_the_commit_timestamp_of_a_change_equals_the_one_in_history(tmp_path: Path) -> None:
     for name, properties in (("a", {}), ("b", {"delta.enableInCommitTimestamps": "true"})):
         table = made(tmp_path / name, {**FEED, **properties}, rows(1), rows(2))
         times = {entry["version"]: entry["timestamp"] for entry in table.history()}
@@ -120,7 +120,7 @@ def test_the_stream_is_read_by_other_libraries(tmp_path: Path) -> None:
     assert sorted(polars.DataFrame(table.changes(0))["id"]) == [1, 2]
 
 
-def test_the_version_to_come_has_no_changes_yet(tmp_path: Path) -> None:
+def test_changes_from_the_next_version_are_empty_until_it_is_committed(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1))
     follower = txlog.Table.open(table.uri)
     assert reported(follower, 2) == []
@@ -193,7 +193,7 @@ def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(t
     assert reported(table, 2, 2) == [(2, "insert", 4)]
 
 
-def test_vectors_that_were_vacuumed_are_refused_alike(tmp_path: Path) -> None:
+def test_deletion_vectors_that_were_vacuumed_are_refused_with_the_version_that_needs_them(tmp_path: Path) -> None:
     table = made(tmp_path / "t", VECTORS, rows(2, 4))
     table.delete("id = 2")
     table = as_another_writer(table)

@@ -105,7 +105,7 @@ def test_a_column_without_statistics_is_refused(tmp_path: Path) -> None:
         txlog.Table.create(tmp_path / "v", wide, properties=named, cluster_by="c0")
 
 
-def test_a_table_is_partitioned_or_clustered(tmp_path: Path) -> None:
+def test_a_table_cannot_be_both_partitioned_and_clustered(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="either partitioned or clustered"):
         txlog.Table.create(tmp_path, COLUMNS, "day", cluster_by="id")
     table = txlog.Table.create(tmp_path, COLUMNS, "day")
@@ -113,7 +113,7 @@ def test_a_table_is_partitioned_or_clustered(tmp_path: Path) -> None:
         table.cluster_by("id")
 
 
-def test_exist_ok_wants_the_clustering_that_is_asked_for(tmp_path: Path) -> None:
+def test_exist_ok_refuses_a_table_with_other_clustering_columns(tmp_path: Path) -> None:
     txlog.Table.create(tmp_path, COLUMNS, cluster_by=["id", "day"])
     assert txlog.Table.create(tmp_path, COLUMNS, exist_ok=True).version == 0
     assert txlog.Table.create(tmp_path, COLUMNS, cluster_by="ID,day", exist_ok=True).version == 0
@@ -156,7 +156,7 @@ def test_a_table_can_be_clustered_by_other_columns_and_by_none(make_table: Calla
     assert table.verify().is_sound
 
 
-def test_of_two_that_change_the_clustering_at_once_one_conflicts(
+def test_two_concurrent_changes_of_the_clustering_conflict(
     make_table: Callable[..., txlog.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make_table(ROWS)
@@ -170,7 +170,7 @@ def test_of_two_that_change_the_clustering_at_once_one_conflicts(
     assert table.snapshot().clustering_columns == ("x",)
 
 
-def test_a_domain_that_makes_no_sense_is_set_anew(tmp_path: Path) -> None:
+def test_cluster_by_replaces_an_invalid_clustering_domain(tmp_path: Path) -> None:
     txlog.Table.create(tmp_path, COLUMNS, cluster_by="id")
     path = tmp_path / "_delta_log" / f"{0:020}.json"
     path.write_text(path.read_text().replace('[[\\"id\\"]]', '[[\\"gone\\"]]'))
@@ -184,7 +184,7 @@ def test_a_domain_that_makes_no_sense_is_set_anew(tmp_path: Path) -> None:
     assert broken.snapshot().clustering_columns == ("day",)
 
 
-def test_the_command_line_creates_clustered_tables_and_shows_by_what(tmp_path: Path) -> None:
+def test_the_command_line_creates_clustered_tables_and_shows_their_columns(tmp_path: Path) -> None:
     def run(*arguments: Any) -> Any:
         return CliRunner().invoke(app, [*map(str, arguments)])
 

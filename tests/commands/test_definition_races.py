@@ -49,7 +49,9 @@ def made(path: Path, properties: dict[str, str]) -> Table:
 
 @pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_property_of_upkeep_does_not_stop_a_change(tmp_path: Path, change: str, properties: dict[str, str]) -> None:
+def test_a_concurrently_set_maintenance_property_does_not_stop_a_change(
+    tmp_path: Path, change: str, properties: dict[str, str]
+) -> None:
     table = made(tmp_path, properties)
     ours = losing_to(
         table, lambda t: t.set_properties({"delta.logRetentionDuration": "interval 9 days", "my.key": "1"})
@@ -73,14 +75,16 @@ def test_a_property_of_upkeep_does_not_stop_a_change(tmp_path: Path, change: str
     ],
     ids=["append-only", "change data feed", "columns"],
 )
-def test_a_new_rule_of_writing_does(tmp_path: Path, change: str, rival: Callable[[Table], Any]) -> None:
+def test_a_concurrently_set_rule_for_writing_stops_a_change(
+    tmp_path: Path, change: str, rival: Callable[[Table], Any]
+) -> None:
     table = made(tmp_path, VECTORS)
     with pytest.raises((txlog.MetadataChangedError, txlog.ProtocolChangedError)):
         CHANGES[change](losing_to(table, rival))
     assert table.version == 3
 
 
-def test_files_that_are_written_after_it_follow_the_new_property(tmp_path: Path) -> None:
+def test_a_retried_change_writes_its_files_by_a_concurrently_set_property(tmp_path: Path) -> None:
     table = made(tmp_path, {})
 
     def rival(other: Table) -> None:

@@ -41,7 +41,7 @@ def last_commit(table: txlog.Table) -> list[dict[str, Any]]:
 
 
 @MODES
-def test_the_rows_for_which_it_is_true_go_and_those_for_which_it_is_unknown_stay(
+def test_a_delete_removes_rows_whose_condition_is_true_and_keeps_those_where_it_is_null(
     tmp_path: Path, properties: dict[str, str]
 ) -> None:
     table = made(tmp_path, properties)
@@ -53,7 +53,7 @@ def test_the_rows_for_which_it_is_true_go_and_those_for_which_it_is_unknown_stay
 
 
 @MODES
-def test_whole_partitions_and_proven_files_go_without_being_opened(
+def test_a_delete_removes_whole_partitions_and_fully_matching_files_unopened(
     tmp_path: Path, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path, properties)
@@ -110,7 +110,7 @@ def test_a_vector_keeps_the_facts_of_its_file_and_is_below_a_random_prefix_if_da
     assert found.stat().st_size > 40
 
 
-def test_a_float_bound_of_another_writer_hides_no_nan(tmp_path: Path) -> None:
+def test_a_delete_finds_nan_that_the_bounds_of_another_writer_leave_out(tmp_path: Path) -> None:
     """NaN is greater than every number, and some writers leave it out of their bounds."""
     table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.float64())]))
     name = tmp_path / "t" / "foreign.parquet"
@@ -122,7 +122,7 @@ def test_a_float_bound_of_another_writer_hides_no_nan(tmp_path: Path) -> None:
     assert table.snapshot().to_arrow().column("x").to_pylist() == [1.0, 2.0]
 
 
-def test_a_file_without_statistics_is_looked_into(tmp_path: Path) -> None:
+def test_a_delete_reads_files_without_statistics(tmp_path: Path) -> None:
     table = made(tmp_path, {"delta.dataSkippingNumIndexedCols": "0", **VECTORS})
     assert table.delete("id = 13").metrics.rows_deleted == 1
     table.create_checkpoint()
@@ -169,7 +169,7 @@ def test_verify_finds_a_vector_that_is_gone_torn_or_miscounted(tmp_path: Path) -
         ({"delta.appendOnly": "true"}, InvalidInputError, "append-only"),
     ],
 )
-def test_tables_whose_rows_stay_refuse_before_a_row_is_read(
+def test_tables_that_forbid_row_changes_refuse_them_before_a_row_is_read(
     tmp_path: Path, properties: dict[str, str], error: type[Exception], match: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path, properties)
@@ -207,7 +207,7 @@ def test_arguments_that_mean_nothing_are_refused(tmp_path: Path, arguments: dict
     assert table.snapshot().version == 2
 
 
-def test_the_same_checkpoint_deletes_once(tmp_path: Path) -> None:
+def test_a_delete_with_the_same_checkpoint_is_committed_once(tmp_path: Path) -> None:
     table = made(tmp_path)
     first = table.delete("id = 1", app_id="gdpr", checkpoint_id=4)
     table.append(pa.table({"id": [1], "day": ["a"], "x": [0.5]}))
@@ -258,7 +258,9 @@ def test_timestamps_and_dates_are_proven_and_excluded_soundly(tmp_path: Path) ->
 
 
 @MODES
-def test_a_count_of_rows_that_is_too_low_loses_none(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_a_delete_loses_no_row_if_another_writers_row_count_is_too_low(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     """Another writer's statistics say two rows, and two rows go: the file has a third."""
     table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.float64())]), (), properties)
     name = tmp_path / "t" / "foreign.parquet"
@@ -270,7 +272,9 @@ def test_a_count_of_rows_that_is_too_low_loses_none(tmp_path: Path, properties: 
     assert table.snapshot().to_arrow().column("x").to_pylist() == [3.0]
 
 
-def test_a_file_whose_rows_are_mostly_dead_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_whose_rows_are_mostly_deleted_causes_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = made(tmp_path, VECTORS)
     with caplog.at_level(logging.WARNING, "txlog"):
         table.delete("id in (1, 3)")
@@ -279,7 +283,7 @@ def test_a_file_whose_rows_are_mostly_dead_is_warned_of(tmp_path: Path, caplog: 
     assert "as of v4 a file is mostly dead rows (80 % in one file)" in caplog.text
 
 
-def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_left(
+def test_a_handle_warns_once_of_a_mostly_deleted_file_until_many_more_rows_are_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.int64())]), (), VECTORS)
@@ -300,7 +304,7 @@ def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_
         assert len(caplog.records) == 4, "another handle"
 
 
-def test_when_dead_rows_are_warned_of_again() -> None:
+def test_a_warning_is_repeated_when_half_of_a_files_remaining_rows_are_deleted() -> None:
     assert newly_dead({"a": 0.5, "b": 0.51}, {}) == {"b": 0.51}
     assert newly_dead({"b": 0.75, "c": 0.9}, {"b": 0.51, "c": 0.9}) == {}
     assert newly_dead({"b": 0.76}, {"b": 0.51}) == {"b": 0.76}

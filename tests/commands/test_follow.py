@@ -63,7 +63,7 @@ def test_a_job_that_stops_anywhere_goes_on_behind_the_last_file_that_it_finished
     assert seen == [*range(300_010)]
 
 
-def test_columns_and_a_condition_choose_what_comes(table: txlog.Table) -> None:
+def test_follow_yields_the_chosen_columns_of_the_rows_that_match(table: txlog.Table) -> None:
     found = list(table.follow(0, columns=["p"], where="id in (1, 4)"))
     assert [(each.version, each.is_last_of_file, each.rows.to_pydict()) for each in found] == [
         (1, True, {"p": ["p1"]}),
@@ -71,7 +71,7 @@ def test_columns_and_a_condition_choose_what_comes(table: txlog.Table) -> None:
     ]
 
 
-def test_files_that_only_moved_rows_are_no_news(table: txlog.Table) -> None:
+def test_follow_skips_files_that_only_moved_rows(table: txlog.Table) -> None:
     before = followed(table, 0)
     with table.transaction(operation="OPTIMIZE", data_change=False) as transaction:
         rows = table.to_arrow()
@@ -117,7 +117,9 @@ def test_rows_of_an_older_schema_come_in_the_newest_one_if_it_can_read_them(tabl
 
 
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=5), min_size=1, max_size=5), st.data())
-def test_two_followers_that_meet_anywhere_see_every_row_once(commits: list[list[int]], data: st.DataObject) -> None:
+def test_a_follower_that_continues_after_any_file_sees_each_remaining_file_once(
+    commits: list[list[int]], data: st.DataObject
+) -> None:
     from txlog.testing.memory_store import memory_table_store
 
     with pytest.MonkeyPatch.context() as patch:

@@ -197,7 +197,7 @@ def test_a_file_that_is_no_longer_as_the_task_found_it_is_a_conflict(
     assert ids_of(open_table) == [3]
 
 
-def test_a_write_that_changes_rows_depends_on_the_table(open_table: OpenTable, change_job: WriteJob) -> None:
+def test_a_committed_row_change_is_not_a_blind_append(open_table: OpenTable, change_job: WriteJob) -> None:
     committable = written(open_table, change_job, 2)
     result = GlobalCommitter(open_table).commit(change_job, [committable])
     assert Table(open_table).history()[0]["version"] == result.version
@@ -254,7 +254,7 @@ def test_a_zombie_with_the_same_checkpoint_finds_it_committed(open_table: OpenTa
     assert ids_of(open_table) == [1, 2]
 
 
-def test_a_zombie_that_is_behind_its_successor_is_refused_or_proved_a_replay(
+def test_a_zombie_behind_its_successor_is_refused_unless_the_log_proves_a_replay(
     open_table: OpenTable, open_handle: OpenHandle
 ) -> None:
     zombie = planned(open_table, app_id="app", checkpoint_id=1)
@@ -283,7 +283,7 @@ def test_a_zombie_with_other_work_under_the_same_checkpoint_is_refused(
 # --- creating -------------------------------------------------------------------------------------------------------
 
 
-def test_of_two_that_create_the_table_the_second_writes_to_the_firsts(open_handle: OpenHandle) -> None:
+def test_the_second_of_two_jobs_that_create_a_table_writes_to_the_firsts_table(open_handle: OpenHandle) -> None:
     first, second = open_handle(), open_handle()
     job_of_first, job_of_second = planned(first, create=True), planned(second, create=True)
     of_second = written(second, job_of_second, 2)
@@ -302,7 +302,7 @@ def test_of_two_that_create_the_table_the_second_writes_to_the_firsts(open_handl
         ({"schema": pa.schema([("id", pa.int64(), False)])}, False),
     ],
 )
-def test_a_table_of_another_making_takes_the_files_only_where_they_fit(
+def test_files_planned_for_a_new_table_are_committed_to_a_rivals_table_only_if_they_fit(
     rival: dict[str, Any], agrees: bool, open_handle: OpenHandle
 ) -> None:
     open_table, other = open_handle(), open_handle()
@@ -319,7 +319,7 @@ def test_a_table_of_another_making_takes_the_files_only_where_they_fit(
     assert Table(open_handle()).snapshot().version == 0
 
 
-def test_a_first_write_asked_for_other_properties_than_the_rivals_is_a_conflict(open_handle: OpenHandle) -> None:
+def test_a_first_write_with_other_properties_than_a_rivals_new_table_conflicts(open_handle: OpenHandle) -> None:
     open_table, other = open_handle(), open_handle()
     job = planned(open_table, create=True, properties={"delta.appendOnly": "true"})
     committable = written(open_table, job, 1)
@@ -349,7 +349,7 @@ def test_a_table_that_must_be_new_is_refused_when_another_is_first(open_handle: 
     assert ids_of(open_handle()) == [2]
 
 
-def test_without_a_table_and_without_leave_to_create_one_nothing_is_planned(open_handle: OpenHandle) -> None:
+def test_planning_a_write_to_a_missing_table_is_refused_unless_it_may_create_one(open_handle: OpenHandle) -> None:
     with pytest.raises(txlog.TableNotFoundError):
         planned(open_handle())
 

@@ -128,7 +128,7 @@ def test_rows_with_a_null_key_are_passed_over_and_the_others_stay_where_they_are
     assert watched.rows() == sorted(expected, key=repr)
 
 
-def test_what_others_write_is_looked_into_and_what_they_delete_is_inserted_again() -> None:
+def test_an_upsert_finds_rows_that_others_wrote_and_inserts_those_that_they_deleted() -> None:
     watched = Watched()
     watched.others.append(rows(*range(100)))
     for number in range(3):
@@ -153,7 +153,7 @@ def test_rows_that_a_foreign_writer_moves_to_another_file_are_found_there() -> N
     assert watched.open_table.key_cache.size_bytes < 16 * 100, "the old files are dropped"
 
 
-def test_only_positions_are_kept_the_rest_of_a_file_comes_from_its_live_action() -> None:
+def test_an_upsert_with_cached_keys_keeps_the_tags_that_another_writer_gave_a_file() -> None:
     watched = Watched()
     watched.others.append(rows(*range(10)))
     for number in range(3):
@@ -171,7 +171,7 @@ def test_only_positions_are_kept_the_rest_of_a_file_comes_from_its_live_action()
 
 
 @pytest.mark.parametrize("size", [0, 100])
-def test_a_cache_that_is_off_or_too_small_costs_reading_and_nothing_else(size: int) -> None:
+def test_upserts_without_room_in_the_key_cache_read_files_and_give_the_same_rows(size: int) -> None:
     watched = Watched(key_cache_size=size)
     watched.others.append(rows(*range(100)))
     for number in range(5):
@@ -191,7 +191,9 @@ def test_the_size_of_the_cache_is_an_option_of_the_handle_that_goes_with_it(tmp_
 
 @KEYS
 @pytest.mark.parametrize("partition_by", [[], ["name"]], ids=["", "by name"])
-def test_own_rows_are_known_by_the_positions_they_have(keys: list[str], partition_by: list[str]) -> None:
+def test_the_key_cache_knows_the_positions_of_rows_that_its_handle_wrote(
+    keys: list[str], partition_by: list[str]
+) -> None:
     """Also where an insert that is ignored leaves gaps in the source, and where files are rolled."""
     watched = Watched(partition_by=partition_by)
     watched.others.append(rows(*range(4)))
@@ -232,7 +234,7 @@ def merge(table: txlog.Table, data: pa.Table, keys: list[str], **clauses: str | 
 
 @KEYS
 @pytest.mark.parametrize("matched", [None, "source.v > 1", "target.v < source.v"])
-def test_from_its_third_merge_on_a_handle_reads_only_what_may_decide_of_files_that_were_there(
+def test_from_its_third_merge_on_a_handle_reads_a_file_only_if_a_clause_needs_its_values(
     keys: list[str], matched: str | None
 ) -> None:
     watched = Watched()
@@ -250,7 +252,7 @@ def test_from_its_third_merge_on_a_handle_reads_only_what_may_decide_of_files_th
     assert values(watched) == expected
 
 
-def test_upserts_and_merges_by_the_same_keys_know_the_same_files() -> None:
+def test_upserts_and_merges_by_the_same_keys_share_the_key_cache() -> None:
     watched = Watched()
     watched.others.append(rows(*range(100)))
     watched.table.upsert(rows(1, v=1), ["id"])
@@ -270,7 +272,7 @@ def test_a_merge_of_rows_that_the_table_lacks_by_source_looks_at_every_row() -> 
     assert values(watched) == {0: 1, 1: 1, 2: 1, 3: 0}
 
 
-def test_rows_of_a_source_that_repeat_a_key_or_have_none_mean_the_same_to_known_files() -> None:
+def test_repeated_and_null_source_keys_mean_the_same_with_cached_keys() -> None:
     watched = Watched()
     watched.others.append(rows(*range(10)))
     for number in range(3):
@@ -310,7 +312,9 @@ OPERATION = st.tuples(
 
 @KEYS
 @given(st.lists(OPERATION, max_size=8))
-def test_every_history_is_the_same_as_without_a_cache(keys: list[str], history: list[tuple[str, list[int]]]) -> None:
+def test_any_history_of_changes_gives_the_same_rows_with_and_without_a_key_cache(
+    keys: list[str], history: list[tuple[str, list[int]]]
+) -> None:
     watched, expected = Watched(), dict.fromkeys(range(0, 8, 2), 0)
     watched.others.append(rows(*expected))
     for _ in range(3):
@@ -382,7 +386,7 @@ def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_no
 
 
 @pytest.mark.parametrize("partition_by", [[], ["v"]], ids=["flat", "partitioned"])
-def test_a_checkpoint_without_deletes_is_its_data_files_and_the_commit_reads_each_once_or_knows_its_rows(
+def test_a_checkpoint_without_deletes_has_only_data_files_and_each_is_read_at_most_once(
     partition_by: list[str],
 ) -> None:
     watched = Watched(partition_by=partition_by)

@@ -75,7 +75,7 @@ def test_rows_of_long_sources_are_changed(tmp_path: Path, change: Callable[[txlo
     assert table.to_arrow().sort_by("n").to_pylist() == expected
 
 
-def test_two_rows_of_one_long_key_are_told(tmp_path: Path) -> None:
+def test_two_source_rows_with_the_same_long_key_are_refused(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", {"key": pa.string(), "n": pa.int64()})
     twice = [pa.table({"key": [f"{'k' * 90} {number}"], "n": [number]}) for number in (1, 2, 3, 2)]
     with pytest.raises(txlog.InvalidInputError, match="rows 1 and 3 of the source"):

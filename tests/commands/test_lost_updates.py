@@ -41,7 +41,7 @@ def one_more(rows: Any) -> pa.Table:
 
 
 @by_region
-def test_of_two_that_count_up_what_they_both_read_the_second_conflicts_until_it_reads_again(
+def test_an_overwrite_from_an_outdated_read_conflicts_until_the_handle_reads_again(
     tmp_path: Path, overwrite: Overwrite
 ) -> None:
     first, second = made(tmp_path), Table.open(tmp_path / "t")
@@ -66,7 +66,9 @@ def test_a_handle_that_read_nothing_replaces_what_is_there(tmp_path: Path, overw
 
 
 @by_region
-def test_a_version_that_was_read_long_ago_is_no_claim_to_be_the_newest(tmp_path: Path, overwrite: Overwrite) -> None:
+def test_an_overwrite_with_rows_of_an_explicitly_read_old_version_does_not_conflict(
+    tmp_path: Path, overwrite: Overwrite
+) -> None:
     table = made(tmp_path)
     overwrite(Table.open(table.uri), rows_of((5, "mon")))
     old = table.snapshot(1).to_arrow(where="day = 'mon'")
@@ -84,7 +86,7 @@ def test_a_version_that_was_read_long_ago_is_no_claim_to_be_the_newest(tmp_path:
         lambda t: t.set_properties({"delta.checkpointInterval": "7"}),
     ],
 )
-def test_what_others_did_elsewhere_does_not_matter(
+def test_an_overwrite_does_not_conflict_with_changes_outside_of_its_region(
     tmp_path: Path, overwrite: Overwrite, rival: Callable[[Table], Any]
 ) -> None:
     table = made(tmp_path)
@@ -150,7 +152,7 @@ def test_a_rewrite_of_seen_rows_changes_nothing(tmp_path: Path, overwrite: Overw
 
 
 @by_region
-def test_what_the_handle_wrote_itself_is_seen(tmp_path: Path, overwrite: Overwrite) -> None:
+def test_an_overwrite_does_not_conflict_with_commits_of_its_own_handle(tmp_path: Path, overwrite: Overwrite) -> None:
     table = made(tmp_path)
     table.snapshot()
     Table.open(table.uri).append(rows_of((8, "tue")))
@@ -161,7 +163,7 @@ def test_what_the_handle_wrote_itself_is_seen(tmp_path: Path, overwrite: Overwri
 
 
 @by_region
-def test_the_version_may_be_named(tmp_path: Path, overwrite: Overwrite) -> None:
+def test_an_overwrite_conflicts_with_changes_since_a_given_read_version(tmp_path: Path, overwrite: Overwrite) -> None:
     table = made(tmp_path)
     overwrite(table, rows_of((5, "mon")), read_version=1)
     with pytest.raises(txlog.ConflictError, match="read the table again"):
@@ -173,7 +175,9 @@ def test_the_version_may_be_named(tmp_path: Path, overwrite: Overwrite) -> None:
 
 
 @by_region
-def test_what_was_cleaned_up_unseen_may_have_been_a_change(tmp_path: Path, overwrite: Overwrite) -> None:
+def test_an_overwrite_conflicts_if_commits_that_it_has_not_read_were_cleaned_up(
+    tmp_path: Path, overwrite: Overwrite
+) -> None:
     table = made(tmp_path)
     table.snapshot()
     other = Table.open(table.uri)
@@ -215,7 +219,7 @@ def test_a_changed_row_conflicts_only_where_its_file_held_rows_of_the_region(tmp
     assert found(table) == [(101, "tue")]
 
 
-def test_rows_that_bounds_of_another_writer_leave_out_are_replaced(tmp_path: Path) -> None:
+def test_an_overwrite_replaces_nan_that_the_bounds_of_another_writer_leave_out(tmp_path: Path) -> None:
     """deltalake leaves NaN out of the maximum, and NaN is greater than any number."""
     deltalake.write_deltalake(tmp_path / "t", pa.table({"x": [1.0, float("nan")]}))
     table = Table.open(tmp_path / "t")

@@ -94,7 +94,7 @@ def test_terms_on_the_table_alone_narrow_the_match() -> None:
     assert found(table) == [(1, "a", 11), (2, "a", 20), (3, "b", 30), (3, "b", 33), (None, "b", 40)]
 
 
-def test_two_source_rows_for_one_row_of_the_table_are_an_error_and_else_none() -> None:
+def test_two_source_rows_that_match_one_table_row_are_refused_and_others_are_inserted() -> None:
     table = made()
     twice = rows((1, "a", 1), (7, "a", 7), (1, "a", 2), (7, "b", 8))
     with pytest.raises(InvalidInputError, match="id=1"):
@@ -121,7 +121,7 @@ def test_other_joins_are_refused_by_name(on: Any, match: str) -> None:
         made().merge(rows((1, "a", 1)), on).when_matched_delete().execute()
 
 
-def test_a_side_that_has_no_such_name_is_answered_with_the_names_and_the_arguments_that_set_them() -> None:
+def test_the_error_for_an_unknown_side_of_a_join_lists_the_names_and_their_arguments() -> None:
     table, source = made({}, (1, "a", 1)), rows((1, "a", 9))
     aliases = (
         r"write target\.id for the table or source\.id for the source, .*target_alias=\.\.\. and source_alias=\.\.\."
@@ -147,7 +147,7 @@ def test_a_merge_shows_its_table_join_and_clauses() -> None:
     assert repr(merge).endswith(", matched delete, not matched insert)")
 
 
-def test_clauses_that_cannot_be_are_refused() -> None:
+def test_invalid_merge_clauses_are_refused() -> None:
     table, source = made(), rows((1, "a", 1))
     lacking = source.drop_columns(["v"])
     with pytest.raises(InvalidInputError, match="without a clause"):
@@ -163,7 +163,7 @@ def test_clauses_that_cannot_be_are_refused() -> None:
     assert table.snapshot().version == 1
 
 
-def test_a_key_of_another_width_joins(tmp_path: Path) -> None:
+def test_merge_keys_of_different_integer_widths_match(tmp_path: Path) -> None:
     table = made()
     source = pa.table({"key": pa.array([1, 2**40], pa.int64()), "w": [5, 6]})
     small = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int32()), ("v", pa.int64())]))
@@ -204,7 +204,7 @@ def model(old: list[Any], new: list[Any], with_source: bool) -> list[Any]:
 
 @MODES
 @given(table_rows, source_rows, st.booleans())
-def test_a_merge_makes_what_the_model_makes(
+def test_any_merge_gives_the_same_rows_as_a_plain_python_model(
     properties: dict[str, str], old: list[Any], new: list[Any], with_source: bool
 ) -> None:
     table = made(properties, *(old or [(None, "a", None)]))
@@ -234,7 +234,7 @@ def test_a_merge_tied_to_a_version_read_the_whole_table_where_a_clause_is_for_ro
 
 
 @pytest.mark.parametrize("how", ["mapped", "commented"])
-def test_nested_columns_are_merged_whatever_the_table_notes_of_their_members(tmp_path: Path, how: str) -> None:
+def test_nested_columns_are_merged_whatever_metadata_their_members_have(tmp_path: Path, how: str) -> None:
     place = [("x", pa.int64()), ("tags", pa.list_(pa.struct([("t", pa.string())])))]
     note = {b"comment": b"east"} if how == "commented" else None
     noted = pa.struct([pa.field(name, kind, metadata=note) for name, kind in place])

@@ -195,7 +195,7 @@ def test_in_one_commit_a_late_row_does_not_bring_back_what_a_delete_of_a_greater
 
 
 @REMOVING
-def test_a_delete_is_no_row_so_a_late_row_of_a_later_commit_counts_and_a_late_delete_does_not(
+def test_an_engine_that_removes_deleted_rows_accepts_late_rows_of_later_commits(
     tmp_path: Path, options: dict[str, str]
 ) -> None:
     table = made(tmp_path / "t", {**options, "sequence.field": "s"})
@@ -213,7 +213,7 @@ def test_a_delete_is_no_row_so_a_late_row_of_a_later_commit_counts_and_a_late_de
     ],
     ids=["sequence group", "values taken back", "a row that says it is gone"],
 )
-def test_where_the_row_of_a_deleted_key_stays_its_sequence_holds_late_rows_of_later_commits_off(
+def test_an_engine_that_keeps_the_row_of_a_deleted_key_ignores_late_rows_of_later_commits(
     tmp_path: Path, options: dict[str, str], gone: tuple[str, Row]
 ) -> None:
     table = made(tmp_path / "t", options)

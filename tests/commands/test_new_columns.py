@@ -65,7 +65,9 @@ def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
 
 @TABLES
 @pytest.mark.parametrize("change", [merged, upserted])
-def test_all_new_columns_come_with_the_rows(tmp_path: Path, properties: dict[str, str], change: Change) -> None:
+def test_a_change_with_new_columns_adds_them_all_to_the_table(
+    tmp_path: Path, properties: dict[str, str], change: Change
+) -> None:
     table = made(tmp_path, properties)
     assert change(table).version == 2
     assert table.schema.names == ["k", "v", "note", "other"]
@@ -82,7 +84,7 @@ def test_all_new_columns_come_with_the_rows(tmp_path: Path, properties: dict[str
 
 
 @pytest.mark.parametrize("change", [merged, upserted])
-def test_other_rows_that_come_first_do_not_stop_it(tmp_path: Path, change: Change) -> None:
+def test_a_concurrent_append_does_not_stop_a_change_that_adds_columns(tmp_path: Path, change: Change) -> None:
     table = made(tmp_path, {"delta.columnMapping.mode": "name"})
     ours = losing_to(table, lambda t: t.append(pa.table({"k": [9, 10], "v": [90, 100]})))
     assert change(ours).version == 3
@@ -100,7 +102,7 @@ def test_other_rows_that_come_first_do_not_stop_it(tmp_path: Path, change: Chang
     "rival",
     [lambda t: t.add_columns(pa.schema([("note", pa.string())])), lambda t: t.set_properties({"my.key": "1"})],
 )
-def test_another_definition_that_comes_first_conflicts_also_a_property_which_it_would_undo(
+def test_a_concurrent_definition_change_conflicts_with_a_change_that_adds_columns(
     tmp_path: Path, change: Change, rival: Callable[[Table], Any]
 ) -> None:
     table = made(tmp_path, {})

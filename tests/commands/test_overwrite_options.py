@@ -86,7 +86,7 @@ RIVALS: dict[str, tuple[Callable[[Table], Any], list[Row]]] = {
 @by_mode
 @by_region
 @pytest.mark.parametrize("rival", RIVALS)
-def test_an_overwrite_that_is_executed_again_is_as_if_it_had_run_last(
+def test_an_overwrite_with_rerun_gives_the_rows_as_if_it_had_run_last(
     tmp_path: Path, region: str, rival: str, properties: dict[str, str]
 ) -> None:
     table = made(tmp_path, ["day"] if region == "partitions" else [], properties)
@@ -101,7 +101,7 @@ def test_an_overwrite_that_is_executed_again_is_as_if_it_had_run_last(
 
 
 @by_region
-def test_only_one_that_asks_for_it_is_executed_again(tmp_path: Path, region: str) -> None:
+def test_an_overwrite_that_lost_a_race_runs_again_only_with_rerun(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     delete, overwrite = RIVALS["deletes"][0], OVERWRITES[region]
     with pytest.raises(txlog.ConflictError):
@@ -112,7 +112,7 @@ def test_only_one_that_asks_for_it_is_executed_again(tmp_path: Path, region: str
 
 
 @pytest.mark.parametrize("region", ["where", "partitions"])
-def test_one_that_is_executed_again_replaces_what_its_handle_has_not_seen(tmp_path: Path, region: str) -> None:
+def test_an_overwrite_with_rerun_replaces_rows_that_its_handle_has_not_read(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     table.snapshot()
     Table.open(table.uri).update({"id": "id + 10"}, "day = 'mon'")
@@ -123,7 +123,7 @@ def test_one_that_is_executed_again_replaces_what_its_handle_has_not_seen(tmp_pa
 
 
 @by_region
-def test_a_named_version_ties_it_also_where_it_may_run_again(tmp_path: Path, region: str) -> None:
+def test_an_overwrite_with_a_read_version_conflicts_even_with_rerun(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     RIVALS["updates"][0](Table.open(table.uri))
     before = found(table)
@@ -133,7 +133,7 @@ def test_a_named_version_ties_it_also_where_it_may_run_again(tmp_path: Path, reg
 
 
 @by_region
-def test_a_definition_that_others_changed_ends_it(tmp_path: Path, region: str) -> None:
+def test_a_concurrent_definition_change_ends_an_overwrite_with_rerun(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     add: Callable[[Table], Any] = lambda t: t.add_columns("n int")  # noqa: E731
     with pytest.raises(txlog.MetadataChangedError):
@@ -141,7 +141,7 @@ def test_a_definition_that_others_changed_ends_it(tmp_path: Path, region: str) -
     assert found(table) == sorted(START)
 
 
-def test_new_columns_come_with_it_unless_others_changed_the_definition(tmp_path: Path) -> None:
+def test_an_overwrite_with_rerun_adds_columns_unless_others_changed_the_definition(tmp_path: Path) -> None:
     table = made(tmp_path, [], {})
     more = pa.table({"id": [9], "day": ["mon"], "n": [5]})
 
@@ -166,7 +166,7 @@ def test_new_columns_come_with_it_unless_others_changed_the_definition(tmp_path:
 
 
 @by_region
-def test_it_happens_once_for_an_application(tmp_path: Path, region: str) -> None:
+def test_an_overwrite_with_rerun_and_a_checkpoint_is_committed_once(tmp_path: Path, region: str) -> None:
     table = made(tmp_path, ["day"], {})
     once = {"on_conflict": "rerun", "app_id": "loader", "checkpoint_id": 1}
     result = OVERWRITES[region](table, beside(table, RIVALS["appends"][0]), **once)
@@ -175,7 +175,7 @@ def test_it_happens_once_for_an_application(tmp_path: Path, region: str) -> None
     assert (again.outcome, again.version) == ("already_committed", 3)
 
 
-def test_an_overwrite_without_rows_of_nothing_makes_a_version_either_way(tmp_path: Path) -> None:
+def test_an_overwrite_that_replaces_no_rows_by_no_rows_makes_a_version(tmp_path: Path) -> None:
     table = made(tmp_path, [], {})
     assert table.overwrite(rows_of(), "day = 'sun'").version == 2
     assert table.overwrite(rows_of(), "day = 'sun'", on_conflict="rerun").version == 3
@@ -264,7 +264,7 @@ def test_a_mode_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_row_
 
 
 @pytest.mark.parametrize("how", [{"mode": "overwrite", "where": "day = 'mon'"}, {"mode": "overwrite_partitions"}])
-def test_write_takes_them_as_the_methods_of_a_table_do(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_txlog_write_takes_the_options_of_overwrites(tmp_path: Path, how: dict[str, Any]) -> None:
     table = made(tmp_path, ["day"], VECTORS)
     rival, left = RIVALS["updates"]
     with pytest.raises(txlog.ConflictError):
@@ -302,5 +302,5 @@ def test_every_change_of_a_table_takes_the_same_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge"])
-def test_every_change_in_a_transaction_takes_those_that_are_not_the_transactions(name: str) -> None:
+def test_every_change_in_a_transaction_takes_mode_and_on_progress(name: str) -> None:
     assert inspect.signature(getattr(Transaction, name)).parameters.keys() >= {"mode", "on_progress"}

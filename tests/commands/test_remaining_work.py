@@ -32,7 +32,7 @@ def clock() -> Iterator[None]:
         yield
 
 
-def test_work_is_left_for_new_files_and_for_new_vectors_and_none_that_was_done(tmp_path: Path) -> None:
+def test_the_remaining_work_of_a_change_counts_only_new_files_and_new_vectors(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64())])
     table = txlog.Table.create(str(tmp_path / "t"), schema, properties={"delta.enableDeletionVectors": "true"})
     for number in range(FILES):

@@ -446,12 +446,12 @@ def run_all() -> None:
             world.run(operation)
 
 
-def test_each_scenario_holds() -> None:
+def test_each_scenario_of_retried_row_changes_gives_the_expected_rows() -> None:
     run_all()
 
 
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_a_mutant_of_re_execution_is_found(mutate: Any) -> None:
+def test_a_bug_put_into_the_retry_of_row_changes_fails_a_scenario(mutate: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutate(patch)
         with pytest.raises((AssertionError, txlog.TxlogError)):

@@ -154,7 +154,7 @@ def test_an_update_that_reads_no_column_keeps_ids(tmp_path: Path, way: dict[str,
 
 
 @ways
-def test_of_several_rows_that_one_takes_the_place_of_the_oldest_id_stays(tmp_path: Path, way: dict[str, str]) -> None:
+def test_a_row_that_replaces_several_keeps_the_oldest_row_id(tmp_path: Path, way: dict[str, str]) -> None:
     table = made(tmp_path, **way)
     before = tracked(table)
     table.update({"k": "4"}, "k = 1")

@@ -98,7 +98,9 @@ def test_rows_that_satisfy_the_predicate_are_replaced_and_no_others(
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_any_overwrite_is_a_delete_and_an_append(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_selective_overwrite_equals_a_delete_and_an_append(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     ids, days = st.none() | st.integers(0, 4), st.none() | st.sampled_from(["a", "b"])
     pairs = st.lists(st.tuples(ids, days), max_size=6)
     partition_by = data.draw(st.sampled_from([[], ["day"], ["id"]]))
@@ -326,7 +328,7 @@ def test_the_same_schema_again_changes_no_definition(by_day: Table) -> None:
     assert not [line for line in commit if "metaData" in json.loads(line)]
 
 
-def test_a_partition_column_that_the_data_lacks_has_to_be_decided(by_day: Table) -> None:
+def test_a_schema_overwrite_whose_data_lacks_a_partition_column_is_refused(by_day: Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="the data has no day"):
         by_day.overwrite(pa.table({"id": [1]}), schema_mode="overwrite")
 
@@ -390,7 +392,7 @@ OVERWRITES: dict[str, Callable[[Any, Any], Any]] = {
         ("WriteSerializable", lambda t: t.add_columns(pa.schema([("n", pa.int8())])), True),
     ],
 )
-def test_what_happens_to_the_region_meanwhile_is_a_conflict(
+def test_a_selective_overwrite_conflicts_with_concurrent_changes_of_its_region(
     tmp_path: Path, how: str, isolation: str, rival: Callable[[Table], Any], conflicts: bool
 ) -> None:
     table = made(tmp_path, ["day"], **{"delta.isolationLevel": isolation})
@@ -442,7 +444,7 @@ def test_rows_that_the_transaction_added_before_are_replaced_too(tmp_path: Path)
     assert found(table) == [(21, "all")]
 
 
-def test_a_removal_of_partitions_is_history_as_a_delete(by_day: Table) -> None:
+def test_history_shows_a_removal_of_partitions_as_a_delete(by_day: Table) -> None:
     with by_day.transaction() as txn:
         txn.remove_partitions("day = 'mon' OR day IS NULL")
     assert found(by_day) == in_order([(3, "tue"), (None, "tue")])
@@ -466,7 +468,7 @@ def remove_mondays_beside(table: Table, rival: tuple[Any, Any]) -> None:
         Table.open(table.uri).append(rows_of(rival))
 
 
-def test_a_removal_of_partitions_depends_on_them(by_day: Table) -> None:
+def test_a_removal_of_partitions_conflicts_with_a_concurrent_append_to_them(by_day: Table) -> None:
     with pytest.raises(txlog.ConcurrentAppendError):
         remove_mondays_beside(by_day, (7, "mon"))
     remove_mondays_beside(by_day, (7, "tue"))

@@ -90,7 +90,7 @@ def test_a_column_is_described_by_its_values_while_they_are_few_and_then_by_a_ra
 
 @pytest.mark.parametrize("are_deletes", [False, True], ids=["data files", "files of keys"])
 @pytest.mark.parametrize("is_text", [False, True], ids=["integers", "strings"])
-def test_of_each_key_a_number_is_held_and_of_the_keys_themselves_one_batch_at_a_time(
+def test_only_a_number_for_each_key_and_one_batch_of_keys_are_held_in_memory(
     tmp_path: Path, is_text: bool, are_deletes: bool
 ) -> None:
     num_keys, width = 300_000, 100

@@ -46,13 +46,15 @@ def test_a_short_log_retention_is_accepted_if_the_property_allows_it(tmp_path: P
 
 
 @pytest.mark.parametrize("given", [{"TXLOG.allowshortlogretention": "TRUE"}, {ALLOWED: True}])
-def test_the_permission_is_known_in_any_case_and_as_a_boolean(tmp_path: Path, given: dict[str, object]) -> None:
+def test_the_property_that_allows_a_short_retention_is_taken_in_any_case_and_as_a_boolean(
+    tmp_path: Path, given: dict[str, object]
+) -> None:
     """Spark lower-cases the names of options."""
     table = txlog.Table.create(tmp_path / "t", SCHEMA, properties={RETENTION: "interval 1 hour", **given})  # type: ignore[dict-item]
     assert table.snapshot().properties[ALLOWED] == "true"
 
 
-def test_spark_options_can_give_the_permission() -> None:
+def test_spark_options_can_allow_a_short_log_retention() -> None:
     given = {"path": "t", RETENTION.lower(): "interval 1 hour", ALLOWED.lower(): "true"}
     assert parse_write_options(given).properties == {RETENTION: "interval 1 hour", ALLOWED: "true"}
 
@@ -68,7 +70,7 @@ def test_a_table_that_others_gave_a_short_retention_takes_changes_of_other_prope
     assert table.snapshot().num_files == 1
 
 
-def test_the_permission_cannot_be_taken_back_while_the_retention_is_short(tmp_path: Path) -> None:
+def test_the_property_that_allows_a_short_retention_stays_while_the_retention_is_short(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", SCHEMA, properties={RETENTION: "interval 1 hour", ALLOWED: "true"})
     with pytest.raises(InvalidInputError, match="1 day"):
         table.unset_properties([ALLOWED])

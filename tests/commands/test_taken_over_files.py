@@ -168,7 +168,7 @@ def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table,
         (b'{"a":1}\n{"txn":{"appId":"aaa","version":1}}\n', True),
     ],
 )
-def test_what_is_refused_before_the_put_is_what_the_reader_refuses(body: bytes, refused: bool) -> None:
+def test_a_commit_is_refused_before_the_put_exactly_if_a_reader_would_refuse_it(body: bytes, refused: bool) -> None:
     limits = Limits(line_bytes=34, actions=2)
 
     def says(check: Callable[[], object]) -> bool:

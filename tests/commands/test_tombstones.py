@@ -289,7 +289,7 @@ def test_a_late_row_of_a_later_commit_is_a_new_row_where_an_engine_keeps_no_tomb
     assert rows_of(table) == [(1, 6, "late in a later commit")]
 
 
-def test_columns_that_must_not_be_null_hold_something_in_tombstones(make_table: Callable[..., txlog.Table]) -> None:
+def test_tombstones_have_placeholder_values_in_not_null_columns(make_table: Callable[..., txlog.Table]) -> None:
     columns = (
         "s struct<k: bigint, x: int>, seq timestamp, a string not null, b binary not null, c boolean not null,"
         " d decimal(5,2) not null, e date not null, f double not null, g array<int>"

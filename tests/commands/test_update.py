@@ -37,7 +37,9 @@ def found(table: txlog.Table, *columns: str) -> list[tuple[Any, ...]]:
 
 
 @MODES
-def test_matched_rows_get_the_values_and_all_else_stays(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_an_update_sets_the_values_of_matched_rows_and_keeps_all_others(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
     table = made(tmp_path, properties)
     result = table.update({"x": "x * 2 + id", "N": 7}, "x > 1 and day = 'a'")
     assert found(table, "day", "id", "x", "n") == [
@@ -86,7 +88,7 @@ def test_rows_may_move_to_another_partition_and_all_rows_may_match(tmp_path: Pat
     assert (None, 0) in found(table, "day", "id")
 
 
-def test_values_are_sql_themselves_or_what_a_function_returns(tmp_path: Path) -> None:
+def test_update_values_may_be_sql_python_values_or_functions(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.update({"day": "'it''s'", "x": decimal.Decimal("2.5"), "n": None}, "id = 0")
     assert found(table, "id", "day", "x", "n")[0] == (0, "it's", 2.5, None)

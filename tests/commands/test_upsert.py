@@ -187,7 +187,7 @@ def test_keys_of_every_kind_find_their_rows(
 
 
 @MODES
-def test_composite_keys_and_members_of_structs(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_upsert_keys_may_be_composite_and_members_of_structs(tmp_path: Path, properties: dict[str, str]) -> None:
     place = pa.struct([("zip", pa.string()), ("n", pa.int32())])
     schema = pa.schema([("who", pa.string()), ("at", place), ("v", pa.int64())])
 

@@ -134,7 +134,9 @@ def test_a_put_that_lands_late_does_not_make_a_second_commit(table: OpenTable, s
     assert append(table).version == 3
 
 
-def test_already_exists_where_nothing_is_leaves_no_hole(table: OpenTable, scripted_log: Any) -> None:
+def test_a_put_refused_as_existing_is_sent_again_if_the_version_does_not_exist(
+    table: OpenTable, scripted_log: Any
+) -> None:
     """S3 answers 409 to two conditional puts at once, and clients call that "already exists"."""
     scripted_log.script["put_if_absent"] = [claim_it_exists]
     result = append(table)
@@ -179,7 +181,9 @@ def test_a_definite_failure_of_the_first_put_is_a_storage_error(table: OpenTable
     assert append(table).version == 2
 
 
-def test_a_foreign_commit_at_our_version_ends_the_doubt(table: OpenTable, open_handle: Any, scripted_log: Any) -> None:
+def test_a_put_of_unknown_outcome_is_retried_above_a_foreign_commit_at_its_version(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
     def lose_while_another_wins(real: Any, name: str, body: bytes) -> PutOutcome:
         append(open_handle())
         return PutOutcome.UNKNOWN
@@ -396,7 +400,7 @@ def test_nothing_is_committed_to_a_table_made_in_the_place_of_the_one_that_was_o
     assert len(txn_ids(scripted_log)) == version + 1 + newer
 
 
-def test_a_checkpoint_that_is_gone_is_nothing_to_build_on(
+def test_nothing_is_committed_on_top_of_a_checkpoint_that_is_gone(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
 ) -> None:
     """As of a table whose last version had one, and in whose place a shorter one was made."""
@@ -623,7 +627,7 @@ def test_a_failing_checkpoint_warns_and_leaves_the_commit_acknowledged(
     assert "the commit is safe" in caplog.text
 
 
-def test_a_checkpoint_that_cannot_be_weighed_leaves_the_commit_acknowledged(
+def test_a_checkpoint_whose_size_cannot_be_read_leaves_the_commit_acknowledged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     uri = str(tmp_path / "table")

@@ -507,7 +507,7 @@ def commits_in(log: MemoryLogStore, after: int) -> Iterator[Commit]:
         version += 1
 
 
-def test_the_grid_has_every_ordered_pair() -> None:
+def test_the_conflict_matrix_has_every_ordered_pair_of_operations() -> None:
     winners = [winner for _, winner, _ in grid_cells()]
     losers = {loser for loser, _, _ in grid_cells()}
     assert losers >= set(winners), "an operation that can win can lose"

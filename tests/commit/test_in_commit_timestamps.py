@@ -97,7 +97,9 @@ def test_a_handle_that_did_not_see_the_last_commit_still_comes_after_it(
     assert stamps(ahead)[-1] == 1_700_000_100_002
 
 
-def test_enabling_on_a_table_with_a_past_notes_since_when(open_table: OpenTable, clock: Clock) -> None:
+def test_enabling_in_commit_timestamps_on_an_existing_table_records_version_and_time(
+    open_table: OpenTable, clock: Clock
+) -> None:
     table = create(open_table)
     clock.moment_ms += 1000
     table.append(rows(1))
@@ -163,7 +165,7 @@ def test_the_time_of_enablement_cannot_be_forged_and_disabling_forgets_it(open_t
     assert stamps(open_table)[-1] is None
 
 
-def test_a_fence_carries_its_time_too(open_table: OpenTable, clock: Clock) -> None:
+def test_a_fence_commit_has_an_in_commit_timestamp(open_table: OpenTable, clock: Clock) -> None:
     create(open_table, **ENABLED)
     assert resolve(open_table, "never-sent", 1) is False
     assert first_line(open_table, 1)["inCommitTimestamp"] == 1_700_000_000_001

@@ -30,7 +30,7 @@ def test_own_versions_above_those_of_others_are_own_until_the_next_read() -> Non
     assert (seen.version_of("t"), seen.is_own(5)) == (6, False)
 
 
-def test_another_table_in_its_place_was_not_read() -> None:
+def test_the_last_read_version_is_unknown_for_another_table_at_the_same_place() -> None:
     seen = LastRead()
     seen.read("t", 3)
     assert seen.version_of("other") is None

@@ -107,7 +107,9 @@ def test_after_a_lost_race_the_plan_is_executed_on_the_winner(
     assert reported["isolationLevel"] == "Serializable"
 
 
-def test_what_landed_before_the_first_put_is_seen_too(table: OpenTable, open_handle: Any) -> None:
+def test_a_plan_is_executed_again_on_commits_that_landed_before_its_first_put(
+    table: OpenTable, open_handle: Any
+) -> None:
     plan, state = RemoveEverything(table), table.writable_state()
     append(open_handle())
     assert table.commit_plan(plan, state).version == 3

@@ -65,6 +65,6 @@ def test_the_error_at_creation_names_the_call_that_settles_it(scripted_log: Any,
     assert f"txlog.resolve('memory://table', '{caught.value.txn_id}', 0)" in str(caught.value)
 
 
-def test_there_is_nothing_to_resolve_beyond_a_table_that_is_gone(tmp_path: Any) -> None:
+def test_resolve_refuses_a_missing_table(tmp_path: Any) -> None:
     with pytest.raises(txlog.TableNotFoundError):
         txlog.resolve(tmp_path / "t", "x", 3)

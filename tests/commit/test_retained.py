@@ -81,7 +81,7 @@ def test_where_the_commit_was_cleaned_up_the_rest_of_the_log_is_not_read(
 
 
 @pytest.mark.parametrize("behind_s", [-3600.0, 3600.0], ids=["ahead", "behind"])
-def test_clocks_that_mislead_cost_reads_and_no_answer(
+def test_a_replay_is_found_even_if_the_clocks_of_writers_differ(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, behind_s: float
 ) -> None:
     """The application's writer is an hour away from the clocks of the others, who commit every ten seconds."""

@@ -146,7 +146,7 @@ def test_a_commit_whose_state_cannot_be_kept_is_acknowledged(
     assert rows_of(table) == 3
 
 
-def test_files_of_which_nothing_was_sent_go_and_others_stay(files: Any) -> None:
+def test_files_of_a_commit_that_was_never_sent_are_deleted_and_others_stay(files: Any) -> None:
     for path in ("a", "b"):
         files.publish(path, b"bytes")
     with UnsentFiles(files) as unsent:

@@ -116,7 +116,7 @@ def test_a_file_of_matching_rows_is_never_skipped(rows: list[dict[str, Any]], te
         ("lower(s)", [{"s": "ΟΔΟΣ"}], "engines differ in the lower case"),
     ],
 )
-def test_a_value_that_sql_has_no_answer_for_is_an_error_and_never_a_wrap(
+def test_a_value_that_sql_does_not_define_is_an_error_and_never_wraps_around(
     text: str, rows: list[dict[str, Any]], reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):
@@ -299,7 +299,7 @@ def test_only_an_equality_of_two_columns_is_a_key(text: str) -> None:
     assert conjuncts(joined(text)) == [parts.residual]
 
 
-def test_both_sides_are_read_row_by_row() -> None:
+def test_an_expression_over_target_and_source_is_evaluated_row_by_row() -> None:
     target = pa.RecordBatch.from_pylist([{"id": 1, "amount": 5}, {"id": 2, "amount": None}])
     source = pa.RecordBatch.from_pylist([{"ID": 1, "amount": 7}, {"ID": 3, "amount": 1}])
     value = parse("t.amount + s.amount", TARGET, source=SOURCE, target_alias="t", source_alias="s")

@@ -329,7 +329,9 @@ def test_files_are_pruned_as_far_as_what_is_known_of_them_allows(text: str, kept
         ({}, '{"numRecords": 1}'),
     ],
 )
-def test_doubt_keeps_a_file(partition_values: dict[str, str | None], stats: str | None) -> None:
+def test_a_file_with_missing_or_unclear_statistics_is_not_skipped(
+    partition_values: dict[str, str | None], stats: str | None
+) -> None:
     predicate = parse_predicate("l = 5 AND q = 1 AND p = 'x'", SCHEMA)
     assert may_match(predicate, partition_values, stats, SCHEMA, ("p", "q"))
 

@@ -126,7 +126,7 @@ def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
 
 
 @pytest.mark.parametrize("name", [*TEXT, *TYPES])
-def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.Table, name: str) -> None:
+def test_a_call_with_invalid_arguments_is_refused_and_writes_nothing(table: txlog.Table, name: str) -> None:
     with pytest.raises(txlog.InvalidInputError) as caught:
         {**TEXT, **TYPES}[name](table)
     str(caught.value).encode(errors="backslashreplace")
@@ -188,7 +188,7 @@ def test_a_format_of_thousands_of_digits_is_no_format(kind: Any) -> None:
         kind.from_bytes(word + b" " + b"9" * 5000 + b" x\n{}")
 
 
-def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tmp_path: Path) -> None:
+def test_a_forged_committable_is_refused_or_its_commit_can_be_read(tmp_path: Path) -> None:
     """Its checksum is right each time: a program that can write a message can write that."""
     rows = pa.table({"id": [1, 2], "name": ["a", None], "day": [datetime.date(2026, 1, 1)] * 2})
     table = txlog.Table.create(str(tmp_path / "t"), rows.schema, ("day",))

@@ -30,7 +30,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("shape", hostile_log.SHAPES)
-def test_every_shape_of_log_is_whole_before_it_is_damaged(tables: dict[str, Path], shape: str) -> None:
+def test_every_log_of_these_tests_is_sound_before_it_is_damaged(tables: dict[str, Path], shape: str) -> None:
     table = str(tables[shape])
     rows = txlog.Table.open(table).snapshot().to_arrow()
     assert sorted(rows.column("id").to_pylist()) == [0, 1, 2, 3, 10, 11, 12, 13]

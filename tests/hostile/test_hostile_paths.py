@@ -134,7 +134,7 @@ def test_a_path_outside_of_the_table_is_not_looked_at(root: Path, outside: Path,
 
 
 @pytest.mark.parametrize("path", ABSENT)
-def test_a_path_that_means_nothing_to_a_disk_is_a_file_that_is_not_there(root: Path, path: str) -> None:
+def test_a_logged_path_that_no_file_can_have_raises_a_txlog_error(root: Path, path: str) -> None:
     _log_a_file(root, path)
     found = _used(str(root))
     assert isinstance(found["rows"], (txlog.NotFoundError, txlog.CorruptLogError, txlog.StorageError))
@@ -142,7 +142,7 @@ def test_a_path_that_means_nothing_to_a_disk_is_a_file_that_is_not_there(root: P
 
 
 @pytest.mark.parametrize("path", [*NEVER, *ELSEWHERE, *ABSENT])
-def test_no_such_path_can_be_added_or_removed(root: Path, outside: Path, path: str) -> None:
+def test_no_path_that_is_unsafe_or_absent_can_be_added_or_removed(root: Path, outside: Path, path: str) -> None:
     path = path.format(outside=outside, root=root)
     table = txlog.Table.open(str(root))
 
@@ -230,7 +230,7 @@ STRANGE = {"a loop": _loop, "a link to nothing": _dangling, "a directory": _dire
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_is_no_file_is_an_error_in_place_of_data_and_never_waited_for(root: Path, name: str) -> None:
+def test_a_special_file_in_place_of_a_data_file_is_an_error_and_never_blocks(root: Path, name: str) -> None:
     file = _data_file(root)
     file.unlink()
     STRANGE[name](file)
@@ -241,9 +241,7 @@ def test_what_is_no_file_is_an_error_in_place_of_data_and_never_waited_for(root:
 
 @pytest.mark.parametrize("name", STRANGE)
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_is_no_file_is_an_error_in_place_of_a_commit_and_never_waited_for(
-    root: Path, name: str, version: int
-) -> None:
+def test_a_special_file_in_place_of_a_commit_is_an_error_and_never_blocks(root: Path, name: str, version: int) -> None:
     commit = root / "_delta_log" / f"{version:020d}.json"
     commit.unlink(missing_ok=True)
     STRANGE[name](commit)
@@ -252,7 +250,7 @@ def test_what_is_no_file_is_an_error_in_place_of_a_commit_and_never_waited_for(
     assert os.path.lexists(commit)
 
 
-def test_a_commit_of_no_honest_size_is_refused_before_it_is_read(root: Path) -> None:
+def test_an_oversized_commit_file_is_refused_before_it_is_read(root: Path) -> None:
     with (root / "_delta_log" / f"{1:020d}.json").open("wb") as commit:
         commit.truncate(64 << 30)
     found = _used(str(root))

@@ -173,7 +173,7 @@ STEPS: dict[str, Step] = {
 
 @pytest.mark.parametrize("given", ["as options", "in the environment"])
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 409, 412, 500])
-def test_a_server_that_repeats_what_it_was_sent_is_not_quoted(
+def test_errors_do_not_quote_secrets_that_a_server_echoes(
     echo: tuple[str, type[_Echo]],
     status: int,
     given: str,
@@ -364,7 +364,9 @@ def test_the_command_line_repeats_no_secret(clock: ambient.Ambient) -> None:
 # --- what travels -----------------------------------------------------------------------------------------------
 
 
-def test_what_was_left_behind_is_named_and_not_shown(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_an_unpickled_store_names_the_secrets_that_were_not_sent(
+    server: FaultyS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     options = {**server.storage_options, **S3_SECRETS, "endpoint_url": "http://127.0.0.1:9", "max_retries": 0}

@@ -152,7 +152,7 @@ def test_a_definition_without_statistics_of_the_columns_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     "configuration", ["{", "{}", '{"clusteringColumns": ["x"]}', '{"clusteringColumns": [["gone"]]}']
 )
-def test_a_domain_that_makes_no_sense_is_named(tmp_path: Path, configuration: str) -> None:
+def test_the_error_for_an_invalid_clustering_domain_says_what_to_do(tmp_path: Path, configuration: str) -> None:
     table = clustered(tmp_path, ["x"])
     domain = {"domain": "delta.clustering", "configuration": configuration, "removed": False}
     commit(tmp_path, {"domainMetadata": domain})

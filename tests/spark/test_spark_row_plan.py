@@ -594,7 +594,7 @@ def run_scenarios() -> None:
         assert world.rows() == twin.rows(), change
 
 
-def test_each_scenario_holds() -> None:
+def test_each_scenario_of_retried_spark_row_changes_gives_the_expected_rows() -> None:
     run_scenarios()
 
 
@@ -603,7 +603,9 @@ def test_each_scenario_holds() -> None:
     [forget_dead_hits, keep_own_vectors, look_once, write_source_once, write_rows_of_other_parts],
     ids=lambda mutate: mutate.__name__,
 )
-def test_a_mutant_of_re_execution_is_found(mutate: Callable[[pytest.MonkeyPatch], None]) -> None:
+def test_a_bug_put_into_the_retry_of_spark_row_changes_fails_a_scenario(
+    mutate: Callable[[pytest.MonkeyPatch], None],
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mutate(patch)
         with pytest.raises((AssertionError, txlog.TxlogError)):

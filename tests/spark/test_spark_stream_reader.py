@@ -215,7 +215,7 @@ def test_a_version_that_deletes_or_changes_rows_stops_the_stream_unless_an_optio
         assert Query(table, startingVersion=4, **{option: "true"}).rest() == [[9]]
 
 
-def test_columns_and_a_condition_choose_what_comes(table: txlog.Table) -> None:
+def test_a_stream_reads_the_chosen_columns_of_the_rows_that_match(table: txlog.Table) -> None:
     query = Query(table, columns="p, ID", where="id in (1, 4, 9)")
     rows = query.batch()
     assert rows is not None
