@@ -35,14 +35,14 @@ def layers_low_to_high() -> list[set[str]]:
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
-def test_every_room_is_named_and_every_room_named_exists(page: str) -> None:
+def test_the_table_of_rooms_names_every_package_and_no_other(page: str) -> None:
     named = rooms_of((ROOT / page).read_text())
     assert len(named) == len(set(named))
     assert set(named) == rooms_that_exist()
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
-def test_the_rooms_stand_in_the_order_that_the_import_linter_holds(page: str) -> None:
+def test_the_table_of_rooms_has_the_order_of_the_import_linter(page: str) -> None:
     floors = {room: floor for floor, rooms in enumerate(layers_low_to_high()) for room in rooms}
     found = [floors[room] for room in rooms_of((ROOT / page).read_text()) if room in floors and room != "testing"]
     assert found == sorted(found)

@@ -71,14 +71,14 @@ def test_each_version_has_its_own_facts(table: Table) -> None:
     assert (facts[3].protocol.min_reader_version, facts[3].protocol.min_writer_version) == (1, 2)
 
 
-def test_its_size_is_that_of_its_files(table: Table, tmp_path: Path) -> None:
+def test_the_size_of_a_snapshot_is_that_of_its_files(table: Table, tmp_path: Path) -> None:
     snapshot = table.snapshot(1)
     on_disk = [(tmp_path / "t" / path).stat().st_size for path in snapshot.files().column("path").to_pylist()]
     assert (snapshot.num_files, snapshot.size_bytes) == (len(on_disk), sum(on_disk))
     assert Table.create(tmp_path / "empty", SCHEMA).snapshot().size_bytes == 0
 
 
-def test_it_does_not_move_when_the_table_does(table: Table) -> None:
+def test_a_snapshot_stays_the_same_when_the_table_changes(table: Table) -> None:
     before = table.snapshot()
     table.append(rows_of(5))
     table.set_properties({"team": "y"})
@@ -86,7 +86,7 @@ def test_it_does_not_move_when_the_table_does(table: Table) -> None:
     assert table.snapshot().version == 5
 
 
-def test_two_of_one_version_are_equal_and_one_key(table: Table, tmp_path: Path) -> None:
+def test_snapshots_of_one_version_are_equal_and_have_the_same_hash(table: Table, tmp_path: Path) -> None:
     again = Table.open(tmp_path / "t").snapshot(2)
     assert table.snapshot(2) == again
     assert len({table.snapshot(2), again, table.snapshot(3)}) == 2
@@ -97,7 +97,7 @@ def test_two_of_one_version_are_equal_and_one_key(table: Table, tmp_path: Path) 
     )
 
 
-def test_its_properties_are_a_copy(table: Table) -> None:
+def test_the_properties_of_a_snapshot_are_a_copy(table: Table) -> None:
     dict(table.snapshot().properties)["team"] = "z"
     table.snapshot().properties["team"] = "z"  # type: ignore[index]
     assert table.snapshot().properties == {"team": "x"}
@@ -124,7 +124,7 @@ def test_its_properties_are_a_copy(table: Table) -> None:
         (dt.datetime(2026, 11, 20, 16, tzinfo=dt.timezone(dt.timedelta(hours=1))), 3),
     ],
 )
-def test_a_time_is_the_newest_version_at_or_before_it(timestamp: Any, version: int, table: Table) -> None:
+def test_a_timestamp_selects_the_newest_version_at_or_before_it(timestamp: Any, version: int, table: Table) -> None:
     assert table.snapshot(timestamp=timestamp).version == version
 
 
@@ -139,7 +139,7 @@ def test_a_time_is_the_newest_version_at_or_before_it(timestamp: Any, version: i
         {"timestamp": 999_999_999},
     ],
 )
-def test_what_the_table_never_was_is_not_found(travel: dict[str, Any], table: Table) -> None:
+def test_versions_and_times_that_the_table_never_had_are_not_found(travel: dict[str, Any], table: Table) -> None:
     with pytest.raises(txlog.NotFoundError) as caught:
         table.snapshot(**travel)
     assert caught.value.table == table.uri
@@ -169,7 +169,7 @@ def test_a_number_of_another_unit_is_not_taken_for_milliseconds(factor: float, u
         {"version": 1, "timestamp": "2026-11-20"},
     ],
 )
-def test_what_is_no_version_or_time_is_refused(travel: dict[str, Any], table: Table) -> None:
+def test_invalid_versions_and_timestamps_are_refused(travel: dict[str, Any], table: Table) -> None:
     with pytest.raises(txlog.InvalidInputError):
         table.snapshot(**travel)
 
@@ -218,7 +218,7 @@ def test_the_time_of_a_snapshot_is_the_one_in_history_also_where_copied_files_ar
 # --- files and rows ---------------------------------------------------------------------------------------------------
 
 
-def test_files_are_rows_of_the_log(table: Table) -> None:
+def test_files_returns_a_table_of_the_live_files_in_the_log(table: Table) -> None:
     files = table.snapshot(1).files()
     assert files.num_rows == 3
     assert {"path", "partitionValues", "size", "modificationTime", "stats"} <= set(files.column_names)
@@ -249,7 +249,7 @@ def test_a_condition_chooses_files_and_then_rows_exactly(where: Any, files: int,
     assert sum(batch.num_rows for batch in snapshot.to_batches(where=where)) == len(ids)
 
 
-def test_columns_need_not_hold_what_the_condition_asks(table: Table) -> None:
+def test_a_condition_may_use_columns_that_are_not_selected(table: Table) -> None:
     assert table.snapshot(1).to_arrow(columns=["x"], where="id = 3 and day = 'mon'").to_pylist() == [{"x": 1.5}]
     assert table.snapshot(1).to_arrow(columns=["day"]).column_names == ["day"]
 
@@ -280,7 +280,7 @@ def test_a_data_file_that_is_gone_is_named(table: Table, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("where", "count"), [(None, 3), ("id > 1", 2), ("day = 'a'", 2), ("id > 9", 0)])
-def test_rows_without_columns_are_still_rows(
+def test_a_read_without_columns_keeps_the_number_of_rows(
     make_table: Callable[..., Table], rows: pa.Table, where: str | None, count: int
 ) -> None:
     snapshot = make_table(rows, partition_by=["day"]).snapshot()
@@ -324,7 +324,7 @@ TAKERS = {
 
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("version", [1, 2])
-def test_other_libraries_take_it_as_it_is(taker: str, version: int, table: Table) -> None:
+def test_other_libraries_read_a_snapshot_directly(taker: str, version: int, table: Table) -> None:
     if taker == "pandas" and not hasattr(pd.DataFrame, "from_arrow"):
         pytest.skip("NOT TESTED: pandas takes Arrow streams from its release 3 on")
     snapshot = table.snapshot(version)
@@ -342,7 +342,7 @@ def test_an_empty_table_streams_its_schema(tmp_path: Path) -> None:
     assert pa.table(snapshot).schema == SCHEMA
 
 
-def test_the_stream_names_what_went_wrong(table: Table, tmp_path: Path) -> None:
+def test_the_arrow_stream_of_a_snapshot_reports_a_missing_file(table: Table, tmp_path: Path) -> None:
     for path in table.snapshot().files().column("path").to_pylist():
         (tmp_path / "t" / path).unlink()
     with pytest.raises(Exception, match="which is gone"):
@@ -392,7 +392,7 @@ def test_a_few_rows_are_read_from_no_more_files_than_they_take(table: Table, tmp
 
 
 @pytest.mark.parametrize(("where", "count"), [(None, 3), ("id > 1", 2), ("day = 'mon'", 2), ("id > 9", 0)])
-def test_the_number_of_rows_is_that_of_the_rows(where: str | None, count: int, table: Table) -> None:
+def test_count_equals_the_number_of_rows_read(where: str | None, count: int, table: Table) -> None:
     assert table.snapshot(1).count(where) == table.snapshot(1).to_arrow(where=where).num_rows == count
 
 

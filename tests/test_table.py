@@ -118,7 +118,7 @@ HERE_PROPERTIES = {"delta.appendOnly": "false", "team": "x"}
     ],
     ids=["the same", "the same whatever the case", "columns were added since"],
 )
-def test_exist_ok_opens_a_table_that_will_do(
+def test_exist_ok_opens_a_table_whose_definition_fits(
     schema: pa.Schema, partition_by: list[str], properties: dict[str, str], tmp_path: Path
 ) -> None:
     Table.create(tmp_path / "t", HERE, ["day"], HERE_PROPERTIES)
@@ -187,7 +187,7 @@ def test_exist_ok_refuses_a_table_that_differs_and_says_how(
     ],
     ids=str,
 )
-def test_what_is_no_schema_is_refused_with_what_is_one(schema: Any, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_schema_lists_the_accepted_forms(schema: Any, tmp_path: Path) -> None:
     for use in (
         lambda: Table.create(tmp_path / "t", schema),
         lambda: Table.create(tmp_path / "u", SCHEMA).add_columns(schema),
@@ -234,7 +234,7 @@ def test_files_of_another_format_that_no_write_would_keep_up_to_date_are_not_pro
         ({"schema": 5}, "schema"),
     ],
 )
-def test_a_definition_that_cannot_be_is_refused_and_nothing_is_written(
+def test_an_invalid_table_definition_is_refused_and_nothing_is_written(
     arguments: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     arguments = {"schema": SCHEMA, **arguments}
@@ -245,7 +245,7 @@ def test_a_definition_that_cannot_be_is_refused_and_nothing_is_written(
     assert list(tmp_path.rglob("*.json")) == []
 
 
-def test_opening_what_is_no_table_says_so_and_makes_nothing(tmp_path: Path) -> None:
+def test_opening_a_missing_table_is_refused_and_creates_nothing(tmp_path: Path) -> None:
     assert not Table.exists(tmp_path / "nowhere")
     with pytest.raises(txlog.TableNotFoundError, match="nowhere"):
         Table.open(tmp_path / "nowhere")
@@ -315,7 +315,7 @@ def test_each_mode_creates_an_absent_table(mode: str, tmp_path: Path) -> None:
         ({"storage_options": {"acces_key_id": "x"}}, "acces_key_id"),
     ],
 )
-def test_a_call_that_cannot_be_is_refused_and_leaves_no_file(
+def test_a_write_with_invalid_arguments_is_refused_and_leaves_no_file(
     arguments: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     txlog.write(tmp_path / "t", rows_of(1))
@@ -386,7 +386,7 @@ def test_rows_that_do_not_fit_are_refused_column_by_column(table: Table, tmp_pat
     assert data_files(tmp_path / "t") == []
 
 
-def test_no_rows_are_a_version_without_files(table: Table) -> None:
+def test_an_append_of_no_rows_makes_a_version_without_files(table: Table) -> None:
     result = table.append(rows_of())
     assert (result.version, result.metrics.rows, result.metrics.files) == (1, 0, 0)
     assert table.append(iter(())).version == 2
@@ -505,7 +505,7 @@ def test_a_replay_of_the_last_checkpoint_is_dropped_without_reading_a_row(table:
         ({"hooks": txlog.CommitHooks}, "instance of a subclass"),
     ],
 )
-def test_what_is_no_policy_and_no_hook_is_refused_before_anything_is_written(
+def test_an_invalid_retry_policy_or_hook_is_refused_before_anything_is_written(
     options: Any, shown: str, tmp_path: Path
 ) -> None:
     table = txlog.Table.create(tmp_path, pa.schema({"id": pa.int64()}))
@@ -567,14 +567,14 @@ def test_other_work_under_the_same_checkpoint_id_is_detected_by_its_fingerprint(
     assert ids_of(table) == [1]
 
 
-def test_applications_do_not_know_each_other(table: Table) -> None:
+def test_checkpoint_ids_of_different_applications_are_independent(table: Table) -> None:
     table.append(rows_of(1), app_id="a", checkpoint_id=9)
     assert table.append(rows_of(2), app_id="b", checkpoint_id=1).outcome == "committed"
     assert table.snapshot().transaction_version("a") == 9
     assert table.snapshot().transaction_version("b") == 1
 
 
-def test_an_overwrite_is_exactly_once_too(table: Table) -> None:
+def test_an_overwrite_with_the_same_checkpoint_is_committed_once(table: Table) -> None:
     table.append(rows_of(1))
     table.overwrite(rows_of(2), app_id="app", checkpoint_id=1)
     table.append(rows_of(3))
@@ -658,7 +658,7 @@ def test_properties_are_set_and_unset_as_versions_that_spark_would_understand(ta
         (lambda table: table.unset_properties("team"), "'team' is not set"),
     ],
 )
-def test_properties_that_cannot_be_are_refused_by_name(
+def test_invalid_table_properties_are_refused_by_name(
     change: Callable[[Table], Any], named: str, table: Table, tmp_path: Path
 ) -> None:
     with pytest.raises(txlog.InvalidInputError, match=named) as caught:
@@ -1057,7 +1057,7 @@ ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag")
 
 
 @pytest.mark.parametrize("advice", ADVICE)
-def test_what_a_refusal_advises_works(advice: str, table: Table) -> None:
+def test_the_call_that_an_error_advises_works(advice: str, table: Table) -> None:
     table.set_properties({"delta.enableChangeDataFeed": "true"})
     table.append(rows_of(1))
     versions = {"from_version": table.version, "to_version": table.version}

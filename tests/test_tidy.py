@@ -47,7 +47,7 @@ def test_a_function_fits_on_one_screen(path: Path) -> None:
     assert not too_long
 
 
-def test_nothing_is_left_open_in_the_code() -> None:
+def test_the_code_has_no_markers_of_unfinished_work() -> None:
     assert not [hit for path in OUR_PYTHON for hit in _hits(LEFT_OPEN, path)]
 
 
@@ -55,7 +55,7 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert not [hit for path in _text_files() for hit in _hits(MACHINE_PATH, path)]
 
 
-def test_the_front_door_is_small_and_every_name_opens() -> None:
+def test_the_package_exports_few_names_and_each_can_be_imported() -> None:
     import txlog
 
     assert len(txlog.__all__) <= EXPORTED_NAMES_MAX

@@ -89,7 +89,7 @@ def test_history_shows_whether_a_transaction_only_appended(table: Table) -> None
         assert table.history(1)[0]["operationParameters"] == {"mode": mode}
 
 
-def test_it_sees_its_own_version_and_nothing_later(table: Table, rival: Table) -> None:
+def test_a_transaction_reads_the_version_that_it_began_on(table: Table, rival: Table) -> None:
     with table.transaction() as transaction:
         rival.append(rows_of(5))
         assert transaction.snapshot.version == 0
@@ -108,7 +108,7 @@ def test_a_transaction_that_only_appends_is_a_blind_append(table: Table, rival: 
     assert table.history(1)[0]["isBlindAppend"] is True
 
 
-def test_its_result_is_there_only_after_it(table: Table) -> None:
+def test_the_result_of_a_transaction_is_available_only_after_its_commit(table: Table) -> None:
     transaction = table.transaction()
     with pytest.raises(txlog.InvalidInputError, match="has not committed"):
         _ = transaction.result
@@ -117,7 +117,7 @@ def test_its_result_is_there_only_after_it(table: Table) -> None:
     assert transaction.result.version == 1
 
 
-def test_rows_that_do_not_fit_end_it_without_a_version(table: Table) -> None:
+def test_rows_that_do_not_fit_the_schema_end_a_transaction_without_a_version(table: Table) -> None:
     with pytest.raises(txlog.SchemaMismatchError), table.transaction() as transaction:
         transaction.append(pa.table({"id": ["x"]}))
     assert table.snapshot().version == 0
@@ -216,7 +216,7 @@ def test_what_others_commit_meanwhile_conflicts_with_what_was_read(
     assert ids_of(rival) == before
 
 
-def test_two_that_remove_one_file_do_not_both_succeed(table: Table, rival: Table) -> None:
+def test_two_transactions_that_remove_one_file_do_not_both_succeed(table: Table, rival: Table) -> None:
     transaction = table.transaction()
     transaction.__enter__()
     transaction.remove(path_of(table, "day = 'mon'"))

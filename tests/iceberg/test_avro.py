@@ -86,7 +86,7 @@ def test_fastavro_reads_what_is_written(records: list[tuple[int, str | None]], e
     assert read_container(body).header["own"] == extra.encode()
 
 
-def test_equal_records_make_equal_files_and_other_headers_other_markers() -> None:
+def test_equal_avro_files_have_equal_bytes_and_other_headers_other_sync_markers() -> None:
     schema = {"type": "record", "name": "one", "fields": SCHEMA["fields"][:1]}
     assert write_container(json.dumps(schema).encode(), {}, [b"\2"]) == write_container(
         json.dumps(schema).encode(), {}, [b"\2"]
@@ -99,7 +99,9 @@ def test_equal_records_make_equal_files_and_other_headers_other_markers() -> Non
 
 @pytest.mark.hypothesis
 @given(RECORDS, st.data())
-def test_damage_is_an_avro_error_or_other_records(records: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_a_damaged_avro_file_raises_an_avro_error_or_gives_other_records(
+    records: list[dict[str, Any]], data: st.DataObject
+) -> None:
     body = bytearray(written_by_fastavro(records, "null"))
     for _ in range(data.draw(st.integers(0, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))

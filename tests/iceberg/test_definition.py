@@ -300,7 +300,7 @@ def test_a_column_without_a_type_is_refused(format_version: int) -> None:
     ("old", "new"),
     [("integer", "double"), ("date", "timestamp_ntz"), ("long", "decimal(20,0)"), ("decimal(9,2)", "decimal(12,3)")],
 )
-def test_a_widening_that_iceberg_lacks_is_refused(old: str, new: str) -> None:
+def test_a_type_widening_that_iceberg_does_not_support_is_refused(old: str, new: str) -> None:
     changes = [{"fromType": "byte", "toType": "short"}, {"fromType": old, "toType": new}]
     reason = reason_against(table(column("a", new, **{"delta.typeChanges": changes})), 2)
     assert reason is not None
@@ -310,7 +310,7 @@ def test_a_widening_that_iceberg_lacks_is_refused(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"), [("byte", "long"), ("short", "integer"), ("float", "double"), ("decimal(9,2)", "decimal(12,2)")]
 )
-def test_a_widening_that_iceberg_has_is_exported(old: str, new: str) -> None:
+def test_a_type_widening_that_iceberg_supports_is_exported(old: str, new: str) -> None:
     changes = [{"fromType": old, "toType": new}]
     assert reason_against(table(column("a", new, **{"delta.typeChanges": changes})), 2) is None
 

@@ -79,7 +79,7 @@ def test_version_3_has_one_puffin_file_whose_blobs_are_deltas_bytes(rows: list[s
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
-def test_names_follow_from_the_content_and_the_version(format_version: int) -> None:
+def test_names_of_delete_files_are_derived_from_their_content_and_version(format_version: int) -> None:
     files, _ = delete_files([vector(0, {1, 2})], 7, format_version, BASE)
     assert files == delete_files([vector(0, {1, 2})], 7, format_version, BASE)[0]
     assert files != delete_files([vector(0, {1, 3})], 7, format_version, BASE)[0]

@@ -320,7 +320,7 @@ def test_a_copied_table_is_exported_in_full_at_its_new_place() -> None:
     assert all(path.startswith("memory://copy/") for path in decoded.live_entries(copy, document["snapshots"][0]))
 
 
-def test_another_format_is_a_full_export() -> None:
+def test_a_change_of_the_iceberg_format_version_causes_a_full_export() -> None:
     table = created(**{"txlog.iceberg": "v2"})
     table.append(rows(1))
     table.append(rows(2))
@@ -330,7 +330,7 @@ def test_another_format_is_a_full_export() -> None:
     assert (document["format-version"], versions(store_of(table))) == (3, [3])
 
 
-def test_commits_that_left_the_log_make_the_export_a_full_one() -> None:
+def test_an_export_of_a_table_whose_new_commits_were_cleaned_up_is_a_full_export() -> None:
     table = created()
     table.append(rows(1))
     table.export_iceberg()

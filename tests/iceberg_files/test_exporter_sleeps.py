@@ -71,7 +71,7 @@ class Slow(MemoryLogStore):
         return super().put_if_absent(name, body)
 
 
-def test_an_export_syncs_a_commit_that_another_engine_left_to_the_kernel() -> None:
+def test_an_export_syncs_a_commit_that_another_engine_did_not_sync() -> None:
     """Else a power cut takes the version, another gets its number, and Iceberg readers keep the rows of the first."""
     table = created()
     append(table)

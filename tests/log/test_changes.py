@@ -30,7 +30,7 @@ def marked(vector: DeletionVectorDescriptor) -> AddFile:
     return replace(ADD, deletion_vector=vector)
 
 
-def test_of_a_version_with_change_files_only_those_are_read() -> None:
+def test_changes_of_a_version_with_change_files_are_read_from_those_alone() -> None:
     change = AddCDCFile("_change_data/c", {"day": "tue"}, 5, False)
     assert changed(removed(ADD), replace(ADD, path="g"), change) == [
         ChangedRows("_change_data/c", {"day": "tue"}, 5, None)
@@ -129,7 +129,9 @@ def test_columns_may_be_added_and_widened(earlier: Struct, later: Struct) -> Non
         (Struct((mapped("a", "x"),)), Struct((mapped("a", "y"),)), "a was dropped or renamed"),
     ],
 )
-def test_columns_that_went_or_changed_are_named(earlier: Struct, later: Struct, said: str) -> None:
+def test_the_error_for_an_incompatible_schema_change_names_the_columns(
+    earlier: Struct, later: Struct, said: str
+) -> None:
     assert said in str(incompatible_change(earlier, later))
 
 

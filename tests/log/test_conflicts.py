@@ -101,7 +101,7 @@ RULES = (
     ],
 )
 @pytest.mark.parametrize("isolation", [SERIALIZABLE, WRITE_SERIALIZABLE])
-def test_what_is_declared_is_what_conflicts(
+def test_the_declared_reads_and_actions_decide_which_conflicts_are_found(
     isolation: Isolation, read: ReadSet, actions: tuple[Action, ...], winner: Commit, rules: list[str]
 ) -> None:
     found = find_conflicts(propose(*actions, read=read, isolation=isolation), winner)
@@ -148,7 +148,7 @@ def test_a_winner_without_commit_info_does_not_count_as_blind() -> None:
     assert [reason.rule for reason in find_conflicts(proposal, silent)] == ["ConcurrentAppendError"]
 
 
-def test_a_commit_of_nothing_counts_as_moving_rows_but_of_no_operation_that_may_change_them() -> None:
+def test_an_empty_commit_counts_as_a_rewrite_unless_its_operation_may_change_rows() -> None:
     """A DELETE that found nothing may not be placed before rows that it would have deleted."""
     winner = commit(add("w", "mon"), remove("f1", "mon"))
     for isolation, operation, rules in (
@@ -197,7 +197,7 @@ def test_creating_the_table_conflicts_with_every_write_to_it() -> None:
     assert [reason.rule for reason in find_conflicts(ours, commit(NEW, version=1))] == ["ProtocolChangedError"]
 
 
-def test_every_rule_is_the_name_of_an_error() -> None:
+def test_every_conflict_rule_is_the_name_of_a_conflict_error() -> None:
     assert all(issubclass(getattr(errors, rule), errors.ConflictError) for rule in RULES)
 
 

@@ -32,7 +32,9 @@ RETAINED = [commit(10, 5), commit(11, 6), commit(12, 99, app_id="clicks"), commi
         (99, 100, RETAINED, Rewound("orders", 99, 100)),
     ],
 )
-def test_replay(checkpoint_id: int, last: int | None, retained: list[Commit], answer: object) -> None:
+def test_check_replay_tells_new_checkpoints_from_replays(
+    checkpoint_id: int, last: int | None, retained: list[Commit], answer: object
+) -> None:
     last_transaction = None if last is None else SetTransaction("orders", last, 1)
     assert check_replay("orders", checkpoint_id, None, last_transaction, retained) == answer
 

@@ -49,21 +49,21 @@ def region(request: pytest.FixtureRequest) -> Region:
     return request.param  # type: ignore[no-any-return]
 
 
-def test_nothing_that_happens_elsewhere_matters(region: Region) -> None:
+def test_commits_outside_of_the_region_do_not_conflict(region: Region) -> None:
     found = judged(region, (add("x", "tue"),), (remove("y", "tue"), add("y2", "tue")), ())
     assert found == Unseen((), frozenset())
 
 
 @pytest.mark.parametrize("actions", [(add("x"),), (remove("seen"),), (remove("seen"), add("seen"))])
-def test_a_change_inside_is_a_reason(region: Region, actions: tuple[Action, ...]) -> None:
+def test_a_change_inside_of_the_region_conflicts(region: Region, actions: tuple[Action, ...]) -> None:
     assert set(versions(judged(region, (), actions))) == {7}
 
 
-def test_a_file_without_rows_of_the_region_may_go(region: Region) -> None:
+def test_removing_a_file_without_rows_of_the_region_does_not_conflict(region: Region) -> None:
     assert not judged(region, (remove("other"),)).reasons
 
 
-def test_a_blind_append_comes_later_unless_the_table_is_serializable(region: Region) -> None:
+def test_an_unread_blind_append_conflicts_only_if_the_table_is_serializable(region: Region) -> None:
     found = judged(region, "blind", (add("x"),))
     assert found == Unseen((), frozenset({"x"}))
     strict = judged(region, "blind", (add("x"),), isolation=Isolation.SERIALIZABLE)
@@ -74,20 +74,20 @@ def test_a_commit_that_calls_itself_blind_and_removes_files_is_not_believed(regi
     assert versions(judged(region, "blind", (add("x"), remove("seen")))) == [6, 6]
 
 
-def test_moving_seen_rows_changes_nothing_and_their_new_file_is_watched(region: Region) -> None:
+def test_a_rewrite_of_read_rows_does_not_conflict_but_a_later_change_of_them_does(region: Region) -> None:
     moved = (remove("seen", data_change=False), add("moved", data_change=False))
     assert not judged(region, moved).reasons
     assert versions(judged(region, moved, (remove("moved"),))) == [7]
 
 
-def test_moving_rows_that_came_later_would_lose_them(region: Region) -> None:
+def test_a_rewrite_of_rows_appended_after_the_read_conflicts(region: Region) -> None:
     moved = (remove("x", data_change=False), add("y", data_change=False))
     found = judged(region, "blind", (add("x"),), moved)
     assert versions(found) == [7]
     assert "moved rows of x" in str(found.reasons[0])
 
 
-def test_own_commits_are_no_reason_and_their_rows_are_watched(region: Region) -> None:
+def test_own_commits_do_not_conflict_but_later_changes_of_their_rows_do(region: Region) -> None:
     own = (remove("seen"), add("mine"))
     assert not judged(region, own, own={6}).reasons
     assert versions(judged(region, own, (remove("mine"),), own={6})) == [7]

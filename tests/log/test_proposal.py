@@ -273,7 +273,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "reported"), [pytest.param(*case[1:], id=case[0]) for case in REFUSED])
-def test_refused(fields: dict[str, Any], reported: str) -> None:
+def test_an_invalid_proposal_is_refused(fields: dict[str, Any], reported: str) -> None:
     fields = dict(fields)
     with pytest.raises(InvalidInputError, match=reported):
         validate_proposal(propose(*fields.pop("actions"), **fields), append_only=False)
@@ -290,7 +290,7 @@ def test_refused(fields: dict[str, Any], reported: str) -> None:
         ((AddFile("p", {}, 1, 0, True), Metadata("i", "{}", (), {}, {})), {}),
     ],
 )
-def test_accepted(actions: tuple[Action, ...], fields: dict[str, Any]) -> None:
+def test_a_valid_proposal_is_accepted(actions: tuple[Action, ...], fields: dict[str, Any]) -> None:
     validate_proposal(propose(*actions, **fields), append_only=False)
 
 

@@ -116,7 +116,7 @@ def test_a_vector_that_stays_the_same_is_no_change(builder: ProposalBuilder) -> 
     assert built(builder).read_set.files == frozenset("a")
 
 
-def test_an_own_file_that_goes_again_is_never_named(builder: ProposalBuilder) -> None:
+def test_a_new_file_that_is_removed_again_is_left_out_of_the_proposal(builder: ProposalBuilder) -> None:
     builder.add(file("own"), file("other"))
     builder.remove(file("own"))
     builder.replace_vector(file("other"), NEW)
@@ -125,7 +125,7 @@ def test_an_own_file_that_goes_again_is_never_named(builder: ProposalBuilder) ->
     assert proposal.read_set == ReadSet(files=frozenset())
 
 
-def test_a_file_is_one_whatever_the_spelling_of_its_path(builder: ProposalBuilder) -> None:
+def test_a_file_is_recognized_whatever_the_spelling_of_its_path(builder: ProposalBuilder) -> None:
     builder.replace_vector(file("a%2Bb"), OLD)
     builder.remove(file("a+b"))
     assert built(builder).actions == (removed(file("a%2Bb")),)
@@ -173,7 +173,7 @@ def test_nothing_read_and_only_new_files_is_a_blind_append(builder: ProposalBuil
     assert not built(builder).is_blind_append
 
 
-def test_reads_are_gathered(builder: ProposalBuilder) -> None:
+def test_reads_of_all_steps_are_combined_into_one_read_set(builder: ProposalBuilder) -> None:
     monday, tuesday = (bind(col("day") == day, SCHEMA) for day in ("mon", "tue"))
     builder.read_where(monday, ["a"])
     builder.read_files("b")

@@ -42,7 +42,7 @@ def test_a_file_that_was_numbered_before_keeps_its_ids_and_its_version() -> None
     assert orjson.loads(domain.configuration) == {"rowIdHighWaterMark": 44}
 
 
-def test_a_file_that_has_ids_and_no_version_is_given_this_one_and_moves_no_mark() -> None:
+def test_a_file_with_row_ids_and_no_commit_version_is_given_the_version_of_this_commit() -> None:
     done = numbered(state_with_mark(41), add("moved", base_row_id=7))
     assert [(each.base_row_id, each.default_row_commit_version) for each in done.adds] == [(7, 1)]
     assert done.domains == ()

@@ -41,7 +41,7 @@ def planned(segment: LogSegment) -> list[str]:
 COMMITS = [commit_name(version) for version in range(8)]
 
 
-def test_unknown_names_alone_make_no_segment() -> None:
+def test_a_listing_of_unknown_names_has_no_log_segment() -> None:
     listing = read_listing([Listed("_last_checkpoint"), Listed(checksum_name(3)), Listed("part-0.parquet")])
     assert choose_segment(listing) is None
     assert choose_segment(listing, target=3) is None

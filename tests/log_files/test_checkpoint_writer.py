@@ -365,7 +365,7 @@ def test_a_state_older_than_the_newest_checkpoint_is_not_put_onto_it() -> None:
     assert sorted(log.files(state)["path"].to_pylist()) == ["f1"]
 
 
-def test_totals_of_a_later_version_are_not_taken_for_those_of_the_known_version() -> None:
+def test_totals_of_a_later_version_are_not_used_for_the_known_version() -> None:
     world = World()
     log = world.open()
     state = log.newest_state()
@@ -378,7 +378,7 @@ def test_totals_of_a_later_version_are_not_taken_for_those_of_the_known_version(
 # --- only what changed -----------------------------------------------------------------------------------------
 
 
-def test_sidecars_that_nothing_changed_serve_again(small: None) -> None:
+def test_unchanged_sidecars_are_reused_by_the_next_checkpoint(small: None) -> None:
     world = World()
     world.commit(*(add(f"f{n:02d}") for n in range(80)))
     world.checkpoint()
@@ -392,7 +392,7 @@ def test_sidecars_that_nothing_changed_serve_again(small: None) -> None:
 
 
 @pytest.mark.parametrize("body", [None, b"", b"PAR1", "cut"])
-def test_a_sidecar_that_is_gone_or_cut_does_not_serve_again(
+def test_a_missing_or_truncated_sidecar_is_not_reused(
     body: bytes | str | None, small: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()
@@ -410,7 +410,7 @@ def test_a_sidecar_that_is_gone_or_cut_does_not_serve_again(
     assert paths(world.without_commits()) == sorted([*(f"f{n:02d}" for n in range(24)), "new"])
 
 
-def test_a_sidecar_that_was_replaced_does_not_serve_again_under_its_old_size(small: None) -> None:
+def test_a_sidecar_that_was_replaced_by_one_of_another_size_is_not_reused(small: None) -> None:
     world = World()
     world.commit(*(add(f"f{n:02d}") for n in range(24)))
     world.checkpoint()
@@ -426,7 +426,7 @@ def test_a_sidecar_that_was_replaced_does_not_serve_again_under_its_old_size(sma
     assert len(paths(world.without_commits())) == 25
 
 
-def test_a_sidecar_that_holds_tombstones_too_does_not_serve_again(small: None) -> None:
+def test_a_sidecar_with_tombstones_is_not_reused(small: None) -> None:
     """Another writer may mix them; tombstones expire, so that what holds one cannot be kept as it is."""
     world = World()
     world.commit(*(add(f"f{n:02d}") for n in range(25)))
@@ -462,7 +462,7 @@ def test_checkpoints_after_small_commits_do_not_pile_up_small_sidecars(small: No
     assert len(paths(world.without_commits())) == 40
 
 
-def test_what_another_schema_of_checkpoints_was_written_with_is_written_again(small: None) -> None:
+def test_sidecars_of_another_checkpoint_schema_are_not_reused(small: None) -> None:
     world = World()
     world.commit(*(add(f"f{n}") for n in range(16)))
     world.checkpoint()
@@ -671,7 +671,7 @@ def test_a_sidecar_that_two_checkpoints_share_falls_back_to_the_commits(
         b'{"version":999}',
     ],
 )
-def test_a_hint_to_a_v2_checkpoint_that_leads_nowhere_costs_a_listing(hint: bytes, small: None) -> None:
+def test_a_wrong_hint_to_a_v2_checkpoint_is_corrected_by_a_listing(hint: bytes, small: None) -> None:
     world = World()
     two_checkpoints(world)
     world.store.put("_last_checkpoint", hint)

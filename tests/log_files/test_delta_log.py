@@ -215,7 +215,7 @@ def test_an_open_log_that_follows_equals_one_that_loads(commits: list[list[Line]
 # --- heads -----------------------------------------------------------------------------------------------------
 
 
-def test_no_log_is_no_table(world: World) -> None:
+def test_a_store_without_a_log_has_no_table(world: World) -> None:
     log = world.open()
     assert not log.exists()
     with pytest.raises(TableNotFoundError):
@@ -233,7 +233,7 @@ def test_a_table_of_which_only_a_checkpoint_is_left_exists(world: World) -> None
     assert (log.newest_state().version, paths(log)) == (0, ["p"])
 
 
-def test_a_known_state_is_refreshed_by_one_name_and_no_listing(local: World) -> None:
+def test_a_refresh_looks_for_the_next_commit_by_name_without_a_listing(local: World) -> None:
     local.commit(protocol(), metadata())
     log = local.open()
     log.newest_state()
@@ -304,7 +304,7 @@ def test_a_state_whose_own_commit_was_cleaned_up_is_reloaded_if_the_check_is_fre
     assert _cleaned_up_under(local).newest_state().version == 12
 
 
-def test_a_state_too_old_to_trust_a_missing_name_is_reloaded(world: World, clock: Any) -> None:
+def test_a_state_older_than_the_trusted_time_is_reloaded(world: World, clock: Any) -> None:
     world.log.capabilities = OBJECT_STORE
     log = _cleaned_up_under(world)
     assert log.newest_state().version == 0
@@ -359,7 +359,7 @@ def test_a_log_without_its_beginning_is_refused(world: World) -> None:
         world.open().newest_state()
 
 
-def test_commits_that_were_cleaned_up_are_reported_to_the_follower(world: World) -> None:
+def test_commits_after_a_version_raises_not_found_if_the_next_commit_was_cleaned_up(world: World) -> None:
     for lines in ([protocol(), metadata()], [add("p1")], [add("p2")], [add("p3")]):
         world.commit(*lines)
     world.open().write_checkpoint(world.open().state_at(2))
@@ -442,7 +442,7 @@ def long_table(world: World, commits: int = 6, **configuration: str) -> DeltaLog
         None,
     ],
 )
-def test_no_hint_changes_the_answer(world: World, hint: bytes | None) -> None:
+def test_the_newest_state_is_the_same_with_any_hint_or_none(world: World, hint: bytes | None) -> None:
     log = long_table(world)
     log.write_checkpoint(log.state_at(3))
     if hint is None:
@@ -536,7 +536,7 @@ def test_a_checkpoint_whose_write_got_no_answer_and_did_not_land_is_a_storage_er
     assert log.write_checkpoint(log.newest_state()) == log.newest_state().version
 
 
-def test_a_stale_hint_to_a_checkpoint_whose_followers_were_cleaned_up_is_seen_through(world: World) -> None:
+def test_a_stale_hint_is_ignored_if_the_commits_after_its_checkpoint_were_cleaned_up(world: World) -> None:
     log = long_table(world)
     log.write_checkpoint(log.state_at(2))
     stale = world.log.read("_last_checkpoint")

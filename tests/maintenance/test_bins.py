@@ -44,7 +44,7 @@ def test_files_of_the_target_size_and_lone_small_files_stay() -> None:
     assert bins_of(table_of(file("large", 100), file("small", 10)), {}, 100) == []
 
 
-def test_partitions_are_not_mixed_and_a_value_counts_however_it_is_spelled() -> None:
+def test_only_files_of_equal_partition_values_are_compacted_together() -> None:
     adds = [file("a", 10, day="x"), file("b", 10, day="y"), file("c", 10, day="x"), file("d", 10, day="")]
     assert paths(bins_of(table_of(*adds, file("e", 10, day="")), DAY, 100)) == [["a", "c"], ["d", "e"]]
 
@@ -54,7 +54,7 @@ def test_a_file_of_any_size_with_many_dead_rows_is_rewritten_alone_and_one_with_
     assert paths(bins_of(table_of(many, few), {}, 100)) == [["many"]]
 
 
-def test_dead_rows_need_no_room() -> None:
+def test_deleted_rows_do_not_count_towards_the_target_size() -> None:
     adds = [file("a", 90, dead=60), file("b", 90, dead=60)]
     assert paths(bins_of(table_of(*adds), {}, 100)) == [["a", "b"]]
 
@@ -68,7 +68,7 @@ def test_a_purge_takes_each_file_with_dead_rows_and_each_named_one_alone() -> No
     assert paths(bins_to_purge(table_of(*adds), also=["c"])) == [["b"], ["c"]]
 
 
-def test_a_budget_goes_to_what_gains_most_for_its_size() -> None:
+def test_a_budget_is_spent_on_the_bins_that_remove_most_files_for_their_size() -> None:
     few = Bin((file("a", 50), file("b", 50)))
     many = Bin(tuple(file(str(number), 10) for number in range(10)))
     assert cheapest_first([few, many], 120) == [many]

@@ -102,7 +102,7 @@ def test_rows_that_are_deleted_meanwhile_are_dead_in_the_new_files(
     assert verify_table(table._open_table.store).is_sound
 
 
-def test_members_of_structs_nulls_and_partitions(make_table: MakeTable) -> None:
+def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_table: MakeTable) -> None:
     rows = pa.table({"day": ["a", "b"] * 50, "s": [None if n % 5 == 0 else {"n": n} for n in range(100)]})
     table = make_table(rows, partition_by=["day"])
     assert table.optimize(cluster_by="s.n").files_added == 2

@@ -143,7 +143,9 @@ def tag(table: txlog.Table) -> None:
         *((restore, other) for other in (append, vacuum)),
     ],
 )
-def test_another_actor_at_any_call_costs_nothing(operation: Operation, other: Operation) -> None:
+def test_a_concurrent_operation_at_any_call_of_maintenance_loses_nothing(
+    operation: Operation, other: Operation
+) -> None:
     for step in range(1, calls_of(operation) + 1, 2):
         with ambient.use(Clock()) as clock:
             assert isinstance(clock, Clock)

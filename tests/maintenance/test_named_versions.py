@@ -86,7 +86,7 @@ def test_names_are_listed_by_version_and_the_newest_version_is_the_default(table
     assert deltalake.DeltaTable(table.uri).version() == 3
 
 
-def test_a_name_is_given_once(table: txlog.Table) -> None:
+def test_a_tag_cannot_be_given_to_a_second_version(table: txlog.Table) -> None:
     assert table.tag("a", 1) == table.tag("a", 1)
     with pytest.raises(txlog.InvalidInputError, match=r"version 1 already.*untag"):
         table.tag("a", 2)
@@ -94,12 +94,12 @@ def test_a_name_is_given_once(table: txlog.Table) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".a", "-a", "a/b", "a b", "é", "a" * 101, 7, None])
-def test_a_name_that_no_store_could_keep_is_refused(table: txlog.Table, name: Any) -> None:
+def test_an_invalid_name_of_a_tag_is_refused(table: txlog.Table, name: Any) -> None:
     with pytest.raises(txlog.InvalidInputError, match="name has at most 100 letters"):
         table.tag(name)
 
 
-def test_a_name_that_nothing_has_is_refused_with_those_there_are(table: txlog.Table) -> None:
+def test_the_error_for_an_unknown_tag_lists_the_existing_ones(table: txlog.Table) -> None:
     table.tag("a")
     for call in (lambda: table.snapshot(tag="b"), lambda: table.untag("b")):
         with pytest.raises(txlog.NotFoundError, match="existing names: a"):
@@ -138,7 +138,7 @@ def test_a_version_that_is_named_while_a_vacuum_runs_is_kept(table: txlog.Table)
     assert len(ids(table.snapshot(tag="a"))) == 66_666
 
 
-def test_two_callers_give_one_name_once(table: txlog.Table) -> None:
+def test_one_of_two_callers_that_give_a_tag_to_different_versions_is_refused(table: txlog.Table) -> None:
     store = open_store(table.uri)
     assert store.versions is not None
     versions = FaultyLogStore(store.versions)
@@ -150,7 +150,7 @@ def test_two_callers_give_one_name_once(table: txlog.Table) -> None:
     assert len(list(Path(table.uri, "_txlog", "versions").iterdir())) == 2
 
 
-def test_an_answer_that_was_lost_does_not_lose_the_name(table: txlog.Table) -> None:
+def test_a_tag_is_written_although_an_answer_of_the_store_was_lost(table: txlog.Table) -> None:
     store = open_store(table.uri)
     assert store.versions is not None
     versions = FaultyLogStore(store.versions, "put_if_absent#1=fail_after put_if_absent#2=fail_before")
@@ -158,7 +158,7 @@ def test_an_answer_that_was_lost_does_not_lose_the_name(table: txlog.Table) -> N
     assert [named.name for named in table.tags()] == ["a"]
 
 
-def test_a_damaged_name_lets_no_vacuum_run(table: txlog.Table) -> None:
+def test_a_vacuum_is_refused_while_a_tag_is_damaged(table: txlog.Table) -> None:
     table.tag("a", 2)
     table.overwrite(rows(7))
     path = Path(table.uri, "_txlog", "versions", "a.version")

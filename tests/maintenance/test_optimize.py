@@ -244,7 +244,7 @@ def test_a_row_that_comes_back_while_its_file_is_rewritten_is_not_lost(
     assert sorted(ids(table)) == list(range(10))
 
 
-def test_a_changed_schema_stops_it_and_its_files_are_deleted(
+def test_a_concurrent_schema_change_stops_a_compaction_and_its_files_are_deleted(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = filled(make_table)
@@ -262,7 +262,7 @@ def test_a_changed_schema_stops_it_and_its_files_are_deleted(
     assert sorted(ids(table)) == [0, 1, 10, 11, 20, 21, 30, 31]
 
 
-def test_groups_are_commits_of_their_own(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GROUP_FILES", 4)
     table = filled(make_table)
     seen: list[tuple[int, int]] = []
@@ -289,7 +289,7 @@ def test_an_append_only_table_is_compacted(make_table: MakeTable) -> None:
     assert table.optimize().files_removed == 8
 
 
-def test_what_is_left_as_it_is_is_logged(
+def test_a_compaction_logs_files_that_it_leaves_because_others_changed_them(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = filled(make_table)

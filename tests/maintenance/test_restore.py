@@ -129,7 +129,7 @@ def test_a_time_names_the_newest_version_until_then(time: Clock) -> None:
     assert table.history(1)[0]["operationParameters"] == {"timestamp": str(time.moment_ms - 1)}
 
 
-def test_the_newest_version_needs_no_restore(tmp_path: Path) -> None:
+def test_a_restore_to_the_newest_version_makes_no_commit(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     assert table.restore(1).version == 1
@@ -271,7 +271,7 @@ def test_a_file_that_goes_while_the_commit_is_under_way_is_an_error(tmp_path: Pa
     assert other.history(1)[0]["operation"] == "RESTORE"
 
 
-def test_every_look_at_a_file_may_fail_and_nothing_has_landed(tmp_path: Path) -> None:
+def test_a_restore_that_cannot_check_a_file_commits_nothing(tmp_path: Path) -> None:
     make(tmp_path).append(rows(1))
     store = open_store(tmp_path / "t")
     files = FaultyFileStore(store.files)
@@ -390,14 +390,14 @@ def test_a_commit_that_lands_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     assert ids(other) == [1]
 
 
-def test_an_append_only_table_is_not_taken_back(tmp_path: Path) -> None:
+def test_a_restore_of_an_append_only_table_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path, delta_appendOnly="true")
     table.append(rows(1))
     with pytest.raises(txlog.InvalidInputError, match="append-only"):
         table.restore(0)
 
 
-def test_a_restore_names_one_version(tmp_path: Path) -> None:
+def test_a_restore_needs_either_a_version_or_a_timestamp(tmp_path: Path) -> None:
     table = make(tmp_path)
     for arguments in ({}, {"version": 0, "timestamp": 0}):
         with pytest.raises(txlog.InvalidInputError, match="a version or a timestamp"):

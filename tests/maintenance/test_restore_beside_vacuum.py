@@ -82,7 +82,7 @@ def test_a_restore_is_refused_while_a_vacuum_may_delete_its_files(store: TableSt
     assert ids(table) == [2]
 
 
-def test_a_restore_loses_to_a_vacuum_that_begins_after_its_look(store: TableStore) -> None:
+def test_a_restore_is_refused_if_a_vacuum_begins_after_its_check(store: TableStore) -> None:
     begun: list[str] = []
 
     def vacuum_begins(call: StoreCall) -> None:
@@ -111,7 +111,9 @@ def test_a_vacuum_that_begins_after_a_restore_keeps_what_came_back(store: TableS
     assert ids(opened(store)) == ids(opened(store), restored[0]) == [1]
 
 
-def test_a_vacuum_that_crashed_hinders_only_restores_of_what_it_may_have_meant(store: TableStore, time: Clock) -> None:
+def test_a_crashed_vacuum_blocks_only_restores_of_files_that_it_may_have_deleted(
+    store: TableStore, time: Clock
+) -> None:
     with pytest.raises(Crashed):
         vacuum_meeting(store, "delete", crash).vacuum(24, force=True)
     table = opened(store)
@@ -127,7 +129,7 @@ def test_a_vacuum_that_crashed_hinders_only_restores_of_what_it_may_have_meant(s
     assert ids(table) == [2]
 
 
-def test_a_version_gets_no_name_while_a_vacuum_may_delete_its_files(store: TableStore) -> None:
+def test_a_version_cannot_be_tagged_while_a_vacuum_may_delete_its_files(store: TableStore) -> None:
     def tag() -> None:
         with pytest.raises(InvalidInputError, match="version 1 cannot be named yet: a vacuum began in version 3"):
             opened(store).tag("first", 1)
@@ -138,7 +140,7 @@ def test_a_version_gets_no_name_while_a_vacuum_may_delete_its_files(store: Table
     assert repr(named) == "NamedVersion('second', version 2, named 2026-09-23 14:13:20Z)"
 
 
-def test_a_vacuum_that_ended_hinders_no_restore(store: TableStore) -> None:
+def test_a_finished_vacuum_blocks_no_restore(store: TableStore) -> None:
     opened(store).vacuum()
     opened(store).restore(1)
     assert ids(opened(store)) == [1]

@@ -123,7 +123,7 @@ def test_a_file_that_no_commit_names_goes_once_it_is_older_than_the_retention(tm
 HIDDEN = ("_iceberg/metadata/v1.json", "metadata/snap.avro", ".hidden.parquet", "_SUCCESS", "day=a/_x/y", "_txlog/z")
 
 
-def test_what_is_hidden_stays_whatever_its_age(tmp_path: Path) -> None:
+def test_a_vacuum_keeps_hidden_files_whatever_their_age(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     for name in HIDDEN:
@@ -425,7 +425,7 @@ def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: Cloc
     assert (full.mode, full.paths) == ("full", ("day=a/orphan.parquet",))
 
 
-def test_both_modes_keep_how_far_they_came(time: Clock) -> None:
+def test_both_modes_of_vacuum_record_the_version_that_they_reached(time: Clock) -> None:
     table, store = in_memory()
     table.append(rows(1))
     time.pass_hours(24 * 8)

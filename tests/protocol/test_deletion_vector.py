@@ -139,7 +139,7 @@ GOOD = descriptor(BITMAP, 3, offset=1)
 
 
 @pytest.mark.parametrize("at", range(len(BLOCK)))
-def test_no_changed_byte_of_a_block_is_believed(at: int) -> None:
+def test_any_changed_byte_of_a_deletion_vector_is_detected(at: int) -> None:
     changed = bytearray(BLOCK)
     changed[at] ^= 0x41
     with pytest.raises(CorruptLogError):
@@ -202,6 +202,6 @@ def test_an_inline_vector_of_another_size_than_stated_is_refused(size: int) -> N
 
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 40), (1, 0), (1, -5)])
-def test_a_place_that_no_file_has_is_refused(offset: int, size: int) -> None:
+def test_an_invalid_offset_or_size_of_a_deletion_vector_is_refused(offset: int, size: int) -> None:
     with pytest.raises(CorruptLogError):
         block_size_bytes(DeletionVectorDescriptor("u", "x", offset=offset, size_in_bytes=size))

@@ -60,7 +60,7 @@ def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_writt
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_duty_in_the_metadata_is_refused_to_writers_and_not_to_readers(
+def test_an_unsupported_feature_that_the_metadata_uses_is_refused_to_writers_only(
     protocol: Protocol, used: Metadata, feature: str
 ) -> None:
     check_can_read(protocol, used)
@@ -74,12 +74,12 @@ def test_a_constraint_is_refused_even_where_the_protocol_forgot_to_list_it() -> 
         check_can_write(listed("appendOnly"), metadata(delta__constraints__positive="id > 0"))
 
 
-def test_a_comment_that_speaks_of_a_feature_does_not_use_it() -> None:
+def test_a_column_comment_that_mentions_a_feature_does_not_use_it() -> None:
     schema = Struct((Field("id", LONG, True, {"comment": "delta.invariants CURRENT_DEFAULT variant"}),))
     check_can_write(Protocol(1, 2), metadata(schema))
 
 
-def test_columns_mapped_in_a_way_of_the_future_are_refused_to_readers_and_writers() -> None:
+def test_an_unknown_column_mapping_mode_is_refused_to_readers_and_writers() -> None:
     for protocol in (Protocol(2, 5), listed(reader=("columnMapping",))):
         for check in (check_can_read, check_can_write):
             check(protocol, metadata(delta__columnMapping__mode="id"))
@@ -116,7 +116,7 @@ def test_a_variant_is_read_and_not_written() -> None:
         "a feature of the future",
     ],
 )
-def test_a_writer_feature_that_obliges_by_being_listed_is_refused_by_name_to_writers_only(feature: str) -> None:
+def test_an_unsupported_listed_writer_feature_is_refused_to_writers_only(feature: str) -> None:
     check_can_read(listed(feature), metadata())
     with pytest.raises(UnsupportedFeatureError, match=feature) as caught:
         check_can_write(listed(feature), metadata())
@@ -161,7 +161,7 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
     check_can_write(protocol, used)
 
 
-def test_every_feature_in_the_way_is_named_at_once() -> None:
+def test_the_error_names_every_unsupported_feature_at_once() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         check_can_write(listed("icebergCompatV2", "checkpointProtection"), metadata(delta__constraints__c="true"))
     assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "checkConstraints")
@@ -170,7 +170,7 @@ def test_every_feature_in_the_way_is_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("versions", "named"), [((4, 7), "reader version 4"), ((1, 8), "writer version 8"), ((99, 7), "reader version 99")]
 )
-def test_a_version_of_the_future_is_refused(versions: tuple[int, int], named: str) -> None:
+def test_an_unknown_protocol_version_is_refused(versions: tuple[int, int], named: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=named):
         check_can_write(Protocol(*versions, None, ()), metadata())
 

@@ -211,7 +211,7 @@ def test_an_array_of_another_arrow_type_is_encoded_as_the_column_type() -> None:
     ],
     ids=str,
 )
-def test_a_value_without_a_text_is_refused_by_column(values: pa.Array, kind: DataType) -> None:
+def test_a_partition_value_without_a_text_form_is_refused_by_column(values: pa.Array, kind: DataType) -> None:
     with pytest.raises(InvalidInputError, match=r"^day"):
         encode_array(values, kind, column="day")
 

@@ -319,6 +319,6 @@ def write_partitioned_table(root: Path, values: pa.Array) -> None:
         ("_day=1/.crc", True),
     ],
 )
-def test_what_a_vacuum_leaves_alone_is_what_deltas_does(path: str, hidden: bool) -> None:
+def test_the_same_paths_are_hidden_from_a_vacuum_as_in_delta(path: str, hidden: bool) -> None:
     """DeltaTableUtils.isHiddenDirectory, for a table partitioned by ``_day``."""
     assert is_hidden(path, ["_day"]) is hidden

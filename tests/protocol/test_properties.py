@@ -56,7 +56,7 @@ def test_a_known_key_without_its_prefix_is_refused_since_it_would_do_nothing() -
         validate({"AppendOnly": "true"})
 
 
-def test_a_key_of_ones_own_is_free_and_its_value_is_kept_to_the_letter() -> None:
+def test_a_custom_property_is_accepted_and_its_value_kept_unchanged() -> None:
     own = {"flink.high-watermark": " 17 ", "owner": "", "Delta": "x"}
     assert validate(own) == own
 

@@ -367,7 +367,7 @@ def test_a_string_that_is_not_a_schema_is_reported_in_the_words_of_json(text: st
     assert f"this string is not a schema ({why})" in str(raised.value)
 
 
-def test_the_schema_that_an_error_shows_is_one() -> None:
+def test_the_example_schema_in_error_messages_is_valid() -> None:
     assert from_any(SCHEMA_EXAMPLE) == Struct((Field("id", LONG, nullable=False),))
 
 

@@ -130,7 +130,7 @@ def test_missing_members_are_added_inside_structs_arrays_and_map_values() -> Non
     )
 
 
-def test_a_new_column_brings_its_comment_but_no_obligation_of_the_table_it_came_from() -> None:
+def test_a_merged_new_column_keeps_its_comment_and_loses_its_delta_metadata() -> None:
     metadata = {"comment": "c", "delta.columnMapping.id": 4, "delta.invariants": "{}"}
     merged = merge(struct(a=LONG), Struct((Field("b", LONG, metadata=metadata),)))
     assert merged.fields[1].metadata == {"comment": "c"}

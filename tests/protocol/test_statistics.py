@@ -263,7 +263,7 @@ def test_a_minimum_of_zero_is_negative_only_where_a_negative_zero_was_written(
     assert math.copysign(1, found["maxValues"]["x"]) == 1
 
 
-def test_garbage_beneath_nulls_hides_neither_bounds_nor_negative_zeros() -> None:
+def test_values_beneath_nulls_affect_neither_bounds_nor_negative_zeros() -> None:
     nan_below_null = pa.Array.from_buffers(
         pa.float64(), 2, [pa.py_buffer(b"\x01"), pa.array([1.5, math.nan]).buffers()[1]]
     )
@@ -331,7 +331,7 @@ def test_a_file_that_was_not_observed_gets_no_float_bounds_and_no_null_counts_of
     assert found == {"numRecords": 2, "minValues": {"id": 1}, "maxValues": {"id": 2}, "nullCount": {"id": 0, "x": 0}}
 
 
-def test_a_file_observed_in_part_is_a_file_not_observed() -> None:
+def test_a_file_that_was_observed_only_in_part_gets_no_float_bounds() -> None:
     table = pa.table({"x": [1.0, math.nan]})
     collected = FileStatistics(policy_of(table))
     collected.observe(table.slice(0, 1))

@@ -127,7 +127,7 @@ def test_an_engine_reads_only_the_files_and_columns_that_its_query_needs(
     assert files.bytes_read < all_bytes / 8
 
 
-def test_the_log_alone_has_the_number_of_rows(wide: txlog.Table) -> None:
+def test_a_dataset_counts_rows_from_the_log_without_opening_files(wide: txlog.Table) -> None:
     wide.delete("id in (3, 4, 30000)")
     dataset, files = counted(wide)
     assert dataset.count_rows() == 39_997
@@ -286,7 +286,7 @@ def test_mapped_columns_come_under_their_names(make_table: Callable[..., txlog.T
 # --- as a dataset -----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_dataset_of_the_tables_schema_that_pickles_and_filters(wide: txlog.Table) -> None:
+def test_a_dataset_has_the_tables_schema_and_can_be_pickled_and_filtered(wide: txlog.Table) -> None:
     dataset = wide.to_dataset()
     assert isinstance(dataset, ds.Dataset)
     assert dataset.schema == wide.schema

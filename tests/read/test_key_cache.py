@@ -47,7 +47,7 @@ def expected(content: Content, keys: list[Any], files: list[FileId]) -> dict[Fil
     }
 
 
-def test_nothing_is_found_in_files_without_keys_that_outlive_all_others() -> None:
+def test_a_file_without_keys_has_no_matches_after_all_others_are_dropped() -> None:
     cache = cached()
     cache.add([file_keys(cache, ("empty", 1), []), file_keys(cache, ("full", 1), [1, 2])])
     cache.drop_others([("empty", 1)])
@@ -97,7 +97,7 @@ def test_both_halves_of_a_fingerprint_have_to_agree() -> None:
     assert places.positions.tolist() == [1]
 
 
-def test_many_small_files_become_few_runs() -> None:
+def test_the_keys_of_many_small_files_are_merged_into_few_runs() -> None:
     cache = cached()
     content = {(str(number), 1): list(range(number, number + 10)) for number in range(300)}
     for file, keys in content.items():

@@ -48,7 +48,7 @@ def test_keys_have_equal_numbers_exactly_where_they_are_equal(data: Any, names: 
         assert [other == mine for other in found] == [other == my_key for other in kept], a
 
 
-def test_an_integer_is_its_own_number_and_a_string_is_not_found_out_from_another_secret() -> None:
+def test_an_integer_key_is_its_own_number_and_a_string_key_is_hashed_with_a_secret() -> None:
     assert KeyNumbers([pa.int64()], SECRET).of([pa.array([5, -7])])[0].numbers.tolist() == [5, -7]
     names = [pa.array(["a"])]
     mine, yours = (KeyNumbers([pa.string()], secret).of(names)[0] for secret in (SECRET, SECRET[::-1]))
@@ -56,7 +56,7 @@ def test_an_integer_is_its_own_number_and_a_string_is_not_found_out_from_another
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.bool_(), pa.decimal128(5, 1)])
-def test_no_keys_have_no_numbers(kind: pa.DataType) -> None:
+def test_an_empty_array_of_keys_has_no_numbers(kind: pa.DataType) -> None:
     found, rows = KeyNumbers([kind], SECRET).of([pa.array([], kind)])
     assert len(found) == 0
     assert rows is None

@@ -29,7 +29,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("where", [None, "p = 'y'", "id < 7", "p = 'x' AND id >= 12", "p IS NULL OR id = 4"])
-def test_threads_find_the_files_that_one_thread_finds(
+def test_several_threads_find_the_same_files_as_one(
     table: Path, where: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found() -> list[object]:
@@ -70,7 +70,7 @@ ROWS = [None if n == 3 else {"n": n, "s": f"s{n}", "m": [("k", str(n))] * (n % 3
 
 
 @given(*[st.lists(st.integers(0, 5), max_size=8)] * 2)
-def test_members_read_apart_stand_beside_each_other_however_they_were_cut(one: list[int], other: list[int]) -> None:
+def test_struct_members_read_separately_are_joined_whatever_their_batch_sizes(one: list[int], other: list[int]) -> None:
     def cut(names: list[str], sizes: list[int]) -> list[pa.RecordBatch]:
         kind = pa.struct([(name, MEMBERS[name]) for name in names])
         rows = [row and {name: row[name] for name in names} for row in ROWS]

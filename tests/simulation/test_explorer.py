@@ -27,12 +27,12 @@ def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:
     assert report.is_exhaustive, f"{report}\n{report.failure}"
 
 
-def test_a_few_random_stories_break_no_promise() -> None:
+def test_a_few_random_scenarios_break_no_promise() -> None:
     report = explore_random("any", any_story, seed=7, schedules=40)
     assert report.failure is None, str(report.failure)
 
 
-def test_a_broken_promise_comes_with_a_line_that_breaks_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_promise_is_reported_with_a_line_that_reproduces_it(monkeypatch: pytest.MonkeyPatch) -> None:
     mutant, name = MUTANTS["calls_an_unknown_outcome_a_failure"]
     mutant(monkeypatch)
     failure = explore_all(name, lambda choices: SCENARIOS[name]).failure

@@ -79,7 +79,7 @@ def test_a_replay_of_an_abandoned_checkpoint_writes_nothing(table: txlog.Table) 
         again.prepare(7, [task.committable], fingerprint="offsets 2 to 9")
 
 
-def test_history_says_what_was_given_up(table: txlog.Table) -> None:
+def test_history_shows_an_abandoned_checkpoint(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", user_metadata="job 5")
     with sink.task(3, 0) as task:
         task.write(rows(1, 2).append_column("op", pa.array(["+I", "-D"])))

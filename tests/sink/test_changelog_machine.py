@@ -264,7 +264,7 @@ def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
         assert any(wanted in step for step in steps), f"no process died at {wanted}"
 
 
-def test_a_twin_that_was_asleep_changes_nothing() -> None:
+def test_a_coordinator_that_wakes_up_after_anothers_commit_changes_nothing() -> None:
     """A coordinator that stood still before its commit wakes up after another one has ended the checkpoint."""
     store = a_table(TABLES[0])
     twin = txlog.Sink(txlog.Table(OpenTable(store)), "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
@@ -280,7 +280,7 @@ def test_a_twin_that_was_asleep_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("operation", ["stat", "read_from"])
-def test_a_twin_that_deletes_the_keys_after_its_commit_is_found(operation: str) -> None:
+def test_a_coordinator_whose_key_files_another_deleted_finds_the_checkpoint_committed(operation: str) -> None:
     """The other coordinator is at it at the same time: it ends the checkpoint just before this one reads the keys."""
     store = a_table(TABLES[0])
     asleep = False

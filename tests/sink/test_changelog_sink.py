@@ -132,7 +132,7 @@ def test_two_tasks_may_delete_one_key(tmp_path: Path) -> None:
     assert found(table) == []
 
 
-def test_rows_that_go_need_their_keys_alone(tmp_path: Path) -> None:
+def test_a_delete_needs_only_the_key_columns(tmp_path: Path) -> None:
     table = made(tmp_path)
     sink = sink_of(table)
     with sink.task(1) as task:
@@ -185,7 +185,7 @@ def test_row_kinds_are_spelled_as_their_systems_spell_them(tmp_path: Path, words
     assert found(table) == [(1, "a", 10), (2, "a", 21), (4, "a", 40)]
 
 
-def test_other_words_are_explained_by_row_kinds_and_refused_without(tmp_path: Path) -> None:
+def test_custom_words_for_row_kinds_are_mapped_by_row_kinds_and_refused_without_it(tmp_path: Path) -> None:
     table = made(tmp_path)
     batch = changes(("+U", 1, "a", 11), ("X", 2, None, None))
     with pytest.raises(InvalidInputError, match=r"row kind in column op is 'X' in row 1 .*row_kinds"):
@@ -317,7 +317,7 @@ def test_a_sink_of_changes_pickles(tmp_path: Path) -> None:
     assert (1, "a", 11) in found(table)
 
 
-def test_another_writer_between_task_and_commit_changes_nothing_of_the_meaning(tmp_path: Path) -> None:
+def test_keys_are_looked_up_on_the_version_that_the_checkpoint_lands_on(tmp_path: Path) -> None:
     """The rows are looked up on the version that the checkpoint lands on."""
     table = made(tmp_path, VECTORS)
     sink = sink_of(table)

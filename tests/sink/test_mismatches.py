@@ -102,7 +102,7 @@ def test_changes_that_do_not_fit_are_kept_in_quarantine_and_all_others_are_commi
     assert table.verify().is_sound
 
 
-def test_a_case_has_an_action_of_its_own(table: txlog.Table) -> None:
+def test_each_case_of_a_mismatch_can_have_its_own_action(table: txlog.Table) -> None:
     commit(sink_of(table, {"several": "quarantine"}), 1, CHANGES)
     assert [row["_case"] for row in quarantined(table)] == ["several"]
     assert names_of(table) == [(2, "b"), (3, "again"), (3, "c"), (4, "d")]
@@ -144,7 +144,9 @@ def test_a_retracted_row_that_is_not_there_is_missing(table: txlog.Table) -> Non
     assert names_of(table)[0] == (1, "A")
 
 
-def test_what_others_commit_meanwhile_decides(table: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mismatches_are_judged_on_the_version_that_the_checkpoint_lands_on(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that come and go between the first look and the commit are judged on the version that it lands on."""
     sink = sink_of(table, {"missing": "quarantine", "several": "quarantine"})
     with sink.task(1, 0) as task:
@@ -210,7 +212,9 @@ def test_rows_whose_merge_cannot_be_stored_fail_and_with_a_policy_go_into_quaran
     assert found == [(1, 100, "+I", "unfit"), (3, 1, "+I", "unfit"), (9, 1, "-D", "unfit")]
 
 
-def test_unfit_rows_can_be_ignored_and_missing_ones_be_told(make_table: Callable[..., txlog.Table]) -> None:
+def test_unfit_rows_can_be_ignored_while_missing_ones_go_into_quarantine(
+    make_table: Callable[..., txlog.Table],
+) -> None:
     table = summed(make_table, **{"txlog.fields.must.ignore-retract": "true"})
     commit(sink_of(table, {"unfit": "ignore", "missing": "quarantine"}), 1, UNFIT)
     assert [(row["id"], row["n"]) for row in rows_of(table)] == [(1, 100), (2, 6), (4, 7)]
@@ -244,7 +248,7 @@ def test_an_engine_that_takes_whole_rows_judges_them_too(
 @pytest.mark.parametrize(
     "given", ["skip", {"unfit": "skip"}, {"other": "fail"}, ["fail"]], ids=["word", "action", "case", "list"]
 )
-def test_a_policy_that_says_nothing_known_is_refused(table: txlog.Table, given: Any) -> None:
+def test_an_unknown_mismatch_policy_is_refused(table: txlog.Table, given: Any) -> None:
     with pytest.raises(txlog.InvalidInputError, match="on_mismatch"):
         sink_of(table, given)
 

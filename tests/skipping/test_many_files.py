@@ -170,7 +170,7 @@ def test_typed_statistics_agree_with_their_json(condition: str) -> None:
     assert by_struct.tolist() == by_text.tolist()
 
 
-def test_one_odd_file_changes_no_verdict_but_its_own() -> None:
+def test_unusual_statistics_of_one_file_do_not_affect_other_files() -> None:
     texts = [PLAIN % (n, n + 5) for n in range(5_000)]
     texts[1_234] = '{"numRecords":10,"minValues":{"l":1.0},"maxValues":{"l":7}}'
     files = [({"p": "x", "q": "1"}, text) for text in texts]

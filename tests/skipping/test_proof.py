@@ -110,7 +110,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
         ((col("n") >= 1) | (col("x") >= 0.0), True),
     ],
 )
-def test_only_exact_bounds_prove(predicate: Predicate, is_proven: bool) -> None:
+def test_only_exact_bounds_prove_that_every_row_matches(predicate: Predicate, is_proven: bool) -> None:
     stats = statistics([{"n": 1, "s": "a", "x": 1.0}, {"n": 3, "s": "b", "x": 2.0}], 0)
     prover = MatchProver(predicate, SCHEMA, PARTITIONS)
     assert prover.every_row_matches({"p": "a"}, stats) is is_proven

@@ -95,7 +95,7 @@ def test_a_row_without_a_valid_kind_ends_the_task_with_the_names_of_the_options(
     assert len(list(path.glob("*.parquet"))) == 1
 
 
-def test_what_does_not_go_together_is_refused_before_any_task(path: Path, tmp_path: Path) -> None:
+def test_contradictory_options_of_changes_are_refused_before_any_task(path: Path, tmp_path: Path) -> None:
     def planned(at: Path, *, overwrite: bool = False, **options: str) -> Any:
         return plan(parse_write_options({"path": str(at), **options}), FRAME, overwrite=overwrite)
 

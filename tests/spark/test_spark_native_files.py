@@ -31,7 +31,7 @@ def task(path: str, size: int = 1, vector: bool = False, **values: str | None) -
     "path",
     ["part-0.parquet", "day=2026-11-22/part-00000-c0ffee.c000.snappy.parquet", "a/b/C_d.parquet", "p=_x/a+b.parquet"],
 )
-def test_plain_paths_are_sparks(path: str) -> None:
+def test_a_path_that_spark_reads_correctly_is_plain(path: str) -> None:
     assert is_plain_path(path)
 
 
@@ -40,7 +40,7 @@ def test_plain_paths_are_sparks(path: str) -> None:
     ["a,b", "a b", "a%20b", "a*", "a?", "[ab]", "{a}", "a:b", "é", "_a", ".a", "d/_a", "d/.a", "_d/a", "a\\b", "a#b",
      "a&b", "a'b", "d//a", "a\nb", "a\n", "a._COPYING_", ""],
 )  # fmt: skip
-def test_paths_that_spark_could_take_for_others_are_not(path: str) -> None:
+def test_a_path_that_spark_could_misread_is_not_plain(path: str) -> None:
     assert not is_plain_path(path)
 
 

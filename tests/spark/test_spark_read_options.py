@@ -8,7 +8,7 @@ from txlog.errors import InvalidInputError
 from txlog.spark.read_options import ReadOptions, parse_read_options
 
 
-def test_every_option_has_its_place_in_any_case() -> None:
+def test_read_options_are_parsed_in_any_case() -> None:
     given = {"PATH": "/t", "versionasof": "3", "Columns": "a, b", "where": "a > 1", "storage.region": "eu"}
     assert parse_read_options(given) == ReadOptions("/t", 3, None, ("a", "b"), "a > 1", {"region": "eu"})
     assert "eu" not in repr(parse_read_options(given))
@@ -31,7 +31,7 @@ def test_a_time_is_text_or_milliseconds(text: str, time: str | int) -> None:
         ({"path": "/t", "where": ""}, "must not be empty"),
     ],
 )
-def test_what_is_not_an_option_is_refused_by_name(options: dict[str, str], message: str) -> None:
+def test_an_invalid_read_option_is_refused_by_name(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=r".") as caught:
         parse_read_options(options)
     assert message in caught.value.message

@@ -372,7 +372,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_is_not_an_option_of_a_stream_is_refused_by_name(message: str, table: txlog.Table) -> None:
+def test_an_invalid_stream_option_is_refused_by_name(message: str, table: txlog.Table) -> None:
     with pytest.raises(TxlogErrorInSpark) as caught:
         Query(table, **REFUSED[message])
     assert message in str(caught.value)

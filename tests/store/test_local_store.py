@@ -214,7 +214,7 @@ def test_a_synced_commit_that_cannot_be_closed_is_written_all_the_same(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-def test_a_link_that_is_refused_is_definite(
+def test_a_put_whose_hard_link_is_refused_is_a_definite_failure(
     log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     monkeypatch.setattr(os, "link", failing(code))
@@ -223,7 +223,9 @@ def test_a_link_that_is_refused_is_definite(
     assert names_on_disk(root) == []
 
 
-def test_a_link_that_fails_after_the_fact_is_unknown(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_whose_hard_link_lands_and_reports_an_error_is_unknown(
+    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = os.link
 
     def landed_and_failed(*names: str, **options: Any) -> None:

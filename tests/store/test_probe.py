@@ -59,7 +59,7 @@ def table_store(log: MemoryLogStore) -> TableStore:
     return TableStore(uri="memory://probed", log=log, files=MemoryFileStore())
 
 
-def test_a_sound_store_is_safe_and_nothing_stays_behind() -> None:
+def test_a_probe_of_a_sound_store_finds_it_safe_and_leaves_nothing() -> None:
     store = memory_table_store()
     report = probe_store(store)
     assert report.is_safe
@@ -85,7 +85,7 @@ def test_a_store_that_ignores_the_condition_is_refused_by_name() -> None:
     assert log.objects == {}
 
 
-def test_a_store_that_refuses_and_replaces_is_not_safe() -> None:
+def test_a_probe_finds_a_store_unsafe_that_replaces_an_existing_object() -> None:
     assert "a create replaced an existing object" in probe_store(table_store(LyingLogStore())).problems
 
 

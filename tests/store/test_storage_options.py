@@ -110,7 +110,7 @@ def test_conditional_puts_cannot_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize("key", ["AWS_PROFILE", "bucket", "aws_iam_role_arn"])
-def test_a_key_that_belongs_elsewhere_says_where(key: str) -> None:
+def test_the_error_for_a_misplaced_storage_option_says_where_it_belongs(key: str) -> None:
     with pytest.raises(InvalidInputError, match=r"URI|credential_provider="):
         parse_options({key: "x"}, Cloud.S3)
 

@@ -119,7 +119,7 @@ def test_a_crashed_process_makes_no_further_calls(fault: str, is_there: bool, st
 
 
 @pytest.mark.parametrize("place", ["memory", "disk"])
-def test_a_torn_temporary_is_half_a_put_that_no_reader_sees_and_no_writer_minds(place: str, tmp_path: Path) -> None:
+def test_a_torn_temporary_file_is_ignored_by_readers_and_writers(place: str, tmp_path: Path) -> None:
     store = memory_table_store() if place == "memory" else open_store(str(tmp_path / "t"))
     put(store)
     with pytest.raises(Crashed):

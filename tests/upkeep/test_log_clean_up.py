@@ -332,7 +332,7 @@ def test_every_kept_checkpoint_keeps_its_sidecars_and_not_the_newest_alone() -> 
         assert world.state(version)[0] == files
 
 
-def test_what_remains_is_on_disk_before_anything_goes() -> None:
+def test_a_log_clean_up_syncs_what_remains_before_it_deletes() -> None:
     """A power cut that took the checkpoint, after its commits are gone, would take the table."""
     world = daily(10, checkpoints=())
     v2(world, 5, UUIDS[0], "one", "two", age_days=4)

@@ -157,7 +157,7 @@ def test_a_compacted_file_is_described_and_never_overwritten() -> None:
     assert log.store.objects[done.name][0] == b"another's"
 
 
-def test_fewer_than_two_commits_are_not_worth_a_file(tmp_path: Path) -> None:
+def test_a_log_of_fewer_than_two_commits_is_not_compacted(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     assert table.compact_log() is None
     table.append(pa.table({"id": [1]}))
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_passed_over_for_the_commits(caplog: pytest.LogCapture
     assert "a compacted file is damaged" in caplog.text
 
 
-def test_a_commit_that_is_gone_writes_nothing() -> None:
+def test_a_log_compaction_with_a_missing_commit_writes_nothing() -> None:
     log = Log()
     log.commit(add("a"))
     log.commit(add("b"))

@@ -105,7 +105,7 @@ def test_every_tenth_version_has_a_checksum_file_however_fast_they_follow(tmp_pa
     assert {int(path.stem) for path in log_of(table).glob("*.crc")} == {10, 20}
 
 
-def test_writers_that_take_turns_leave_the_disk_to_commits_but_for_every_tenth_version(tmp_path: Path) -> None:
+def test_alternating_writers_write_a_checksum_file_only_at_every_tenth_version(tmp_path: Path) -> None:
     first = new_table(tmp_path, **{"delta.checkpointInterval": "1000"})
     handles = [first, txlog.Table.open(first.uri)]
     for number in range(12):
@@ -315,7 +315,7 @@ def test_a_checksum_file_with_any_damage_is_ignored(table: txlog.Table, body: by
     assert reopened(table).transaction_version("a") == 4
 
 
-def test_the_first_commit_holds_the_whole_state(tmp_path: Path) -> None:
+def test_a_checksum_file_of_version_0_is_not_read(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     forget_checksums(table)
     state = table._open_table.log.newest_state()

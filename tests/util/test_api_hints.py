@@ -213,7 +213,7 @@ def test_a_call_with_wrong_arguments_says_what_to_use(
     assert advice in caught.value.message
 
 
-def test_a_transactions_own_methods_explain_themselves_too(table: txlog.Table) -> None:
+def test_a_wrong_argument_of_a_transactions_method_is_explained(table: txlog.Table) -> None:
     with (
         pytest.raises(txlog.InvalidInputError, match=r"Transaction\.append\(\) takes no 'mode'"),
         table.transaction() as txn,

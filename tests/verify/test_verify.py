@@ -301,7 +301,7 @@ def test_a_data_file_behind_an_outward_link_is_named_and_the_others_are_looked_a
     assert not verification.is_sound
 
 
-def test_data_files_are_left_alone_on_request(table: Path) -> None:
+def test_verify_can_leave_out_data_files(table: Path) -> None:
     (table / live_file(table)).unlink()
     verification = verify(table, data_files=False)
     assert (verification.findings, verification.data_files) == ((), 0)

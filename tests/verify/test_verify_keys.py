@@ -154,7 +154,7 @@ def test_columns_that_cannot_be_keys_are_refused_before_anything_is_read(
             table.verify(names)
 
 
-def test_of_many_repeated_keys_those_with_most_rows_are_told_and_all_are_counted(
+def test_the_repeated_keys_with_most_rows_are_reported_and_all_are_counted(
     make_table: Callable[..., txlog.Table], sizes: str
 ) -> None:
     table = make_table(rows([n for n in range(30) for _ in range(2 + n)]), schema=SCHEMA)
@@ -166,7 +166,7 @@ def test_of_many_repeated_keys_those_with_most_rows_are_told_and_all_are_counted
     assert findings[-1].message.startswith("and 10 keys more")
 
 
-def test_of_a_key_in_many_files_some_are_told(make_table: Callable[..., txlog.Table]) -> None:
+def test_a_key_in_many_files_is_reported_with_some_of_them(make_table: Callable[..., txlog.Table]) -> None:
     table = make_table(rows([1]), schema=SCHEMA)
     for _ in range(keys_module.FILES_MAX):
         table.append(rows([1]))
@@ -185,7 +185,7 @@ def test_keys_that_cannot_be_read_are_a_finding(make_table: Callable[..., txlog.
     assert {finding.rule for finding in verification.findings} == {"missing-file", "keys-not-checked"}
 
 
-def test_columns_named_like_our_own_are_no_trouble(make_table: Callable[..., txlog.Table]) -> None:
+def test_key_columns_may_have_the_names_that_verify_uses_itself(make_table: Callable[..., txlog.Table]) -> None:
     table = make_table(pa.table({"file": [1, 1], "_file": ["a", "b"]}))
     assert checked(table, "file").repeated_keys == 1
     assert checked(table, "file", "_file").repeated_keys == 0

@@ -186,7 +186,7 @@ def test_hashes_are_those_of_spark(kind: DataType, values: list[Any], hashes: li
     assert key_hashes([KeyColumn(("k",), kind)], [column]).tolist() == hashes
 
 
-def test_a_null_leaves_the_hash_so_far() -> None:
+def test_a_null_key_leaves_the_hash_of_the_other_keys_unchanged() -> None:
     numbers, names = pa.array([1, 1, None], pa.int64()), pa.array(["a", None, "a"])
     both = key_hashes(KEYS, [numbers, names])
     assert both[1] == key_hashes(KEYS[:1], [numbers])[0]

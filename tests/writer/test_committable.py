@@ -67,7 +67,7 @@ def test_bytes_and_pickle_bring_back_an_equal_committable(committable: Committab
 
 @settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
-def test_any_changed_or_lost_byte_is_noticed(data: st.DataObject) -> None:
+def test_any_changed_or_lost_byte_of_a_committable_is_detected(data: st.DataObject) -> None:
     body = SEALED.to_bytes()
     at = data.draw(st.integers(0, len(body) - 1))
     kind = data.draw(st.sampled_from(["flip", "cut", "drop", "double"]))

@@ -118,7 +118,7 @@ def test_a_batch_of_one_partition_is_not_copied() -> None:
     assert rows["x"].buffers()[1].address == batch["x"].buffers()[1].address
 
 
-def test_a_part_does_not_keep_the_whole_batch_alive() -> None:
+def test_a_routed_part_does_not_hold_the_memory_of_the_whole_batch() -> None:
     schema = Struct((Field("p", LONG), Field("x", LONG)))
     batch = pa.record_batch({"p": [n % 10 for n in range(10_000)], "x": list(range(10_000))})
     for _, rows in Router(schema, ["p"]).route(batch, ["x"]):

@@ -243,13 +243,13 @@ def test_where_reading_a_commit_costs_no_request_a_small_table_waits_for_a_hundr
     assert checkpoint_is_due(grown(640, 1024), checkpoint_size_bytes=ten_mb, reading=BY_FILE)
 
 
-def test_of_many_writers_the_one_at_a_multiple_of_the_interval_begins_and_any_of_them_after_twice_as_many() -> None:
+def test_a_checkpoint_is_due_at_a_multiple_of_the_interval_and_always_after_twice_as_many() -> None:
     for configuration in ({}, {"checkpointInterval": "10"}):
         due = [n for n in range(30) if checkpoint_is_due(grown(n, 1000, **configuration), checkpoint_size_bytes=0)]
         assert due == [10, *range(20, 30)]
 
 
-def test_a_set_interval_decides_alone() -> None:
+def test_a_configured_checkpoint_interval_overrides_the_rule_by_size() -> None:
     assert not checkpoint_is_due(grown(19, 10**9, checkpointInterval="20"), checkpoint_size_bytes=0)
     assert checkpoint_is_due(grown(20, 1, checkpointInterval="20"), checkpoint_size_bytes=10**12)
 
