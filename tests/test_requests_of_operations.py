@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.store.base import PutOutcome, TableStore
@@ -57,8 +57,7 @@ class Counted:
         self.base = TableStore("memory:///t", log, memory_table_store().files)
         self.newest = 0
         open_table = OpenTable(self.base)
-        definition = Definition(*new_table(SCHEMA, (), {"delta.checkpointInterval": "100000"}))
-        commit_definition(open_table, None, definition, "CREATE TABLE", {})
+        create_table(open_table, SCHEMA, (), {"delta.checkpointInterval": "100000"})
         self.others_add(versions - TAIL, files_each)
         open_table.log.write_checkpoint(open_table.log.newest_state())
         self.others_add(TAIL, files_each)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
@@ -106,7 +106,7 @@ def test_a_committable_with_nothing_in_a_not_null_partition_column_is_refused(
 ) -> None:
     schema = pa.schema([("id", pa.int64()), pa.field("day", pa.string(), nullable=False)])
     open_table = open_handle()
-    commit_definition(open_table, None, Definition(*new_table(schema, ("day",), None)), "CREATE TABLE", {})
+    create_table(open_table, schema, ("day",), None)
     job = plan_write(open_table, schema, WriteOptions())
     rows = pa.table({"id": [1], "day": ["a"]}, schema)
     honest = write_task(open_table.store.files, job.plan, job.task(0), open_data(rows))

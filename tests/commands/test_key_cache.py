@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.create_table import create_table
 from txlog.commands.row_change import change, rewrite
-from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.upsert import upsert as upserts
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
@@ -41,8 +41,7 @@ class Watched:
         self.files = FaultyFileStore(files)
         self.others = txlog.Table(OpenTable(TableStore("memory://table", log, files)))
         watched = OpenTable(TableStore("memory://table", log, self.files), key_cache_size_bytes=key_cache_size)
-        definition = Definition(*new_table(SCHEMA, partition_by or [], VECTORS))
-        commit_definition(watched, None, definition, "CREATE TABLE", {})
+        create_table(watched, SCHEMA, partition_by or [], VECTORS)
         self.log = log
         self.open_table = watched
         self.table = txlog.Table(watched)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.table import Table
@@ -30,7 +30,7 @@ def rows(*given: tuple[Any, Any, Any]) -> pa.Table:
 
 def made(properties: dict[str, str] | None = None, *given: tuple[Any, Any, Any]) -> Table:
     open_table = OpenTable(memory_table_store())
-    commit_definition(open_table, None, Definition(*new_table(SCHEMA, ["day"], properties or {})), "CREATE TABLE", {})
+    create_table(open_table, SCHEMA, ["day"], properties or {})
     table = Table(open_table)
     table.append(rows(*(given or ((1, "a", 10), (2, "a", 20), (3, "b", 30), (None, "b", 40)))))
     return table

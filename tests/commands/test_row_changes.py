@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.create_table import create_table
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter
-from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit import run as commit_run
 from txlog.commit.open_table import OpenTable
 from txlog.log.conflicts import Rebase, Reexecute, decide
@@ -222,8 +222,7 @@ class World:
         self.log.inner.checks_predecessor = is_disk  # type: ignore[attr-defined]
         self.files = MemoryFileStore()
         self.rows: list[Row] = []
-        definition = Definition(*new_table(SCHEMA, ["day"], properties))
-        commit_definition(self.handle()._open_table, None, definition, "CREATE TABLE", {})
+        create_table(self.handle()._open_table, SCHEMA, ["day"], properties)
 
     def handle(self) -> Table:
         store = TableStore("memory://table", self.log, self.files)

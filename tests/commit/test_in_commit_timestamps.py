@@ -11,22 +11,18 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.commands.table_definition import commit_definition
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.resolve import resolve
 from txlog.protocol.log_names import commit_name
 from txlog.table import Table
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
 
 
-class Clock(ambient.Ambient):
-    moment_ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
-
+class Clock(StoppedClock):
     def sleep(self, seconds: float) -> None:
         pass
 
@@ -44,10 +40,7 @@ def open_table(open_handle: Callable[..., OpenTable]) -> OpenTable:
 
 
 def create(open_table: OpenTable, **properties: str) -> Table:
-    from txlog.commands.table_definition import Definition, new_table
-
-    definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), properties))
-    commit_definition(open_table, None, definition, "CREATE TABLE", {})
+    create_table(open_table, pa.schema([("id", pa.int64())]), (), properties)
     return Table(open_table)
 
 
@@ -73,7 +66,7 @@ def test_every_commit_records_its_time_even_while_the_clock_goes_back(open_table
     table.append(rows(2))
     clock.moment_ms += 60_000
     table.append(rows(3))
-    start = 1_700_000_000_000
+    start = 1_790_000_000_000
     assert stamps(open_table) == [start, start + 1, start + 2, start + 50_000]
     assert [entry["timestamp"] for entry in table.history()] == [start + 50_000, start + 2, start + 1, start]
 
@@ -90,11 +83,11 @@ def test_a_handle_that_did_not_see_the_last_commit_still_comes_after_it(
     clock.moment_ms -= 100_000
     late.append(rows(3))  # its clock is behind, and the head it remembers is not the newest
     found = stamps(ahead)
-    assert found[-1] == 1_700_000_100_001
+    assert found[-1] == 1_790_000_100_001
     table.create_checkpoint()
     fresh = Table(open_handle())
     fresh.append(rows(4))
-    assert stamps(ahead)[-1] == 1_700_000_100_002
+    assert stamps(ahead)[-1] == 1_790_000_100_002
 
 
 def test_enabling_in_commit_timestamps_on_an_existing_table_records_version_and_time(
@@ -106,7 +99,7 @@ def test_enabling_in_commit_timestamps_on_an_existing_table_records_version_and_
     clock.moment_ms -= 500  # behind the time of the last commit's file
     table.set_properties(ENABLED)
     table.append(rows(2))
-    start = 1_700_000_000_000
+    start = 1_790_000_000_000
     assert stamps(open_table) == [None, None, start + 1001, start + 1002]
     properties = open_table.log.newest_state().metadata.configuration
     assert properties["delta.inCommitTimestampEnablementVersion"] == "2"
@@ -168,4 +161,4 @@ def test_the_time_of_enablement_cannot_be_forged_and_disabling_forgets_it(open_t
 def test_a_fence_commit_has_an_in_commit_timestamp(open_table: OpenTable, clock: Clock) -> None:
     create(open_table, **ENABLED)
     assert resolve(open_table, "never-sent", 1) is False
-    assert first_line(open_table, 1)["inCommitTimestamp"] == 1_700_000_000_001
+    assert first_line(open_table, 1)["inCommitTimestamp"] == 1_790_000_000_001

@@ -25,10 +25,10 @@ ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
 def created(properties: dict[str, str]) -> Table:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.commands.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
-    commit_definition(open_table, None, Definition(*new_table(ROW.schema, (), properties)), "CREATE TABLE", {})
+    create_table(open_table, ROW.schema, (), properties)
     return Table(open_table)
 
 

@@ -31,10 +31,10 @@ def rows(*ids: int) -> pa.Table:
 
 
 def created(store: TableStore | None = None, **properties: str) -> Table:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.commands.create_table import create_table
 
     open_table = OpenTable(store or memory_table_store())
-    commit_definition(open_table, None, Definition(*new_table(SCHEMA, (), properties)), "CREATE TABLE", {})
+    create_table(open_table, SCHEMA, (), properties)
     return Table(open_table)
 
 

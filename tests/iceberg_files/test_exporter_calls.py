@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
@@ -32,8 +32,7 @@ class Watched:
         assert self.base.iceberg is not None
         self.log, self.iceberg = FaultyLogStore(self.base.log), FaultyLogStore(self.base.iceberg)
         self.open_table = OpenTable(TableStore(self.base.uri, self.log, self.base.files, iceberg=self.iceberg))
-        definition = Definition(*new_table(SCHEMA, (), {}))
-        commit_definition(self.open_table, None, definition, "CREATE TABLE", {})
+        create_table(self.open_table, SCHEMA, (), {})
         self.table = txlog.Table(self.open_table)
 
     def calls_of(self, work: Callable[[], object]) -> list[tuple[str, str]]:

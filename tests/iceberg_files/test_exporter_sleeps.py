@@ -13,30 +13,24 @@ from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
 HOUR_MS = 3_600_000
 
 
-class Clock(ambient.Ambient):
-    """Time passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.moment_ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
+class Clock(StoppedClock):
+    """No clock goes on until a test moves it."""
 
     def monotonic_s(self) -> float:
         return self.moment_ms / 1000
 
 
 def created() -> Table:
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.commands.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
-    definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), {}))
-    commit_definition(open_table, None, definition, "CREATE TABLE", {})
+    create_table(open_table, pa.schema([("id", pa.int64())]), (), {})
     return Table(open_table)
 
 

@@ -55,12 +55,10 @@ class Shared(MemoryLogStore):
 @pytest.fixture(scope="module")
 def states() -> tuple[TableStore, list[TableState]]:
     """A table at version 4 that is exported up to version 1, and its versions."""
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.commands.create_table import create_table
 
     open_table = OpenTable(memory_table_store())
-    commit_definition(
-        open_table, None, Definition(*new_table(pa.schema([("id", pa.int64())]), (), {})), "CREATE TABLE", {}
-    )
+    create_table(open_table, pa.schema([("id", pa.int64())]), (), {})
     table = Table(open_table)
     found = []
     for number in range(4):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, parse_log_name
@@ -39,7 +39,7 @@ class Shared:
         self.log.capabilities = capabilities
         self.files = MemoryFileStore()
         self.others = OpenTable(TableStore("memory://t", self.log, self.files))
-        commit_definition(self.others, None, Definition(*new_table(ROW.schema, (), NO_CHECKPOINTS)), "CREATE TABLE", {})
+        create_table(self.others, ROW.schema, (), NO_CHECKPOINTS)
 
     def others_append(self, commits: int) -> None:
         for _ in range(commits):

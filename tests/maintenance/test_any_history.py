@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
 HOUR_MS = 3_600_000
@@ -63,19 +64,11 @@ STEPS = (
 )
 
 
-class Clock(ambient.Ambient):
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
-
-
 @dataclass
 class Story:
     """A table, and what each of its versions should hold, found by another way than the table's files."""
 
-    clock: Clock
+    clock: StoppedClock
     store: Any = field(default_factory=memory_table_store)
     rows: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[int, tuple[list[dict[str, Any]], int]] = field(default_factory=dict)
@@ -84,8 +77,7 @@ class Story:
     next_id: int = 0
 
     def begin(self, properties: dict[str, str]) -> None:
-        definition = Definition(*new_table(SCHEMA, PARTITION_BY, properties))
-        commit_definition(OpenTable(self.store), None, definition, "CREATE TABLE", {})
+        create_table(OpenTable(self.store), SCHEMA, PARTITION_BY, properties)
         self.table = self.open()
         self.note()
 
@@ -243,7 +235,7 @@ def check_times(story: Story) -> None:
 def test_after_any_history_every_reader_has_the_rows(
     steps: list[tuple[str, int, int]], mapping: str, vectors: bool, keeps_log: bool
 ) -> None:
-    clock = Clock()
+    clock = StoppedClock()
     properties = {
         "delta.columnMapping.mode": mapping,
         "delta.enableDeletionVectors": str(vectors).lower(),

@@ -11,22 +11,14 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
-HOUR_MS = 3_600_000
 Operation = Callable[[txlog.Table], object]
-
-
-class Clock(ambient.Ambient):
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
 
 
 def rows(*ids: int) -> pa.Table:
@@ -36,24 +28,23 @@ def rows(*ids: int) -> pa.Table:
 class World:
     """Files of versions 1 and 2 have expired, those of 3 and 4 have not; a sink has sealed a checkpoint."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: StoppedClock) -> None:
         self.store = memory_table_store()
         properties = {"delta.enableDeletionVectors": "true", "delta.deletedFileRetentionDuration": "interval 48 hours"}
-        definition = Definition(*new_table("id bigint, day string", ("day",), properties))
-        commit_definition(OpenTable(self.store), None, definition, "CREATE TABLE", {})
+        create_table(OpenTable(self.store), "id bigint, day string", ("day",), properties)
         table = self.open()
         table.append(rows(1, 2, 3))
         table.delete("id = 2")
         self.store.files.publish("day=a/orphan.parquet", b"x")
-        clock.moment_ms += HOUR_MS
+        clock.pass_hours(1)
         table.overwrite(rows(4))
-        clock.moment_ms += 60 * HOUR_MS
+        clock.pass_hours(60)
         table.append(rows(5, 6))
         with (sink := txlog.Sink(table, "app")).task(1) as task:
             task.write(rows(7))
         sink.stage(task.committable)
         sink.prepare(1, [0])
-        clock.moment_ms += HOUR_MS
+        clock.pass_hours(1)
         self.kept = {version: ids(table, version) for version in (3, 4)}
 
     def open(self, decide: Callable[[StoreCall], Any] | None = None) -> txlog.Table:
@@ -85,8 +76,8 @@ def restore(table: txlog.Table) -> object:
 
 
 def calls_of(operation: Operation) -> int:
-    with ambient.use(Clock()) as clock:
-        assert isinstance(clock, Clock)
+    with ambient.use(StoppedClock()) as clock:
+        assert isinstance(clock, StoppedClock)
         world, seen = World(clock), []
         operation(world.open(lambda call: seen.append(call)))
         return len(seen)
@@ -98,8 +89,8 @@ def test_a_process_that_dies_at_any_call_leaves_a_whole_table(operation: Operati
     total = calls_of(operation)
     assert total > 5
     for step in range(1, total + 1):
-        with ambient.use(Clock()) as clock:
-            assert isinstance(clock, Clock)
+        with ambient.use(StoppedClock()) as clock:
+            assert isinstance(clock, StoppedClock)
             world, seen = World(clock), []
 
             def decide(call: StoreCall, seen: list[StoreCall] = seen, step: int = step) -> Fault | None:
@@ -147,8 +138,8 @@ def test_a_concurrent_operation_at_any_call_of_maintenance_loses_nothing(
     operation: Operation, other: Operation
 ) -> None:
     for step in range(1, calls_of(operation) + 1, 2):
-        with ambient.use(Clock()) as clock:
-            assert isinstance(clock, Clock)
+        with ambient.use(StoppedClock()) as clock:
+            assert isinstance(clock, StoppedClock)
             world, seen = World(clock), []
 
             def decide(call: StoreCall, world: World = world, seen: list[StoreCall] = seen, step: int = step) -> None:

@@ -10,27 +10,19 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
 from txlog.result.maintenance import MaintenanceResult
 from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 
-
-class Clock(ambient.Ambient):
-    """Time passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
+class Clock(StoppedClock):
+    """Time passes only when a test or the maintainer sleeps."""
 
     def sleep(self, seconds: float) -> None:
         self.moment_ms += round(seconds * 1000)
@@ -46,8 +38,7 @@ def time() -> Iterator[Clock]:
 @pytest.fixture
 def store() -> TableStore:
     store = memory_table_store()
-    definition = Definition(*new_table("id bigint, day string", ("day",), {"delta.checkpointInterval": "1000"}))
-    commit_definition(OpenTable(store), None, definition, "CREATE TABLE", {})
+    create_table(OpenTable(store), "id bigint, day string", ("day",), {"delta.checkpointInterval": "1000"})
     return store
 
 
@@ -108,16 +99,16 @@ def test_a_vacuum_is_due_once_something_can_be_past_the_retention_and_then_every
     append(store, 2)
     opened(store).overwrite(pa.table({"id": [9], "day": ["a"]}))
     assert opened(store).maintain().vacuum is None
-    time.moment_ms += 8 * DAY_MS
+    time.pass_hours(8 * 24)
     would = opened(store).maintain(dry_run=True)
     assert would.vacuum is not None
     assert len(would.vacuum.paths) == 2
     done = opened(store).maintain()
     assert done.vacuum is not None
     assert done.vacuum.paths == would.vacuum.paths
-    time.moment_ms += 23 * HOUR_MS
+    time.pass_hours(23)
     assert opened(store).maintain().vacuum is None
-    time.moment_ms += 2 * HOUR_MS
+    time.pass_hours(2)
     assert opened(store).maintain(vacuum_every_hours=None).vacuum is None
     assert opened(store).maintain().vacuum is not None
 
@@ -125,7 +116,7 @@ def test_a_vacuum_is_due_once_something_can_be_past_the_retention_and_then_every
 def test_versions_past_the_log_retention_are_cleaned_up(store: TableStore, time: Clock) -> None:
     append(store, 5)
     opened(store).create_checkpoint()
-    time.moment_ms += 40 * DAY_MS
+    time.pass_hours(40 * 24)
     append(store, 1)
     would = opened(store).maintain(dry_run=True)
     assert would.log_clean_up is not None
@@ -139,7 +130,7 @@ def test_versions_past_the_log_retention_are_cleaned_up(store: TableStore, time:
 def test_a_step_that_fails_costs_no_other_step_and_succeeds_in_the_next_round(store: TableStore, time: Clock) -> None:
     append(store, 6)
     opened(store).overwrite(pa.table({"id": [9], "day": ["b"]}))
-    time.moment_ms += 8 * DAY_MS
+    time.pass_hours(8 * 24)
     append(store, 6)
     broken = True
 
@@ -199,7 +190,7 @@ def test_watching_goes_on_by_the_interval_and_looks_at_log_and_vacuum_once_an_ho
     store: TableStore, time: Clock
 ) -> None:
     append(store, 2)
-    time.moment_ms += 9 * DAY_MS
+    time.pass_hours(9 * 24)
     began_ms = time.moment_ms
     found = rounds(opened(store), 8, interval_s=600, vacuum_every_hours=0.5)
     assert time.moment_ms - began_ms == 7 * 600_000
@@ -209,7 +200,7 @@ def test_watching_goes_on_by_the_interval_and_looks_at_log_and_vacuum_once_an_ho
 def test_a_vacuum_that_failed_is_tried_again_in_the_next_round_of_a_watch(store: TableStore, time: Clock) -> None:
     append(store, 2)
     opened(store).overwrite(pa.table({"id": [9], "day": ["a"]}))
-    time.moment_ms += 9 * DAY_MS
+    time.pass_hours(9 * 24)
     calls = iter(range(9))
 
     def first_delete(call: StoreCall) -> Fault | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
 from txlog.log.proposal import Isolation
@@ -56,8 +56,7 @@ class World:
         self.store = memory_table_store()
         wanted = {"delta.parquet.compression.codec": "uncompressed", "delta.enableDeletionVectors": "true"}
         wanted |= {f"delta.{key}": value for key, value in properties.items()}
-        definition = Definition(*new_table("id bigint, name string, day string", ("day",), wanted))
-        commit_definition(OpenTable(self.store), None, definition, "CREATE TABLE", {})
+        create_table(OpenTable(self.store), "id bigint, name string, day string", ("day",), wanted)
         self.table = txlog.Table(OpenTable(self.store))
 
     def append(self, *names: str, day: str = "a") -> None:

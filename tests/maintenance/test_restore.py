@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
 from txlog.protocol.actions import DomainMetadata, Protocol
@@ -23,25 +23,13 @@ from txlog.protocol.features import merged
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
-
-HOUR_MS = 3_600_000
-
-
-class Clock(ambient.Ambient):
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
-
-    def pass_hours(self, hours: float) -> None:
-        self.moment_ms += round(hours * HOUR_MS)
 
 
 @pytest.fixture
 def time() -> Any:
-    with ambient.use(Clock()) as clock:
+    with ambient.use(StoppedClock()) as clock:
         yield clock
 
 
@@ -57,8 +45,7 @@ def make(tmp_path: Path, **properties: str) -> txlog.Table:
 def in_memory(**properties: str) -> tuple[txlog.Table, Any]:
     store = memory_table_store()
     named = {key.replace("_", "."): value for key, value in properties.items()}
-    definition = Definition(*new_table("id bigint, day string", ("day",), named))
-    commit_definition(OpenTable(store), None, definition, "CREATE TABLE", {})
+    create_table(OpenTable(store), "id bigint, day string", ("day",), named)
     return txlog.Table(OpenTable(store)), store
 
 
@@ -119,7 +106,7 @@ def test_history_shows_a_restore_as_spark_writes_it(tmp_path: Path) -> None:
     )
 
 
-def test_a_time_names_the_newest_version_until_then(time: Clock) -> None:
+def test_a_time_names_the_newest_version_until_then(time: StoppedClock) -> None:
     table, _ = in_memory()
     table.append(rows(1))
     time.pass_hours(1)
@@ -232,7 +219,7 @@ def test_a_file_whose_vector_is_gone_is_left_out_since_its_deleted_rows_would_co
     assert ids(table) == []
 
 
-def test_a_file_that_a_vacuum_may_be_deleting_is_refused_until_it_is_allowed(time: Clock) -> None:
+def test_a_file_that_a_vacuum_may_be_deleting_is_refused_until_it_is_allowed(time: StoppedClock) -> None:
     table, _ = in_memory()
     table.append(rows(1))
     table.overwrite(rows(2))
@@ -248,7 +235,7 @@ def test_a_file_that_a_vacuum_may_be_deleting_is_refused_until_it_is_allowed(tim
     assert ids(table) == [1]
 
 
-def test_a_file_that_stays_live_with_another_vector_does_not_expire(time: Clock) -> None:
+def test_a_file_that_stays_live_with_another_vector_does_not_expire(time: StoppedClock) -> None:
     table, _ = in_memory(delta_enableDeletionVectors="true")
     table.append(rows(1, 2, 3))
     table.delete("id = 2")

@@ -9,40 +9,31 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError
 from txlog.store.base import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
-
-HOUR_MS = 3_600_000
-
-
-class Clock(ambient.Ambient):
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
 
 
 @pytest.fixture(autouse=True)
-def time() -> Iterator[Clock]:
-    clock = Clock()
+def time() -> Iterator[StoppedClock]:
+    clock = StoppedClock()
     with ambient.use(clock):
         yield clock
 
 
 @pytest.fixture
-def store(time: Clock) -> TableStore:
+def store(time: StoppedClock) -> TableStore:
     """Version 1 has a file that version 2 removed two days ago, within the retention of a week."""
     store = memory_table_store()
-    commit_definition(OpenTable(store), None, Definition(*new_table("id bigint", (), {})), "CREATE TABLE", {})
+    create_table(OpenTable(store), "id bigint", (), {})
     opened(store).append(pa.table({"id": [1]}))
     opened(store).overwrite(pa.table({"id": [2]}))
-    time.moment_ms += 48 * HOUR_MS
+    time.pass_hours(48)
     return store
 
 
@@ -112,7 +103,7 @@ def test_a_vacuum_that_begins_after_a_restore_keeps_what_came_back(store: TableS
 
 
 def test_a_crashed_vacuum_blocks_only_restores_of_files_that_it_may_have_deleted(
-    store: TableStore, time: Clock
+    store: TableStore, time: StoppedClock
 ) -> None:
     with pytest.raises(Crashed):
         vacuum_meeting(store, "delete", crash).vacuum(24, force=True)
@@ -124,7 +115,7 @@ def test_a_crashed_vacuum_blocks_only_restores_of_files_that_it_may_have_deleted
     table.overwrite(pa.table({"id": [3]}))
     table.restore(table.version - 1)
     assert ids(table) == [1]
-    time.moment_ms += 30 * HOUR_MS
+    time.pass_hours(30)
     table.restore(2)
     assert ids(table) == [2]
 

@@ -22,24 +22,10 @@ from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
 DAY_S = 86_400
-HOUR_MS = 3_600_000
-NOW_MS = 1_790_000_000_000
-
-
-class Clock(ambient.Ambient):
-    """Wall time moves only on request."""
-
-    def __init__(self) -> None:
-        self.moment_ms = NOW_MS
-
-    def now_ms(self) -> int:
-        return self.moment_ms
-
-    def pass_hours(self, hours: float) -> None:
-        self.moment_ms += round(hours * HOUR_MS)
 
 
 class Later(ambient.Ambient):
@@ -56,7 +42,7 @@ def vacuum_all(table: txlog.Table) -> VacuumResult:
 
 @pytest.fixture
 def time() -> Any:
-    with ambient.use(Clock()) as clock:
+    with ambient.use(StoppedClock()) as clock:
         yield clock
 
 
@@ -71,14 +57,12 @@ def make(tmp_path: Path, **properties: str) -> txlog.Table:
 
 def in_memory(**properties: str) -> tuple[txlog.Table, Any]:
     """A table on a store in memory, whose files have the times of the ambient clock."""
-    from txlog.commands.table_definition import Definition, commit_definition, new_table
+    from txlog.commands.create_table import create_table
 
     store = memory_table_store()
     named = {key.replace("_", "."): value for key, value in properties.items()}
     opened = OpenTable(store)
-    commit_definition(
-        opened, None, Definition(*new_table("id bigint, day string", ("day",), named)), "CREATE TABLE", {}
-    )
+    create_table(opened, "id bigint, day string", ("day",), named)
     return txlog.Table(opened), store
 
 
@@ -133,7 +117,7 @@ def test_a_vacuum_keeps_hidden_files_whatever_their_age(tmp_path: Path) -> None:
     assert files_of(table.uri) >= set(HIDDEN)
 
 
-def test_a_removed_file_and_its_vector_stay_until_the_retention_is_over(time: Clock) -> None:
+def test_a_removed_file_and_its_vector_stay_until_the_retention_is_over(time: StoppedClock) -> None:
     table, store = in_memory(delta_enableDeletionVectors="true")
     table.append(rows(*range(10)))
     table.delete("id = 3")
@@ -149,7 +133,7 @@ def test_a_removed_file_and_its_vector_stay_until_the_retention_is_over(time: Cl
     assert table.snapshot().to_arrow()["id"].to_pylist() == [11]
 
 
-def test_a_retention_of_0_takes_what_was_written_and_removed_in_this_millisecond(time: Clock) -> None:
+def test_a_retention_of_0_takes_what_was_written_and_removed_in_this_millisecond(time: StoppedClock) -> None:
     table, store = in_memory()
     table.append(rows(1))
     replaced = {path for path in store.files.objects if not path.startswith("_delta_log")}
@@ -270,7 +254,7 @@ def test_a_log_that_names_a_file_in_no_readable_way_lets_nothing_be_deleted(tmp_
     assert Path(table.uri, orphan).exists()
 
 
-def test_a_longer_retention_than_the_tables_own_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+def test_a_longer_retention_than_the_tables_own_keeps_what_its_checkpoints_forgot(time: StoppedClock) -> None:
     table, _ = in_memory(delta_deletedFileRetentionDuration="interval 1 hours")
     table.append(rows(1))
     time.pass_hours(24)
@@ -284,7 +268,7 @@ def test_a_longer_retention_than_the_tables_own_keeps_what_its_checkpoints_forgo
     assert len(fresh.vacuum(24).paths) == 1
 
 
-def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time: StoppedClock) -> None:
     table, _ = in_memory(delta_deletedFileRetentionDuration="interval 1 hours")
     table.append(rows(1))
     time.pass_hours(24)
@@ -300,7 +284,7 @@ def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time:
 # --- what is reported and recorded ----------------------------------------------------------------------------------
 
 
-def test_a_retention_that_was_shorter_for_a_while_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+def test_a_retention_that_was_shorter_for_a_while_keeps_what_its_checkpoints_forgot(time: StoppedClock) -> None:
     """It was long when the retention began, and is long now."""
     table, _ = in_memory(delta_deletedFileRetentionDuration="interval 240 hours")
     table.append(rows(1, 2))
@@ -332,7 +316,7 @@ def test_a_file_that_a_crash_left_in_progress_goes_once_it_is_older_than_the_ret
     assert table.to_arrow().num_rows == 1
 
 
-def test_a_lite_vacuum_lists_where_a_version_lost_its_name_since(time: Clock) -> None:
+def test_a_lite_vacuum_lists_where_a_version_lost_its_name_since(time: StoppedClock) -> None:
     table, _ = in_memory(delta_deletedFileRetentionDuration="interval 24 hours")
     table.append(rows(1))
     table.tag("first")
@@ -407,7 +391,7 @@ def test_progress_names_the_step_and_counts_files(tmp_path: Path) -> None:
 # --- by the log alone -----------------------------------------------------------------------------------------------
 
 
-def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: Clock) -> None:
+def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: StoppedClock) -> None:
     table, store = in_memory()
     table.append(rows(1))
     time.pass_hours(24 * 8)
@@ -425,7 +409,7 @@ def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: Cloc
     assert (full.mode, full.paths) == ("full", ("day=a/orphan.parquet",))
 
 
-def test_both_modes_of_vacuum_record_the_version_that_they_reached(time: Clock) -> None:
+def test_both_modes_of_vacuum_record_the_version_that_they_reached(time: StoppedClock) -> None:
     table, store = in_memory()
     table.append(rows(1))
     time.pass_hours(24 * 8)
@@ -438,7 +422,7 @@ def test_both_modes_of_vacuum_record_the_version_that_they_reached(time: Clock) 
 
 
 @pytest.mark.parametrize("body", [None, b"{}", b"not json", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}'])
-def test_a_lite_vacuum_lists_if_the_end_of_the_last_one_is_unknown(time: Clock, body: bytes | None) -> None:
+def test_a_lite_vacuum_lists_if_the_end_of_the_last_one_is_unknown(time: StoppedClock, body: bytes | None) -> None:
     table, store = in_memory()
     if body is not None:
         store.log.put("_last_vacuum_info", body)
@@ -449,7 +433,7 @@ def test_a_lite_vacuum_lists_if_the_end_of_the_last_one_is_unknown(time: Clock, 
     assert (done.mode, done.paths) == ("full", ("orphan.parquet",))
 
 
-def test_a_lite_vacuum_lists_where_the_log_was_cleaned_up(time: Clock) -> None:
+def test_a_lite_vacuum_lists_where_the_log_was_cleaned_up(time: StoppedClock) -> None:
     table, store = in_memory()
     table.append(rows(1))
     time.pass_hours(24 * 8)
@@ -586,7 +570,7 @@ def test_a_table_with_an_unknown_feature_is_not_vacuumed(tmp_path: Path) -> None
 def test_a_clock_that_is_ahead_of_the_stores_deletes_nothing(tmp_path: Path) -> None:
     table = make(tmp_path)
     orphan = put(table.uri, "orphan.parquet", days=0)
-    clock = Clock()
+    clock = StoppedClock()
     clock.moment_ms = ambient.now_ms()
     clock.pass_hours(24 * 30)
     with ambient.use(clock), pytest.raises(txlog.StorageError, match=r"720\.0 hours ahead"):

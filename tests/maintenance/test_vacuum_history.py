@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
 from txlog.testing.memory_store import memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient
 
 HOUR_MS = 3_600_000
@@ -26,19 +27,11 @@ STEPS = (
 )
 
 
-class Clock(ambient.Ambient):
-    def __init__(self) -> None:
-        self.moment_ms = 1_790_000_000_000
-
-    def now_ms(self) -> int:
-        return self.moment_ms
-
-
 @dataclass
 class History:
     """One table, what each of its versions held and until when it was the newest one."""
 
-    clock: Clock = field(default_factory=Clock)
+    clock: StoppedClock = field(default_factory=StoppedClock)
     store: Any = field(default_factory=memory_table_store)
     rows: dict[int, list[int]] = field(default_factory=dict)
     replaced_ms: dict[int, int] = field(default_factory=dict)
@@ -109,15 +102,14 @@ def test_every_version_inside_of_the_retention_reads_as_before(
             "delta.enableDeletionVectors": str(vectors).lower(),
             "delta.logRetentionDuration": "interval 9 weeks",
         }
-        definition = Definition(*new_table("id bigint, day string", ("day",), properties))
-        commit_definition(OpenTable(history.store), None, definition, "CREATE TABLE", {})
+        create_table(OpenTable(history.store), "id bigint, day string", ("day",), properties)
         table = history.open()
         for step, passing_hours in steps:
             if step == "restart":
                 table = history.open()
             do(history, table, step)
             history.note(table)
-            history.clock.moment_ms += passing_hours * HOUR_MS
+            history.clock.pass_hours(passing_hours)
             if passing_hours % 7 == 0:
                 check_vacuum(history, table, hours, lite)
         check_vacuum(history, table, hours, lite=False)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.store.base import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
@@ -184,8 +184,7 @@ AFTER: Rows = {1: ("b", 11), 3: ("b", 30), 5: ("b", 51), 9: ("a", 90)}
 
 def a_table(properties: dict[str, str]) -> TableStore:
     store = memory_table_store()
-    definition = Definition(*new_table(SCHEMA, ["part"], properties))
-    commit_definition(OpenTable(store), None, definition, "CREATE TABLE", {})
+    create_table(OpenTable(store), SCHEMA, ["part"], properties)
     rows = [{"id": key, "part": part, "v": value} for key, (part, value) in BEFORE.items()]
     txlog.Table(OpenTable(store)).append(pa.Table.from_pylist(rows, SCHEMA))
     return store

@@ -17,7 +17,7 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
-from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.store.base import TableStore
@@ -509,7 +509,7 @@ def sink_of(store: TableStore) -> txlog.Sink:
 def new_store() -> TableStore:
     """An empty table in memory."""
     store = memory_table_store()
-    commit_definition(OpenTable(store), None, Definition(*new_table(SCHEMA, ("day",), {})), "CREATE TABLE", {})
+    create_table(OpenTable(store), SCHEMA, ("day",), {})
     return store
 
 
@@ -904,7 +904,7 @@ def test_discarding_a_checkpoint_below_a_sealed_one_logs_a_warning(
 def test_a_recovery_that_cannot_read_the_log_after_a_commit_reports_what_it_committed() -> None:
     store = memory_table_store()
     table = OpenTable(store)
-    commit_definition(table, None, Definition(*new_table(SCHEMA, (), {})), "CREATE TABLE", {})
+    create_table(table, SCHEMA, (), {})
     sealed(txlog.Sink(txlog.Table(table), "app"), 1, 5)
     put: list[str] = []
 

@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.create_table import create_table
 from txlog.commands.merge import Clause, MergeOptions
 from txlog.commands.row_change.options import RowOptions, uses_vectors
-from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
@@ -149,9 +149,7 @@ class World:
         self.log.inner.checks_predecessor = True  # type: ignore[attr-defined]
         self.files = MemoryFileStore()
         self.twin: World | None = None
-        commit_definition(
-            self.handle()._open_table, None, Definition(*new_table(SCHEMA, ["day"], properties)), "CREATE TABLE", {}
-        )
+        create_table(self.handle()._open_table, SCHEMA, ["day"], properties)
 
     def store(self) -> TableStore:
         return TableStore("memory://table", self.log, self.files)
