@@ -68,14 +68,14 @@ def clean_up_exports(session: Session) -> None:
 
 
 def foreign_iceberg_commit(session: Session) -> None:
-    """A library that knows nothing of Delta commits the next metadata file, which names nothing new."""
+    """A library that knows nothing of Delta commits the metadata file after the newest one. It names nothing new."""
     store = session.iceberg
-    document = orjson.loads(store.read(metadata_name(int(store.read(HINT)))))
+    newest = max(filter(None, (metadata_number(meta.name) for meta in store.list_from("v"))))
+    document = orjson.loads(store.read(metadata_name(newest)))
     document["last-updated-ms"] += 1
     document = dict(reversed(document.items()))  # each library formats JSON in its own way
-    number = 1 + max(filter(None, (metadata_number(meta.name) for meta in store.list_from("v"))))
-    if store.put_if_absent(metadata_name(number), orjson.dumps(document)) is PutOutcome.WRITTEN:
-        store.put(HINT, str(number).encode())
+    if store.put_if_absent(metadata_name(newest + 1), orjson.dumps(document)) is PutOutcome.WRITTEN:
+        store.put(HINT, str(newest + 1).encode())
 
 
 def _export(session: Session, table: Table, *, rebuild: bool) -> None:
