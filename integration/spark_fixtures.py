@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import java_home
 import pytest
+from spark_jars import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     _prepare_environment()
     folder = tmp_path_factory.mktemp("spark")
     try:
-        session = _builder(folder, with_delta=True).getOrCreate()
+        session = start_session(_builder(folder, with_delta=True))
     except Exception as error:  # Spark's launcher reports an unresolved package only as a dead JVM
         if os.environ.get("CI") == "true":
             raise

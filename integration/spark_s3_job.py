@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from spark_fixtures import INTERPRETED
+from spark_jars import start_session
 
 import txlog
 import txlog.spark
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = 80
 """More than `txlog.spark.read` reads one by one."""
+FEW = 6
+"""For what takes a while with each of them."""
 
 
 class Job:
@@ -34,7 +37,8 @@ class Job:
 
     def run(self) -> Iterator[tuple[str, Any]]:
         """What each attempt found, one after the other."""
-        self._made(self.uri)
+        self._made(self.uri, PARTITIONS)
+        self._made(f"{self.uri}-few")
         tried: list[Callable[[], Any]] = [
             self.read,
             self.read_of_one_partition,
@@ -68,7 +72,7 @@ class Job:
 
     def source(self) -> Any:
         options = txlog.spark.storage_options(self.spark)
-        return rows_of(self.spark.read.format("txlog").options(**options).load(self.uri))
+        return rows_of(self.spark.read.format("txlog").options(**options).load(f"{self.uri}-few"))
 
     def source_without_options(self) -> Any:
         try:
@@ -79,7 +83,7 @@ class Job:
 
     def write(self) -> Any:
         target = f"{self.uri}-copy"
-        frame, options = txlog.spark.read(self.spark, self.uri), txlog.spark.storage_options(self.spark)
+        frame, options = txlog.spark.read(self.spark, f"{self.uri}-few"), txlog.spark.storage_options(self.spark)
         for mode in ("append", "overwrite"):
             writer = frame.write.format("txlog").mode(mode).options(partitionBy="day", **options)
             writer.save(target.replace("s3://", "s3a://"))
@@ -88,7 +92,7 @@ class Job:
     def stream(self) -> Any:
         target, counted = f"{self.uri}-stream", f"{self.uri}-each"
         options = txlog.spark.storage_options(self.spark)
-        frame = self.spark.readStream.format("txlog").options(**options).load(self.uri)
+        frame = self.spark.readStream.format("txlog").options(**options).load(f"{self.uri}-few")
         place = Path.cwd().as_uri()  # Hadoop makes folders in a bucket by keys that not every server here knows
         sink = frame.writeStream.format("txlog").options(**options, checkpointLocation=f"{place}/sink")
         each = frame.writeStream.foreachBatch(txlog.spark.foreach_batch(s3a(counted), app_id="each"))
@@ -112,14 +116,14 @@ class Job:
         found = txlog.spark.storage_options(self.spark, "s3a://other/t")
         return [found["storage.access_key_id"], txlog.spark.storage_options(self.spark)["storage.access_key_id"]]
 
-    def _made(self, uri: str) -> txlog.Table:
-        """Eighty partitions, renamed columns, and a deleted row in each third partition."""
+    def _made(self, uri: str, partitions: int = FEW) -> txlog.Table:
+        """Renamed columns, and a deleted row in each third partition."""
         properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
         schema = pa.schema({"number": pa.int64(), "day": pa.int32()})
         table = txlog.Table.create(uri, schema, ["day"], properties, storage_options=self.storage_options)
-        days = pa.array([at % PARTITIONS for at in range(4 * PARTITIONS)], pa.int32())
-        table.append(pa.table({"number": range(4 * PARTITIONS), "day": days}, schema=schema))
-        table.delete(f"number < {PARTITIONS} and day % 3 = 0")
+        days = pa.array([at % partitions for at in range(4 * partitions)], pa.int32())
+        table.append(pa.table({"number": range(4 * partitions), "day": days}, schema=schema))
+        table.delete(f"number < {partitions} and day % 3 = 0")
         return table
 
 
@@ -138,7 +142,7 @@ def rows_of(frame: DataFrame) -> list[list[int]]:
 def main(uri: str, storage_options: dict[str, str], settings: dict[str, str]) -> None:
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config(map={**settings, **INTERPRETED}).getOrCreate()
+    spark = start_session(SparkSession.builder.master("local[2]").config(map={**settings, **INTERPRETED}))
     spark.sparkContext.setLogLevel("OFF")
     for name, found in Job(spark, uri, storage_options).run():
         print(json.dumps({"tried": name, "found": found}), flush=True)
