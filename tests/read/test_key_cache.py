@@ -233,3 +233,16 @@ def _forked(cache: KeyCache) -> int:
         code = 0 if results == [{("a", 1): [(0, 1)], ("b", 1): [(0, 1)]}] else 2
     finally:
         os._exit(code)
+
+
+def test_keys_of_staged_files_count_until_their_commit_and_only_for_the_last_files() -> None:
+    cache = KeyCache(1 << 20)
+    keys = pa.record_batch({"id": pa.array(range(100))})
+    for number in range(70):
+        cache.keep_staged(f"file-{number}", keys)
+        cache.keep_staged(f"file-{number}", keys)
+    assert cache.size_bytes == 64 * keys.nbytes
+    assert cache.staged("file-0") is None
+    cache.drop_staged(f"file-{number}" for number in range(69))
+    assert cache.size_bytes == keys.nbytes
+    assert cache.staged("file-69") is keys

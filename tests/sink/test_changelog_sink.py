@@ -363,3 +363,14 @@ def test_tasks_that_find_sequences_of_different_types_are_compared_or_refused(tm
         sink.prepare(1, [0, 1])
     sink.commit(1, [one, of_type(pa.array([6], pa.int64()), 16, 1)])
     assert found(table)[0] == (1, "a", 17)
+
+
+def test_a_handle_keeps_no_keys_of_staged_files_after_their_commit(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, [], VECTORS)
+    sink, cache = sink_of(table), table._open_table.key_cache
+    for checkpoint_id in range(3):
+        task = written(sink, checkpoint_id, changes(("+U", checkpoint_id, "a", 1)))
+        (file,) = task.files
+        assert cache.staged(file.path) is not None
+        sink.commit(checkpoint_id, [task])
+        assert cache.staged(file.path) is None

@@ -16,7 +16,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -134,18 +134,18 @@ class KeyCache:
         self._process_id = os.getpid()
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
+        self._live_bytes = 0
         self._vector_sizes: dict[FileKey, int] = {}
         self._staged: OrderedDict[str, pa.RecordBatch] = OrderedDict()
+        self._staged_bytes = 0
         self.vectors: Mapping[FileKey, BitMap64] = {}
         """The dead rows of files, by file and vector. Vectors do not change either."""
 
     @property
     def size_bytes(self) -> int:
         """Everything cached: the keys by set of key columns, the list of live files, and vectors."""
-        files = 0 if self._live_files is None else self._live_files.nbytes
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
-        staged: int = sum(each.nbytes for each in [*self._staged.values()])
-        return keys + files + staged + sum(self._vector_sizes.values())
+        return keys + self._live_bytes + self._staged_bytes + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
         """Besides keys, cache the list of live files, so that the next list reads only what is new, and vectors.
@@ -154,12 +154,13 @@ class KeyCache:
         """
         with self.lock():
             known, self._vector_sizes = self._vector_sizes, {}
-            self._live_files, self.vectors = None, {}
+            self._live_files, self._live_bytes, self.vectors = None, 0, {}
             if all(each.is_empty for each in self._by_keys.values()):
                 return
-            left_bytes = self.size_bytes_max - self.size_bytes - live.nbytes
+            live_bytes = live.nbytes
+            left_bytes = self.size_bytes_max - self.size_bytes - live_bytes
             if left_bytes >= 0:
-                self._live_files = live
+                self._live_files, self._live_bytes = live, live_bytes
             sizes = {key: known[key] if key in known else _vector_bytes(dead) for key, dead in vectors.items()}
             if left_bytes >= sum(sizes.values()):
                 self.vectors, self._vector_sizes = vectors, sizes
@@ -169,13 +170,25 @@ class KeyCache:
         so that its commit need not read the file."""
         if self.size_bytes_max:
             with self.lock():
+                self._drop_staged(path)
                 self._staged[path] = keys
+                self._staged_bytes += keys.nbytes
                 while len(self._staged) > _STAGED_FILES:
-                    self._staged.popitem(last=False)
+                    self._drop_staged(next(iter(self._staged)))
 
     def staged(self, path: str) -> pa.RecordBatch | None:
         """What `keep_staged` has of the file."""
         return self._staged.get(path)
+
+    def drop_staged(self, paths: Iterable[str]) -> None:
+        """Forget what `keep_staged` has of files that are committed."""
+        with self.lock():
+            for path in paths:
+                self._drop_staged(path)
+
+    def _drop_staged(self, path: str) -> None:
+        dropped = self._staged.pop(path, None)
+        self._staged_bytes -= 0 if dropped is None else dropped.nbytes
 
     def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
         """The cache for one set of key columns. ``key`` identifies the table's definition and the columns."""

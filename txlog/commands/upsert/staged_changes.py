@@ -116,6 +116,7 @@ def _commit_keys(
             continue
         if known is not None:
             known.keep_staged(staged.in_one_file(committables))
+        open_table.key_cache.drop_staged(file.path for each in committables for file in each.files)
         return result
 
 
