@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import pytest
 
 import txlog
 from txlog.commands.row_change.file_rows import FileReader
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.commands.table_definition import Definition, commit_definition
+from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
 from txlog.sink.staging import Staging
 from txlog.verify.verify import verify_table
 
@@ -374,3 +377,47 @@ def test_a_handle_keeps_no_keys_of_staged_files_after_their_commit(tmp_path: Pat
         assert cache.staged(file.path) is not None
         sink.commit(checkpoint_id, [task])
         assert cache.staged(file.path) is None
+
+
+def rename_columns(table: txlog.Table, names: dict[str, str]) -> None:
+    """As another engine does it in a table that maps its columns: in one commit, also in a circle."""
+    state = table._open_table.log.newest_state()
+    schema = json.loads(state.metadata.schema_string)
+    for field in schema["fields"]:
+        field["name"] = names.get(field["name"], field["name"])
+    metadata = dataclasses.replace(state.metadata, schema_string=json.dumps(schema))
+    commit_definition(table._open_table, state, Definition(metadata, None), "RENAME COLUMN", {})
+
+
+@pytest.mark.parametrize("engine", [{}, {"txlog.merge-engine": "partial-update"}], ids=["rows", "engine"])
+def test_a_checkpoint_is_refused_if_another_column_has_the_name_of_its_key_by_now(
+    tmp_path: Path, engine: dict[str, str]
+) -> None:
+    mapped = {**VECTORS, "delta.columnMapping.mode": "name", **engine}
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    table = txlog.Table.create(str(tmp_path / "t"), schema, [], mapped)
+    table.append(pa.table({"id": [1, 2], "v": [10, 20]}, schema))
+    sink = sink_of(table, row_kind=None)
+    sink.stage(written(sink, 1, pa.record_batch({"id": [1], "v": [20]})))
+    sink.prepare(1, [0])
+    rename_columns(table, {"id": "v", "v": "id"})
+    for restarted in (sink, sink_of(txlog.Table.open(table.uri), row_kind=None)):
+        with pytest.raises(
+            MetadataChangedError, match=r"gave the name id to another column .*: write the checkpoint again"
+        ):
+            restarted.commit(1)
+    assert found(table) == [(1, 10), (2, 20)]
+    sink.discard(1)
+    commit(sink, 1, pa.record_batch({"id": [20], "v": [1]}))
+    assert found(table) == [(1, 10), (1, 20)]
+
+
+def test_a_checkpoint_is_committed_though_columns_besides_its_key_were_renamed(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, [], {**VECTORS, "delta.columnMapping.mode": "name"})
+    sink = sink_of(table)
+    commit(sink, 1, changes(("+I", 1, "a", 10), ("+I", 2, "a", 20)))
+    sink.stage(written(sink, 2, changes(("+U", 1, "b", 11))))
+    sink.prepare(2, [0])
+    rename_columns(table, {"part": "where", "v": "value"})
+    assert sink.commit(2).outcome == "committed"
+    assert found(table) == [(1, "b", 11), (2, "a", 20)]

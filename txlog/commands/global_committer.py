@@ -19,7 +19,7 @@ from dataclasses import replace
 from txlog.commands.write_execution import WriteExecution, raise_conflict_since
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import raise_conflict
+from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     ConflictReason,
@@ -31,8 +31,9 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.log.state import TableState
-from txlog.protocol.column_mapping import physical_schema
+from txlog.protocol.column_mapping import physical_path, physical_schema
 from txlog.protocol.features import check_can_write
+from txlog.protocol.schema import Struct
 from txlog.result import WriteResult
 from txlog.util.logs import logger
 from txlog.writer.committable import Committable
@@ -120,8 +121,9 @@ class GlobalCommitter:
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Check that the schema still fits files that may have been written long ago.
 
-        Raises ``MetadataChangedError`` if a column of the files would be read differently than it was meant,
-        ``InvalidInputError`` if they were written for a version that was lost in a power cut.
+        Raises ``MetadataChangedError`` if a column of the files would be read differently than it was meant, or if the
+        name of a key is another column's by now, ``InvalidInputError`` if they were written for a version that was lost
+        in a power cut.
         """
         from txlog.protocol.schema_merge import reads
 
@@ -131,11 +133,16 @@ class GlobalCommitter:
             except NotFoundError:
                 detail = f"and v{version}, which the files were written for, can no longer be read"
             else:
-                if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
+                name = _name_of_another_column(job, then.schema)
+                if name is not None:
+                    detail = f"gave the name {name} to another column than it had at v{version}, when the files were"
+                    detail += " written"
+                elif reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
                     continue
-                detail = f"changed the schema that the files were written for at v{version}"
+                else:
+                    detail = f"changed the schema that the files were written for at v{version}"
             reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
-            raise_conflict((reason,), self._open_table.uri)
+            raise_conflict((reason,), self._open_table.uri, WRITE_AGAIN)
 
     def make_bases_durable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """A seal must survive a power cut, so the versions that its files were written for must too: a version that a
@@ -272,3 +279,17 @@ class GlobalCommitter:
             result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
         plan.warn_of_dead_rows(result.version)
         return result
+
+
+def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:
+    """A key of an upsert whose name was another column's in the schema ``then``; None if there is none."""
+    from txlog.writer.keys import key_columns
+
+    for key in key_columns(job.intent.keys, job.plan.schema) if job.intent.kind == "upsert" else ():
+        try:
+            is_same = physical_path(then, key.path) == physical_path(job.plan.schema, key.path)
+        except KeyError:
+            is_same = False
+        if not is_same:
+            return key.name
+    return None

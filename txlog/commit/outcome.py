@@ -14,7 +14,7 @@ from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["READ_AGAIN", "RUN_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
+__all__ = ["READ_AGAIN", "RUN_AGAIN", "WRITE_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class CommitOutcome:
 
 
 RUN_AGAIN = "run it again"
+WRITE_AGAIN = "its files do not fit any more, so committing them again cannot help: write the checkpoint again"
 READ_AGAIN = (
     "the rows were made from an older version, so running it again cannot help: read the table again, and make the"
     " rows, or the change, from that version"
@@ -58,7 +59,8 @@ def next_step_after_conflict(proposal: Proposal) -> str:
 def raise_conflict(reasons: tuple[ConflictReason, ...], table: str, next_step: str = RUN_AGAIN) -> NoReturn:
     """The exception for a lost race: the first reason gives its class, and the message lists all reasons.
 
-    ``next_step`` is what its caller can do: `RUN_AGAIN`, or `READ_AGAIN` for a change tied to a version.
+    ``next_step`` is what its caller can do: `RUN_AGAIN`, `READ_AGAIN` for a change tied to a version, or
+    `WRITE_AGAIN` for staged files.
     """
     kind: type[ConflictError] = getattr(errors, reasons[0].rule)
     text = "; ".join(str(reason) for reason in reasons)
