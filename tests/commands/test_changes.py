@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.table_definition import Definition, commit_definition
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.files import add_files_of
 
@@ -169,6 +171,23 @@ def test_a_schema_that_the_last_one_cannot_read_is_refused_unless_its_columns_ar
     with pytest.raises(InvalidInputError, match="column id"):
         table.changes(0, columns=["day"], where="id = 'x'")
     assert reported(table, 0, 1) == [(1, "insert", 1)]
+
+
+def test_columns_that_stayed_the_same_are_read_though_the_partition_column_was_renamed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {**FEED, "delta.columnMapping.mode": "name"}, rows(1, 2, 4))
+    table.delete("id = 2")
+    state = table._open_table.log.newest_state()
+    renamed = state.metadata.schema_string.replace('"name":"day"', '"name":"parity"')
+    metadata = dataclasses.replace(state.metadata, schema_string=renamed, partition_columns=("parity",))
+    commit_definition(table._open_table, state, Definition(metadata, None), "RENAME COLUMN", {})
+    table.delete("id = 4")
+    every = [(1, "insert", 1), (1, "insert", 2), (1, "insert", 4), (2, "delete", 2), (4, "delete", 4)]
+    assert reported(table, columns=["id"]) == every
+    assert reported(table, columns=["id"], where="id > 1") == [each for each in every if each[2] > 1]
+    with pytest.raises(InvalidInputError, match="column day was renamed to parity"):
+        table.changes(0)
+    with pytest.raises(InvalidInputError, match="column day was renamed to parity"):
+        table.changes(0, columns=["id"], where="parity = 'even'")
 
 
 def test_versions_that_were_cleaned_up_are_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from txlog.log.changes import changed_rows, incompatible_change
 from txlog.log.state import TableState, advance
 from txlog.protocol.actions import Metadata
 from txlog.protocol.change_data import FEED_FIELDS, reserved_columns
+from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field, Struct, fold_name
@@ -143,7 +144,7 @@ def _check_state(uri: str, state: TableState, end: TableState, read: frozenset[s
         )
     with TxlogError.located(uri, state.version):
         problem = incompatible_change(state.schema, end.schema, read)
-    if problem is not None or state.partition_columns != end.partition_columns:
+    if problem is not None or _partitions(state) != _partitions(end):
         why = problem or "the table had other partition columns"
         raise InvalidInputError(
             f"the changes of version {state.version} cannot be read with the schema of version {end.version}: {why}."
@@ -151,3 +152,8 @@ def _check_state(uri: str, state: TableState, end: TableState, read: frozenset[s
             table=uri,
             version=state.version,
         )
+
+
+def _partitions(state: TableState) -> list[tuple[str, ...]]:
+    """The partition columns by their physical names, which a renamed column keeps."""
+    return [physical_path(state.schema, (name,)) for name in state.partition_columns]
