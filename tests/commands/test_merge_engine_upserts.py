@@ -319,3 +319,15 @@ def test_partitions_and_nested_keys_are_merged_too(tmp_path: Path) -> None:
         table.upsert(pa.Table.from_pylist([each], schema), ["id.a", "id.b"])
     left = sorted(table.snapshot().to_arrow().to_pylist(), key=repr)
     assert left == [{**rows[1]}, {**rows[2], "n": 2}] or left == [{**rows[2], "n": 2}, {**rows[1]}]
+
+
+@pytest.mark.parametrize("function", ["sum", "product"])
+def test_a_result_that_does_not_fit_its_column_is_refused_with_table_and_version(tmp_path: Path, function: str) -> None:
+    options = {"merge-engine": "aggregation", "fields.n.aggregate-function": function}
+    table = made(tmp_path / "t", options)
+    table.upsert(pa.Table.from_pylist([row(1, 1, 2**63 - 1)], SCHEMA), ["k"])
+    with pytest.raises(InvalidInputError, match=f"the {function} of column n does not fit its type, int64") as refused:
+        table.upsert(pa.Table.from_pylist([row(1, 1, 2)], SCHEMA), ["k"])
+    assert (refused.value.table, refused.value.version) == (table.uri, 1)
+    assert "C long" not in str(refused.value)
+    assert found(table) == {1: row(1, 1, 2**63 - 1)}

@@ -37,6 +37,7 @@ from txlog.commands.row_change.tombstones import is_tombstones
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
 from txlog.log.files import add_files_of, live_rows, vector_ids
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -267,7 +268,10 @@ class RowChange:
         if isinstance(self._operation, KeepsTombstones):
             self._operation.see_tombstones([each for each in touched if is_tombstones(each.add)])
         touched = [each for each in touched if each.live.any()]
-        return whole, self._operation.decided(touched) if isinstance(self._operation, DecidesByValues) else touched
+        if isinstance(self._operation, DecidesByValues):
+            with TxlogError.located(self._open_table.uri, state.version):
+                touched = self._operation.decided(touched)
+        return whole, touched
 
     def _keys_of(self, files: pa.Table) -> list[FileKey]:
         """`file_keys`, made once of the list of a version."""

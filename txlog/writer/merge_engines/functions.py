@@ -36,8 +36,9 @@ def aggregated(runs: Runs, column: pa.ChunkedArray, name: str, function: FieldFu
         found = _FUNCTIONS[function.name](runs, column, function)
         return found if found.type == column.type else found.cast(column.type)
     except (pa.ArrowInvalid, OverflowError) as error:
+        why = f": {error}" if isinstance(error, pa.ArrowInvalid) else ""
         raise InvalidInputError(
-            f"the {function.name} of column {name} does not fit its type, {column.type}: {error}. Give the column a"
+            f"the {function.name} of column {name} does not fit its type, {column.type}{why}. Give the column a"
             " wider type"
         ) from error
     except _NotRetractable as error:
