@@ -421,3 +421,13 @@ def test_a_checkpoint_is_committed_though_columns_besides_its_key_were_renamed(t
     rename_columns(table, {"part": "where", "v": "value"})
     assert sink.commit(2).outcome == "committed"
     assert found(table) == [(1, "b", 11), (2, "a", 20)]
+
+
+@pytest.mark.parametrize("role", ["row_kind", "sequence_by"])
+def test_two_columns_that_could_be_the_row_kind_or_the_sequence_are_refused(tmp_path: Path, role: str) -> None:
+    options = {"row_kind": "op", "sequence_by": "at"}
+    name = options[role]
+    batch = changes(("+I", 1, "a", 10, 5))
+    twice = pa.RecordBatch.from_arrays([*batch.columns, batch[name]], names=[*batch.schema.names, name.upper()])
+    with pytest.raises(InvalidInputError, match=f"several columns {name}: {name}, {name.upper()}"):
+        written(sink_of(made(tmp_path), **options), 1, twice)

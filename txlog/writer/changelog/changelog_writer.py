@@ -252,6 +252,9 @@ class ChangelogWriter:
         found = [at for at, each in enumerate(batch.schema.names) if fold_name(each) == fold_name(name)]
         if not found:
             raise InvalidInputError(f"the changes have no column {name}; they have {', '.join(batch.schema.names)}")
+        if len(found) > 1:
+            names = ", ".join(batch.schema.names[at] for at in found)
+            raise InvalidInputError(f"the changes have several columns {name}: {names}. Rename or drop all but one")
         return found[0]
 
     def _fitted(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> pa.RecordBatch:
