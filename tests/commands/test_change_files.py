@@ -487,6 +487,25 @@ def test_deltalake_reads_the_same_changes(tmp_path: Path, properties: dict[str, 
     assert Counter(map(str, ours.select(names).to_pylist())) == Counter(map(str, theirs.select(names).to_pylist()))
 
 
+@pytest.mark.parametrize("how", ["delete all", "delete some", "transaction"])
+def test_deltalake_reads_the_same_changes_if_a_whole_file_with_a_vector_is_removed(tmp_path: Path, how: str) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties={**VECTORS, **FEED})
+    table.append(rows(1, 2, 3, 4))
+    table.delete("id = 1")
+    if how == "transaction":
+        with table.transaction() as transaction:
+            transaction.delete("id < 9")
+    else:
+        assert table.delete(None if how == "delete all" else "id > 1").metrics.change_files == 1
+    deltas = pa.table(deltalake.DeltaTable(table.uri).load_cdf(table.version).read_all())
+    for found in (table.changes(table.version).read_all(), deltas):
+        assert sorted(zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), strict=True)) == [
+            ("delete", 2),
+            ("delete", 3),
+            ("delete", 4),
+        ]
+
+
 def test_a_table_with_a_column_of_the_feed_cannot_turn_it_on(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), "id bigint, _commit_version bigint")
     with pytest.raises(InvalidInputError, match="needs the name _commit_version"):

@@ -2,9 +2,9 @@
 
 In: the final classification of the rows that an attempt changes, and all file actions of its proposal. Out: files below
 ``_change_data/`` and their ``cdc`` actions. A version needs none if its added and removed files alone show the same
-changes: rows that were appended, and files that were removed as a whole. If a deletion vector changes, a copy holds
-rows that stay, or a row is updated, the version has all its changes in change files. PROTOCOL.md, "Add CDC File",
-"Change Data Files".
+changes: rows that were appended, and files that were removed as a whole. If a deletion vector changes or goes with its
+file, a copy holds rows that stay, or a row is updated, the version has all its changes in change files. PROTOCOL.md,
+"Add CDC File", "Change Data Files".
 
 A transaction may change rows that it wrote or copied itself. Then the changes of its operations do not add up to the
 change of the version, so the net change is found from the files instead: a row that changed is a delete and an insert.
@@ -151,7 +151,10 @@ class ChangeFiles:
         Raises what writing files and reading changed files raises.
         """
         if not self._is_required and not any(changes.need_files for changes in self._collected):
-            return 0
+            # deltalake's load_cdf takes the rows that a vector marks for those that go with a removed file.
+            removes_vectors = any(remove.deletion_vector is not None for remove in builder.removes)
+            if not self._collected or not removes_vectors:
+                return 0
         files = self.write(builder)
         if not files and (builder.adds or builder.removes):
             # A version without a change file: readers take the rows of added and removed files for its changes.
