@@ -450,6 +450,21 @@ def test_rows_of_removed_files_are_in_the_feed_if_other_rows_are_deleted_too() -
     assert_feed_leads_from_each_version_to_the_next(world)
 
 
+def test_a_removed_file_with_a_vector_has_its_rows_in_change_files() -> None:
+    world = World({"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"})
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2), (3, "b", 3)]))
+    world.handle().delete("k = 1")
+    delete("day = 'a'").run(world, None)
+    table = world.handle()
+    (commit,) = table._open_table.log.commits_between(table.version, table.version)
+    assert [type(action).__name__ for action in commit.actions if "File" in type(action).__name__] == [
+        "RemoveFile",
+        "AddCDCFile",
+    ]
+    assert changes_of(world, table.version) == [("delete", repr({"k": 2, "day": "a", "v": 2}))]
+    assert_feed_leads_from_each_version_to_the_next(world)
+
+
 def test_a_task_cannot_reach_the_log() -> None:
     job = RowJob("/nowhere", {}, 0, None, None, DeleteSpec(None, ambient.now()), with_vectors=False)  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match="a task cannot reach the log"):

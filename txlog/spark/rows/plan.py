@@ -31,6 +31,7 @@ from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.properties import TableProperties
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
@@ -101,6 +102,7 @@ class SparkRowPlan:
         self._parts: list[_Part] = []
         self._new_rows: _NewRows | None = None
         self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri).random_prefix_length
+        self._has_feed = TableProperties.of(job.metadata.configuration).enable_change_data_feed
         self._executions = 0
         self._metrics = WriteMetrics()
         self._live_files: pa.Table | None = None  # kept so that listing a newer version costs only its new files
@@ -235,7 +237,7 @@ class SparkRowPlan:
         known = self._touched().keys() | self._excluded | self._whole
         unknown = [row for row, key in enumerate(keys) if key not in known]
         adds = self._candidates(files, keys, unknown)
-        whole = {add.key for add in adds if self._target.matches_whole_file(add)}
+        whole = {add.key for add in adds if self._target.matches_whole_file(add) and not self._is_recorded_alone(add)}
         self._whole |= whole
         to_do = [add for add in adds if add.key not in whole]
         self._excluded |= {keys[row] for row in unknown} - {add.key for add in adds}
@@ -277,6 +279,10 @@ class SparkRowPlan:
         if rows:
             self._change(add_files_of(files.take(rows)))
             self._whole.clear()
+
+    def _is_recorded_alone(self, add: AddFile) -> bool:
+        """Whether a file that is removed as a whole needs change files, as in ``ChangeFiles.finish``."""
+        return self._has_feed and add.deletion_vector is not None
 
     @property
     def _has_change_files(self) -> bool:
