@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.measure import ROOT
+from benchmarks.measure import ROOT, fresh_process
 from benchmarks.upsert_tables import LAYOUTS
 
 
@@ -25,6 +25,12 @@ def _report_of(benchmark: str, scratch: Path) -> list[str]:
 
 def _first_cells(lines: list[str]) -> set[str]:
     return {line.split("|")[1].strip() for line in lines if line.startswith("|")}
+
+
+def test_the_peak_memory_of_a_fresh_process_is_its_own() -> None:
+    ours = b"x" * (256 << 20)
+    theirs = fresh_process("-c", "from benchmarks.measure import peak_mb; print(peak_mb())")
+    assert float(theirs.stdout) < 128 < len(ours) >> 20
 
 
 def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_path: Path) -> None:

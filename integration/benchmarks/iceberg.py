@@ -9,7 +9,6 @@ Run as a program it is one export in full: `python -m benchmarks.iceberg TABLE`.
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import statistics
 import sys
@@ -20,7 +19,18 @@ import pyarrow as pa
 
 import txlog
 from benchmarks.log_scale import make_seed
-from benchmarks.measure import Bench, Sample, cpu_p50, fresh_process, markdown_table, p99, timed, times, wall_p50
+from benchmarks.measure import (
+    Bench,
+    Sample,
+    cpu_p50,
+    fresh_process,
+    markdown_table,
+    p99,
+    peak_mb,
+    timed,
+    times,
+    wall_p50,
+)
 
 TITLE = "Iceberg metadata"
 
@@ -157,14 +167,13 @@ def _whole(bench: Bench, files: int) -> _Whole:
         found.append(json.loads(fresh_process("-m", "benchmarks.iceberg", str(table)).stdout))
         bench.record(contestant="txlog", files=files, round=turn, **found[-1])
     size = sum(path.stat().st_size for path in (table / "_iceberg/metadata").iterdir())
-    cpu_s, peak_mb = (statistics.median(each[key] for each in found) for key in ("cpu_s", "peak_mb"))
-    return _Whole(files, cpu_s, peak_mb, size / 1e6)
+    cpu_s, most_mb = (statistics.median(each[key] for each in found) for key in ("cpu_s", "peak_mb"))
+    return _Whole(files, cpu_s, most_mb, size / 1e6)
 
 
 def _export(path: Path) -> None:
     sample = timed(txlog.Table.open(path).export_iceberg)
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"cpu_s": sample.cpu_ms / 1e3, "wall_s": sample.wall_ms / 1e3, "peak_mb": peak_mb}))
+    print(json.dumps({"cpu_s": sample.cpu_ms / 1e3, "wall_s": sample.wall_ms / 1e3, "peak_mb": peak_mb()}))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from benchmarks.measure import ROOT, Bench, fresh_process, markdown_table, timed, times
+from benchmarks.measure import ROOT, Bench, fresh_process, markdown_table, peak_mb, timed, times
 from benchmarks.tables import ONE_ROW
 
 if TYPE_CHECKING:
@@ -417,15 +417,7 @@ def main() -> None:
     contestant = _deltalake if name == "deltalake" else _txlog
     contestant(operation, small)()
     sample = timed(contestant(operation, path))
-    print(json.dumps({"wall_ms": sample.wall_ms, "cpu_ms": sample.cpu_ms, "peak_mb": _peak_mb()}), flush=True)
-
-
-def _peak_mb() -> float:
-    """Of this program alone: the value of getrusage begins with the memory of the process that started it."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmHWM")
+    print(json.dumps({"wall_ms": sample.wall_ms, "cpu_ms": sample.cpu_ms, "peak_mb": peak_mb()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,17 @@ def fresh_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def peak_mb() -> float:
+    """The most memory that this process had.
+
+    It is not the value of getrusage, which begins with the memory of the process that started this one.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("/proc/self/status has no VmHWM")
+
+
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table: the first column to the left, numbers to the right."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
