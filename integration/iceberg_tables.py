@@ -153,6 +153,16 @@ def _meaning_changed(path: Path, properties: dict[str, str]) -> txlog.Table:
     return table
 
 
+def _partition_dropped(path: Path, properties: dict[str, str]) -> txlog.Table:
+    """Its partition column goes, where the history ends."""
+    rows = pa.table({"id": [1, 2, 3], "p": ["x", "y z", None]})
+    table = begun(path, rows, partition_by=["p"], properties=properties)
+    table.append(rows)
+    table.overwrite(rows.select(["id"]), schema_mode="overwrite", partition_by=[])
+    table.append(rows.select(["id"]))
+    return table
+
+
 def _nulls(path: Path, properties: dict[str, str]) -> txlog.Table:
     rows = SAMPLES["all null"].rows
     table = begun(path, rows, properties=properties)
@@ -209,6 +219,7 @@ TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "columns mapped later": _mapped_later,
     "columns that come and go": _grown,
     "a name with another meaning": _meaning_changed,
+    "a partition column that goes": _partition_dropped,
     "all null": _nulls,
     "tracked rows": _tracked,
     "deleted keys that are kept": deleted_keys,

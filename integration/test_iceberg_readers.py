@@ -77,7 +77,7 @@ def test_iceberg_readers_read_every_exported_version_like_txlog(
     table = table_of(name, format_version)
     found = list(snapshots(table))
     assert found[-1].version == table.version
-    assert found[0].version == 0 or name == "a name with another meaning"
+    assert found[0].version == 0 or name in ("a name with another meaning", "a partition column that goes")
     for each in found:
         expected = table.snapshot(version=each.version).to_arrow()
         rows = READERS[reader](table, each.id)

@@ -269,6 +269,14 @@ def test_history_ends_where_a_former_partition_column_gets_a_wider_type(old: str
     assert define(table(column("p", new)), 2, after(first, second)).drops_history
 
 
+def test_history_ends_where_a_former_partition_column_is_dropped() -> None:
+    first = define(table(column("a", "long"), column("p", "string"), partition_by=("p",)), 2, None)
+    second = define(table(column("a", "long"), column("p", "string")), 2, after(first))
+    third = define(table(column("a", "long")), 2, after(first, second))
+    assert [each.drops_history for each in (first, second, third)] == [False, False, True]
+    assert third.spec == {"spec-id": 0, "fields": []}
+
+
 def test_the_hidden_columns_of_row_tracking_have_icebergs_ids() -> None:
     keys = {
         "delta.rowTracking.materializedRowIdColumnName": "_row-id",

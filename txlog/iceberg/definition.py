@@ -70,8 +70,8 @@ class Definition:
     last_column_id: int
     last_partition_id: int
     drops_history: bool
-    """A name or id means another column than before, or a partition column has another type: this version is exported
-    in full, and older snapshots are dropped."""
+    """A name or id means another column than before, or a partition column has another type or is dropped: this version
+    is exported in full, and older snapshots are dropped."""
     is_mapped: bool
     """Whether the table maps its columns; then the ids are Delta's."""
     files_need_element_ids: bool
@@ -238,11 +238,12 @@ def _spec(
 
 
 def _check_partition_types(specs: Sequence[Mapping[str, Any]], converted: IcebergSchema, known: Known) -> None:
-    """Raise NewMeaningError if a column of a spec got another type: manifests hold its values in the old one."""
+    """Raise NewMeaningError if a column of a spec got another type or is gone: manifests of an earlier partitioning hold
+    its values in the old type, and DuckDB ends its process if the schema lacks it."""
     before = {each.field_id: each.kind for each in known.values()}
     now = dict(_kinds({"fields": converted.fields}))
     sources = {field["source-id"] for spec in specs for field in spec["fields"]}
-    if any(before[source] != now[source] for source in sources & before.keys() & now.keys()):
+    if not sources <= now.keys() or any(before[source] != now[source] for source in sources & before.keys()):
         raise NewMeaningError
 
 
