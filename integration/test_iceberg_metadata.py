@@ -154,7 +154,10 @@ def test_the_metadata_tables_of_every_snapshot_are_what_the_delta_log_has(
         partitions = inspect.partitions(each.id).to_pylist()
         assert sum(row["record_count"] for row in partitions) == sum(file["record_count"] for file in data.values())
         assert sum(row["position_delete_record_count"] for row in partitions) == dead
-        assert len(partitions) == len({str(sorted(add["partitionValues"])) for add in expected.values()})
+        values = {
+            str(row.get("partition")) for row in partitions
+        }  # NaN is not equal to itself, and may have several rows
+        assert len(values) == len({str(sorted(add["partitionValues"])) for add in expected.values()})
 
 
 @EACH

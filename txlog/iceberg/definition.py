@@ -238,8 +238,10 @@ def _spec(
 
 
 def _check_partition_types(specs: Sequence[Mapping[str, Any]], converted: IcebergSchema, known: Known) -> None:
-    """Raise NewMeaningError if a column of a spec got another type or is gone: manifests of an earlier partitioning hold
-    its values in the old type, and DuckDB ends its process if the schema lacks it."""
+    """Raise NewMeaningError if a column of a spec got another type or is gone.
+
+    Manifests hold its values in the old type, and DuckDB ends its process if the schema lacks the column.
+    """
     before = {each.field_id: each.kind for each in known.values()}
     now = dict(_kinds({"fields": converted.fields}))
     sources = {field["source-id"] for spec in specs for field in spec["fields"]}

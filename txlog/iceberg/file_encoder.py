@@ -122,11 +122,13 @@ class FileEncoder:
         return body, rows
 
     def delete_file(self, file: DeleteFile, partition: PartitionValues) -> bytes:
-        """The record of a delete file. In v2 its bounds name the one data file that it applies to."""
+        """The record of a delete file. Its bounds name the one data file that it applies to.
+
+        A deletion vector needs no bounds, but PyIceberg finds it only by them or by its partition, and NaN is not equal
+        to itself.
+        """
         about = file.data_file.encode()
-        bounds = NULL
-        if file.format == "PARQUET":
-            bounds = nullable_blobs([(encode_long(_FILE_PATH_ID), about)])
+        bounds = nullable_blobs([(encode_long(_FILE_PATH_ID), about)])
         return b"".join(
             (
                 encode_long(1),
