@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,34 @@ def _mapped_later(path: Path, properties: dict[str, str]) -> txlog.Table:
     return table
 
 
+def _mapped_then_dropped(path: Path, properties: dict[str, str], *, is_written_again: bool = False) -> txlog.Table:
+    """Its first files have columns that it had dropped before the first export, and come back with a restore."""
+    wide = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))])
+    first = pa.table(
+        {"a": [1, 2], "gone": [["u"], None], "s": pa.array([{"x": 1, "y": ["v"]}, None], wide), "old": ["o", None]}
+    )
+    txlog.write(path, first)
+    table = txlog.Table.open(path)
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    metadata = table._open_table.log.newest_state().metadata
+    schema = json.loads(metadata.schema_string)
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("gone", "old")]
+    del schema["fields"][1]["type"]["fields"][1]
+    action = {**metadata.to_json(), "schemaString": json.dumps(schema)}
+    version = table.version + 1
+    Path(table.uri, "_delta_log", f"{version:020d}.json").write_text(
+        '{"commitInfo":{"operation":"DROP COLUMNS"}}\n' + json.dumps({"metaData": action}) + "\n"
+    )
+    table = txlog.Table.open(path)
+    if is_written_again:
+        table.overwrite(table.to_arrow())
+    table.set_properties(properties)
+    table.export_iceberg()
+    table.append(table.to_arrow())
+    table.restore(version)
+    return table
+
+
 def _grown(path: Path, properties: dict[str, str]) -> txlog.Table:
     """Columns are added, dropped, and come back; then one comes back as another type, where the history ends."""
     first = pa.table({"a": [1, 2], "s": [{"x": 1}, None]})
@@ -229,6 +258,8 @@ TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "columns with special characters": _names,
     "mapped columns": _mapped,
     "columns mapped later": _mapped_later,
+    "columns dropped before the first export": _mapped_then_dropped,
+    "files of dropped columns that come back": partial(_mapped_then_dropped, is_written_again=True),
     "columns that come and go": _grown,
     "a name with another meaning": _meaning_changed,
     "a partition column that goes": _partition_dropped,

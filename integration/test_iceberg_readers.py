@@ -65,6 +65,12 @@ def _duckdb() -> Any:
     return connection.execute("set TimeZone = 'UTC'")
 
 
+NO_VERSION_0 = {
+    "a name with another meaning",
+    "a partition column that goes",
+    "columns dropped before the first export",
+    "files of dropped columns that come back",
+}
 READERS: dict[str, Read] = {"pyiceberg": _by_pyiceberg, "polars": _by_polars, "duckdb": _by_duckdb}
 
 
@@ -77,7 +83,7 @@ def test_iceberg_readers_read_every_exported_version_like_txlog(
     table = table_of(name, format_version)
     found = list(snapshots(table))
     assert found[-1].version == table.version
-    assert found[0].version == 0 or name in ("a name with another meaning", "a partition column that goes")
+    assert found[0].version == 0 or name in NO_VERSION_0
     for each in found:
         expected = table.snapshot(version=each.version).to_arrow()
         rows = READERS[reader](table, each.id)

@@ -131,6 +131,7 @@ def exported(format_version: int) -> dict[str, bytes]:
         rows=lambda add: 0,
         check_element_ids=lambda adds: None,
         check_column_ids=lambda adds, definition: None,
+        columns_without_ids=lambda adds: set(),
     )
     place = Place("s3://bucket/golden")
     first, *rest = commits(format_version)

@@ -18,6 +18,7 @@ from txlog.errors import TxlogError
 from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg.deletes import Vector, delete_files
+from txlog.iceberg.dropped_columns import may_have_dropped_columns
 from txlog.iceberg.file_changes import FileChanges, file_changes
 from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
 from txlog.iceberg.live_manifests import FileCount, Layout, LiveManifests, Moment
@@ -25,11 +26,13 @@ from txlog.iceberg.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
 from txlog.iceberg.manifest_list import write_manifest_list
 from txlog.iceberg.names import NewFile, content_name, snapshot_id
 from txlog.iceberg.new_manifests import NewManifests
+from txlog.iceberg.schema import ColumnPath
 from txlog.iceberg.table_metadata import (
     Exported,
     Place,
     current_snapshot,
     defined,
+    with_columns_of_files,
     with_snapshot,
     with_version,
 )
@@ -54,7 +57,8 @@ class Sources:
     ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
     Delta's bitmaps, ``rows`` the number of rows in a file whose statistics lack it. ``check_element_ids`` raises
     IcebergExportError for files that have ids for their columns, but none inside lists and maps; ``check_column_ids``
-    for files whose columns have other ids than in the definition.
+    for files whose columns have other ids than in the definition. ``columns_without_ids`` returns the columns of files
+    without any ids.
     """
 
     manifest: Callable[[str], bytes]
@@ -62,6 +66,7 @@ class Sources:
     rows: Callable[[AddFile], int]
     check_element_ids: Callable[[Sequence[AddFile]], None]
     check_column_ids: Callable[[Sequence[AddFile], Definition], None]
+    columns_without_ids: Callable[[Sequence[AddFile]], set[ColumnPath]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,8 @@ class _Work:
         changes = file_changes(commit.actions)
         if changes is not None and self._repeats(changes, is_foreign=commit.is_foreign):
             return False
+        if changes is not None and commit.operation == "RESTORE" and self._may_have_dropped_columns():
+            self._add_columns(self._sources.columns_without_ids(changes.added))
         if changes is not None:
             first_row_id = self.document.get("next-row-id")
             summary = self._change(changes, self._moment(commit.version))
@@ -205,6 +212,15 @@ class _Work:
             self._add_snapshot(summary, commit.version, dated.timestamp_ms, first_row_id)
         self._document = with_version(self.document, commit.version, dated.timestamp_ms)
         return True
+
+    def _may_have_dropped_columns(self) -> bool:
+        assert self._defined is not None, "the definition comes first"
+        return may_have_dropped_columns(self._defined[0])
+
+    def _add_columns(self, paths: set[ColumnPath]) -> None:
+        """Add the columns of files to the name mapping. Other commits than a restore add files without them."""
+        if paths:
+            self._document = with_columns_of_files(self.document, paths)
 
     def _repeats(self, changes: FileChanges, *, is_foreign: bool) -> bool:
         """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
@@ -321,15 +337,20 @@ class _Work:
         manifests = NewManifests(layout, moment)
         added = FileCount()
         vectors: list[AddFile] = []
+        columns: set[ColumnPath] = set()
+        finds_columns = self._may_have_dropped_columns()
         for files, numbers in parts:
-            every = add_files_of(files) if definition.files_need_element_ids else []
+            every = add_files_of(files) if finds_columns or definition.files_need_element_ids else []
             self._check_ids(every, add_files_of(taken_over_files(files)))
+            if finds_columns:
+                columns |= self._sources.columns_without_ids(every)
             found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
             next_row_id = found.next_row_id
             manifests.add(found, numbers)
             added.files, added.rows = added.files + files.num_rows, added.rows + int(found.rows.sum())
             added.size_bytes += int(sum(map(np.sum, map(numbers_of, files.column("size").chunks))))
             vectors += add_files_of(files.filter(files.column("deletionVector").is_valid()))
+        self._add_columns(columns)
         self._live.add_new(manifests.finished(first_row_id))
         if next_row_id is not None:
             self._document = {**self.document, "next-row-id": next_row_id}

@@ -8,7 +8,7 @@ Iceberg spec, "Table Metadata Fields".
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,11 @@ import orjson
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
+from txlog.iceberg.dropped_columns import with_columns
 from txlog.iceberg.live_manifests import Layout
 from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
+from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import Metadata
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "defined",
     "encoded",
     "parsed",
+    "with_columns_of_files",
     "with_snapshot",
     "with_version",
 ]
@@ -143,6 +146,13 @@ def defined(before: Mapping[str, Any] | None, definition: Definition, place: Pla
         NAME_MAPPING: orjson.dumps(definition.name_mapping).decode(),
     }
     return document
+
+
+def with_columns_of_files(document: Mapping[str, Any], paths: Iterable[ColumnPath]) -> dict[str, Any]:
+    """The document with a name mapping that also has columns which only data files have."""
+    properties = document["properties"]
+    mapping = with_columns(orjson.loads(properties[NAME_MAPPING]), paths)
+    return {**document, "properties": {**properties, NAME_MAPPING: orjson.dumps(mapping).decode()}}
 
 
 def _empty(definition: Definition, place: Place, table_id: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What an export needs to know of data files and the log does not have: read from their footers, only if necessary.
 
 In: a table's store and some ``add`` actions. Out: their numbers of rows; or an error for a file in which Iceberg
-readers would not find the contents of lists and maps, or would find other columns. Most tables never need it.
+readers would not find the contents of lists and maps, or would find other columns; or columns that only files have.
+Most tables never need it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from txlog.read.footers import read_footer
 from txlog.store.base import TableStore
 from txlog.util.parallel import parallel_map
 
-__all__ = ["check_column_ids", "check_element_ids", "row_counts"]
+__all__ = ["check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
 
 _AT_ONCE = 8
 _RESERVED_IDS = 2_147_483_447  # Iceberg reserves ids from here on for columns that users do not define
@@ -78,6 +79,19 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
                     table=store.uri,
                     path=add.path,
                 )
+
+
+def columns_without_ids(store: TableStore, adds: Sequence[AddFile]) -> set[ColumnPath]:
+    """The columns of the files that have no column ids, and what is inside them. Files outside of the table's directory
+    and files that are gone are left out. Raises CorruptLogError, StorageError as `row_counts`.
+    """
+    inside = [add for add in adds if path_below(store.uri, resolve_data_path(add.path)) is not None]
+    found: set[ColumnPath] = set()
+    for footer in parallel_map(lambda add: _present(store, add), inside, threads=_AT_ONCE):
+        columns = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
+        if not any(columns.values()):
+            found.update(columns)
+    return found
 
 
 def _present(store: TableStore, add: AddFile) -> Any:

@@ -26,6 +26,7 @@ __all__ = [
     "assign",
     "field_id",
     "file_schema",
+    "ids_of",
     "is_mapped",
     "mapping_mode",
     "nested_ids",
@@ -160,7 +161,7 @@ def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str])
     Elements, keys and values get ids too (`nested_ids`). Returns the schema and the highest id now in use, which is
     never below that of any field.
     """
-    highest = max([max_column_id, *_ids(schema)])
+    highest = max([max_column_id, *ids_of(schema)])
 
     def next_id() -> int:
         nonlocal highest
@@ -205,7 +206,8 @@ def _each_in(data_type: DataType, change: _Change) -> DataType:
     return data_type
 
 
-def _ids(schema: Struct) -> list[int]:
+def ids_of(schema: Struct) -> list[int]:
+    """The ids of all fields at every depth, and of elements, keys and values."""
     found: list[int] = []
 
     def note(field: Field) -> Field:
