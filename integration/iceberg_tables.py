@@ -81,11 +81,18 @@ def _typed_partitions(path: Path, properties: dict[str, str]) -> txlog.Table:
     return table
 
 
-def _nan_as_partition(path: Path, properties: dict[str, str]) -> txlog.Table:
-    """A partition whose value is not equal to itself, and files of which rows are deleted."""
-    kinds = pa.schema([("id", pa.int64()), ("part", pa.float32())])
-    rows = pa.table({"id": range(6), "part": [float("nan"), 0.5, None] * 2}, schema=kinds)
-    table = begun(path, rows, partition_by=["part"], properties=properties | VECTORS)
+def _odd_partitions(path: Path, properties: dict[str, str]) -> txlog.Table:
+    """A partition value that is not equal to itself, partition columns of one decimal type, and deleted rows."""
+    price = pa.decimal128(9, 2)
+    kinds = pa.schema([("id", pa.int64()), ("part", pa.float32()), ("low", price), ("high", price)])
+    columns = {
+        "id": range(6),
+        "part": [float("nan"), 0.5, None] * 2,
+        "low": [-1, None, 0] * 2,
+        "high": [3, 4, None] * 2,
+    }
+    rows = pa.table(columns, schema=kinds)
+    table = begun(path, rows, partition_by=["part", "low", "high"], properties=properties | VECTORS)
     table.append(rows)
     table.delete("id < 3", mode="merge-on-read")
     table.delete("id = 3", mode="merge-on-read")
@@ -253,7 +260,7 @@ def deleted_keys(path: Path, properties: dict[str, str], row_mode: RowMode | Non
 TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
     "every type": _types,
     "partitions of every type": _typed_partitions,
-    "NaN as a partition": _nan_as_partition,
+    "NaN and two decimals as partitions": _odd_partitions,
     "partitions with special characters": _texts_as_partitions,
     "columns with special characters": _names,
     "mapped columns": _mapped,

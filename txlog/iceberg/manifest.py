@@ -118,9 +118,10 @@ def entry_schema(partition: Sequence[PartitionField], format_version: int) -> di
     named: set[str] = set()
     for field in partition:
         kind = avro_type(field.type)
-        if isinstance(kind, dict) and "name" in kind:  # a name is defined once, then used
-            kind, name = (kind["name"] if kind["name"] in named else kind), kind["name"]
-            named.add(name)
+        if isinstance(kind, dict) and "name" in kind:  # Avro allows the use of a name again, PyIceberg does not
+            if kind["name"] in named:
+                kind = {**kind, "name": f"{kind['name']}_{field.field_id}"}
+            named.add(kind["name"])
         partition_fields.append(_optional(_avro_name(field.name), kind, field.field_id))
     is_v3 = format_version >= 3
     data_file = [
