@@ -2,11 +2,13 @@
 
 ``golden/v2`` and ``golden/v3`` hold what an export wrote when the format was last changed on purpose. To change it
 again: `python tests/iceberg/test_golden.py`, and say in the changelog what readers and older releases make of it. The
-bytes are those of zlib, which every CPython on Linux and macOS has.
+bytes are those of zlib, which every CPython on Linux and macOS has. ``golden/earlier-v2`` and ``golden/earlier-v3``
+hold what an earlier form of manifests made of version 0, and stay as they are.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
 from pathlib import Path
@@ -18,9 +20,12 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
+from txlog.errors import IcebergExportError
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
+from txlog.iceberg.manifest import file_paths
+from txlog.iceberg.manifest_list import read_manifest_list
 from txlog.iceberg.names import metadata_name
-from txlog.iceberg.table_metadata import Place, encoded
+from txlog.iceberg.table_metadata import Exported, Place, encoded, parsed
 from txlog.log.files import adds_to_batch, fold_commits
 from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.commit_file import Commit, parse_commit
@@ -116,6 +121,30 @@ def commits(format_version: int) -> list[Commit]:
     return found
 
 
+PLACE = Place("s3://bucket/golden")
+
+
+def sources_of(files: dict[str, bytes]) -> Sources:
+    return Sources(
+        manifest=lambda path: files[path.rpartition("/")[2]],
+        bitmaps=lambda vectors: [bitmap_bytes(BitMap64([3, 7])) for _ in vectors],
+        rows=lambda add: 0,
+        check_element_ids=lambda adds: None,
+        check_column_ids=lambda adds, definition: None,
+        columns_without_ids=lambda adds: set(),
+    )
+
+
+def following(before: Exported, files: dict[str, bytes]) -> Export:
+    """The export of all commits after version 0."""
+    first, *rest = commits(before.format_version)
+    [metadata] = [action for action in first.actions if type(action) is Metadata]
+    dated = [DatedCommit(commit, START_MS + commit.version * 1000) for commit in rest]
+    found = export_commits(before, metadata, dated, PLACE, sources_of(files))
+    assert found is not None
+    return found
+
+
 def exported(format_version: int) -> dict[str, bytes]:
     """Every file of the metadata folder by its name: version 0 in full, then the other commits."""
     files: dict[str, bytes] = {}
@@ -125,16 +154,7 @@ def exported(format_version: int) -> dict[str, bytes]:
         files[metadata_name(export.exported.number)] = encoded(export.exported.document)
         return export
 
-    sources = Sources(
-        manifest=lambda path: files[path.rpartition("/")[2]],
-        bitmaps=lambda vectors: [bitmap_bytes(BitMap64([3, 7])) for _ in vectors],
-        rows=lambda add: 0,
-        check_element_ids=lambda adds: None,
-        check_column_ids=lambda adds, definition: None,
-        columns_without_ids=lambda adds: set(),
-    )
-    place = Place("s3://bucket/golden")
-    first, *rest = commits(format_version)
+    first = commits(format_version)[0]
     [metadata] = [action for action in first.actions if type(action) is Metadata]
     adds = [action for action in fold_commits([first]).values() if type(action) is AddFile]
     whole = keep(
@@ -145,14 +165,11 @@ def exported(format_version: int) -> dict[str, bytes]:
             START_MS,
             format_version=format_version,
             number=1,
-            place=place,
-            sources=sources,
+            place=PLACE,
+            sources=sources_of(files),
         )
     )
-    dated = [DatedCommit(commit, START_MS + commit.version * 1000) for commit in rest]
-    following = export_commits(whole.exported, metadata, dated, place, sources)
-    assert following is not None
-    keep(following)
+    keep(following(whole.exported, files))
     return files
 
 
@@ -180,6 +197,32 @@ def test_the_golden_metadata_names_just_the_golden_files(format_version: int) ->
                     if path.startswith("s3://bucket/golden/_iceberg/"):
                         named.add(path.rpartition("/")[2])
     assert named == {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_manifests_of_an_earlier_form_are_continued_with_the_golden_bytes(format_version: int) -> None:
+    files = {path.name: path.read_bytes() for path in (GOLDEN / f"earlier-v{format_version}").iterdir()}
+    name = metadata_name(1)
+    document = parsed(files[name], name)
+    [snapshot] = document["snapshots"]
+    manifests = read_manifest_list(files[snapshot["manifest-list"].rpartition("/")[2]], format_version, name)
+    [manifest] = [manifest.path.rpartition("/")[2] for manifest in manifests]
+    paths = [entry["data_file"]["file_path"] for entry in fastavro.reader(io.BytesIO(files[manifest]))]
+    assert file_paths(files[manifest], manifest) == paths
+
+    written = dict(following(Exported(1, document, manifests), files).files)
+    golden = {path.name: path.read_bytes() for path in (GOLDEN / f"v{format_version}").iterdir()}
+    changed = {name: body for name, body in written.items() if not name.endswith("-list.avro")}
+    assert len(changed) > 2
+    for name, body in changed.items():
+        assert (name, body) == (name, golden.get(name))
+
+
+def test_manifests_of_a_form_that_this_release_does_not_know_are_not_read() -> None:
+    [path] = (GOLDEN / "v2").glob("00000000000000000000-*-m0.avro")
+    body = path.read_bytes().replace(b"txlog.lengths-of-entries", b"txlog.LENGTHS-of-entries")
+    with pytest.raises(IcebergExportError, match="another release of txlog wrote it"):
+        file_paths(body, path.name)
 
 
 if __name__ == "__main__":

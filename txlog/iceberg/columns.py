@@ -19,7 +19,8 @@ from txlog.arrow.maps import partition_texts
 from txlog.iceberg.avro import NULL, SOME, encode_long
 from txlog.iceberg.avro_columns import binary_array, blobs, constant, fixed_blobs, joined, longs, maps
 from txlog.iceberg.definition import Definition
-from txlog.iceberg.file_encoder import NO_SIZES, PARQUET, FileEncoder, PartitionValues
+from txlog.iceberg.file_encoder import PARQUET, FileEncoder, PartitionValues
+from txlog.iceberg.manifest import NO_SIZES
 from txlog.iceberg.values import bound_encoder
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile

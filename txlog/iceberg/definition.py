@@ -233,7 +233,8 @@ def _spec(
         if source not in used:
             last += 1
         field_id = used.get(source, last)
-        fields.append({"source-id": source, "field-id": field_id, "name": name, "transform": "identity"})
+        # with its keys in order, as in a metadata file: manifests hold the text, and exporters must write the same one
+        fields.append({"field-id": field_id, "name": name, "source-id": source, "transform": "identity"})
     return {"spec-id": max((spec["spec-id"] for spec in specs), default=-1) + 1, "fields": fields}, last
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from txlog.iceberg.avro import NULL, SOME, encode_bytes, encode_long
 from txlog.iceberg.definition import Definition
 from txlog.iceberg.deletes import DeleteFile
-from txlog.iceberg.manifest import nullable_blobs, nullable_longs
+from txlog.iceberg.manifest import NO_SIZES, nullable_blobs, nullable_longs
 from txlog.iceberg.manifest_list import PartitionSummary
 from txlog.iceberg.values import avro_encoder, bound_encoder, order_key
 from txlog.protocol.actions import AddFile
@@ -20,15 +20,13 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.statistics_read import StatisticsReader
 
-__all__ = ["NO_SIZES", "PARQUET", "FileEncoder", "PartitionValues", "location_of"]
+__all__ = ["PARQUET", "FileEncoder", "PartitionValues", "location_of"]
 
 PartitionValues: TypeAlias = "tuple[Any, ...]"
 """The value of each partition field of one file, None for null."""
 
 _FILE_PATH_ID = 2_147_483_546  # Iceberg's reserved id of the column ``file_path`` in position delete files
 PARQUET = encode_bytes(b"PARQUET")
-NO_SIZES = SOME + encode_long(0)
-"""The sizes of columns, which Delta does not record. Null is allowed too, but PyIceberg's ``entries`` fails on it."""
 
 
 def location_of(uri_text: str, root: str) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "DELETED",
     "DELETES",
     "EXISTING",
+    "NO_SIZES",
     "Entry",
     "ManifestWriter",
     "entry_schema",
@@ -53,7 +54,12 @@ DATA, DELETES = 0, 1
 
 _DELETED_BYTE = encode_long(DELETED)[0]
 _LENGTHS = "txlog.lengths-of-entries"
-"""Another name for each change of the entries' fields: earlier manifests are then not read, but exported again."""
+"""Another name for each change of the entries' fields. Manifests under a name that this release does not know are not
+read: what they hold is exported again."""
+_LENGTHS_WITHOUT_SIZES = "txlog.entry-lengths"
+"""The name in manifests whose entries lack the field ``column_sizes``; they are read as if they had an empty one."""
+NO_SIZES = SOME + encode_long(0)
+"""The sizes of columns, which Delta does not record. Null is allowed too, but PyIceberg's ``entries`` fails on it."""
 _READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
 
 
@@ -305,8 +311,9 @@ def _read_entries(body: bytes, partition: Sequence[PartitionField], format_versi
     container = read_container(body)
     readers = tuple(reader_of(_optional(field.name, avro_type(field.type), 0)["type"]) for field in partition)
     rest = _rest_of_delete_file(format_version) if container.header["content"] == b"deletes" else None
+    lacks_sizes = _LENGTHS not in container.header
     return [
-        _read_entry(block, start, end, readers, rest)
+        _read_entry(block[start:end], readers, rest, lacks_sizes=lacks_sizes)
         for block, start, end in _records(container)
         if block[start] != _DELETED_BYTE
     ]
@@ -314,7 +321,10 @@ def _read_entries(body: bytes, partition: Sequence[PartitionField], format_versi
 
 def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
     """The block of each entry, and the entry's start and end in it."""
-    lengths, lengths_at = base64.b64decode(container.header[_LENGTHS]), 0
+    encoded = container.header.get(_LENGTHS, container.header.get(_LENGTHS_WITHOUT_SIZES))
+    if encoded is None:
+        raise AvroError("another release of txlog wrote it, in a form that this one does not know")
+    lengths, lengths_at = base64.b64decode(encoded), 0
     for count, block in container.blocks:
         start = 0
         for _ in range(count):
@@ -325,22 +335,24 @@ def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
             raise AvroError("the lengths of its entries do not add up")
 
 
-def _read_entry(block: bytes, start: int, end: int, partition: tuple[Any, ...], rest: Any) -> Entry:
-    status, at = _READ_LONG(block, start)
-    snapshot_id, at = _READ_LONG(block, at + 1)
-    sequence_number, at = _READ_LONG(block, at + 1)
-    _, data_file = _READ_LONG(block, at + 1)
-    path, at = _READ_STRING(block, data_file + 1)
-    _, at = _READ_STRING(block, at)
+def _read_entry(body: bytes, partition: tuple[Any, ...], rest: Any, *, lacks_sizes: bool) -> Entry:
+    status, at = _READ_LONG(body, 0)
+    snapshot_id, at = _READ_LONG(body, at + 1)
+    sequence_number, at = _READ_LONG(body, at + 1)
+    _, data_file = _READ_LONG(body, at + 1)
+    path, at = _READ_STRING(body, data_file + 1)
+    _, at = _READ_STRING(body, at)
     for of in partition:
-        _, at = of(block, at)
-    rows, at = _READ_LONG(block, at)
-    size_bytes, at = _READ_LONG(block, at)
+        _, at = of(body, at)
+    rows, at = _READ_LONG(body, at)
+    size_bytes, at = _READ_LONG(body, at)
+    if lacks_sizes:
+        body = body[:at] + NO_SIZES + body[at:]
     if rest is not None:
-        found, _ = rest(block, at)
+        found, _ = rest(body, at)
         path = found["referenced_data_file"]
         size_bytes = found.get("content_size_in_bytes") or size_bytes
-    return Entry(status, snapshot_id, sequence_number, path, rows, size_bytes, block[data_file:end])
+    return Entry(status, snapshot_id, sequence_number, path, rows, size_bytes, body[data_file:])
 
 
 @functools.lru_cache(4)
