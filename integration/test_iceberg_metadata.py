@@ -238,3 +238,79 @@ def test_each_snapshot_is_read_under_its_own_schema_and_any_projection(format_ve
         for name in expected.column_names:
             found = read.scan(snapshot_id=each.id, selected_fields=(name,)).to_arrow()
             assert sorted(map(str, found[name].to_pylist())) == sorted(map(str, expected[name].to_pylist()))
+
+
+@BOTH
+def test_an_incremental_scan_has_the_rows_of_appends_alone(format_version: str, tmp_path: Path) -> None:
+    properties = {"txlog.iceberg": format_version, "delta.enableDeletionVectors": "true"}
+
+    def rows(first: int, **more: Any) -> pa.Table:
+        return pa.table({"id": [first, first + 1], "part": ["a", "b"], **more})
+
+    table = begun(tmp_path / "t", rows(0), partition_by=["part"], properties=properties)
+    table.append(rows(10))
+    table.delete("id = 0", mode="merge-on-read")
+    table.append(rows(20, later=[1, None]), schema_mode="merge")
+    table.optimize()
+    table.update({"later": "7"}, "id = 21", mode="copy-on-write")
+    table.append(rows(30, later=[2, 3]))
+    table.export_iceberg()
+    read = static(table)
+    found = list(snapshots(table))
+    appended = {0: [0, 1], 1: [10, 11], 3: [20, 21], 6: [30, 31]}
+    assert [(each.version, each.operation) for each in found] == [
+        (version, operation)
+        for version, operation in enumerate(["append", "append", "delete", "append", "replace", "overwrite", "append"])
+    ]
+    for after in found:
+        for last in found[found.index(after) + 1 :]:
+            scan = read.incremental_append_scan(from_snapshot_id_exclusive=after.id, to_snapshot_id_inclusive=last.id)
+            expected = [
+                number for version in range(after.version + 1, last.version + 1) for number in appended.get(version, [])
+            ]
+            assert sorted(scan.to_arrow()["id"].to_pylist()) == expected, (after.version, last.version)
+    pruned = read.incremental_append_scan(row_filter=EqualTo("part", "b"), selected_fields=("id", "part"))
+    assert sorted(map(str, pruned.to_arrow().to_pylist())) == sorted(
+        str({"id": number, "part": "b"}) for number in (1, 11, 21, 31)
+    )
+    assert len(list(pruned.plan_files())) == 4
+
+
+@BOTH
+def test_a_scan_has_a_limit_a_count_and_batches_and_filters_members_of_structs(
+    format_version: str, table_of: TableOf
+) -> None:
+    table = table_of("tracked rows", format_version)
+    rows = table.to_arrow()
+    read = static(table)
+    assert read.scan().count() == rows.num_rows
+    assert read.scan(row_filter="id < 5").count() == table.count("id < 5")
+    for limit in (0, 1, 30, 1000):
+        limited = read.scan(limit=limit).to_arrow()
+        assert limited.num_rows == min(limit, rows.num_rows)
+        assert Counter(map(str, limited.to_pylist())) <= Counter(map(str, rows.to_pylist()))
+    batches = read.scan().to_arrow_batch_reader().read_all()
+    assert sorted(batches["id"].to_pylist()) == sorted(rows["id"].to_pylist())
+    assert read.scan(row_filter="ID < 5", case_sensitive=False).count() == table.count("id < 5")
+    nested = table_of("every type", format_version)
+    expected = [row for row in nested.to_arrow().to_pylist() if row["struct"] and row["struct"]["a"] == 1]
+    assert static(nested).scan(row_filter="struct.a = 1").to_arrow().num_rows == len(expected) > 0
+
+
+@BOTH
+def test_the_metrics_of_files_are_the_statistics_of_the_delta_log(format_version: str, table_of: TableOf) -> None:
+    table = table_of("tracked rows", format_version)
+    inspect = static(table).inspect
+    expected = located(table, table.version)
+    for file in inspect.data_files().to_pylist():
+        statistics = json.loads(expected[file["file_path"]]["stats"])
+        for name, metrics in file["readable_metrics"].items():
+            assert metrics["lower_bound"] == statistics["minValues"][name]
+            assert metrics["upper_bound"] == statistics["maxValues"][name]
+            assert metrics["null_value_count"] == statistics["nullCount"][name]
+            assert metrics["value_count"] == statistics["numRecords"]
+    every = {file["file_path"] for file in inspect.all_data_files().to_pylist()}
+    assert every >= expected.keys()
+    assert inspect.all_delete_files().num_rows >= inspect.delete_files().num_rows
+    manifests = {row["path"] for row in inspect.manifests().to_pylist()}
+    assert manifests <= {row["path"] for row in inspect.all_manifests().to_pylist()}
