@@ -174,41 +174,45 @@ class TaskReader:
             # Only a selection of nothing keeps the number of rows.
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch
 
-    def numbered_batches(self, task: ScanTask) -> Generator[tuple[NDArray[np.int64], pa.RecordBatch], None, None]:
-        """The requested columns of the rows of one task, and the position of each row; see `ScanTask.batches`."""
-        for positions, batch in self._matching(task, is_numbered=True):
+    def numbered_batches(
+        self, task: ScanTask, at: NDArray[np.int64] | None = None
+    ) -> Generator[tuple[NDArray[np.int64], pa.RecordBatch], None, None]:
+        """The requested columns of the rows of one task, and the position of each row; see `ScanTask.batches`.
+
+        ``at`` are the positions of the rows wanted, ascending; None means all.
+        """
+        for positions, batch in self._matching(task, at, is_numbered=True):
             assert positions is not None
             yield positions, batch
 
     def _matching(
-        self, task: ScanTask, *, is_numbered: bool
+        self, task: ScanTask, at: NDArray[np.int64] | None = None, *, is_numbered: bool
     ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
         """The live rows that the predicate keeps: the requested columns, then that of the file."""
         predicate = self._filter
         wanted = [*range(len(self._selection.fields))]
         if self._selection.file_column is not None:
             wanted.append(len(self._needed))
-        for positions, batch in self._opened(task, is_numbered=is_numbered):
+        for rows, batch in self._opened(task, at):
+            kept = None
             if predicate is not None:
                 kept = self._kept(predicate, batch)
                 batch = batch.filter(kept)
-                positions = positions if positions is None else positions[flags_of(kept)]
             if batch.num_rows:
+                positions = rows.positions(None if kept is None else flags_of(kept)) if is_numbered else None
                 yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
 
     def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         with TxlogError.located(self._selection.uri, self._selection.version):
             return predicate.evaluate(batch)
 
-    def _opened(
-        self, task: ScanTask, *, is_numbered: bool
-    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
-        """The live rows of the row groups that may match, as the columns that the selection needs, and positions."""
+    def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
+        """The live rows of the row groups that may match, as the columns that the selection needs."""
         import pyarrow.parquet as pq
 
         from txlog.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
-        at: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
+        where: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
         try:
             with self._store.files.open(task.path) as source:
                 looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
@@ -221,28 +225,28 @@ class TaskReader:
                 options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
                 with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
                     _check_rows(parquet.metadata.num_rows, source.size())
-                    yield from self._read(task, parquet, footer, is_numbered=is_numbered)
+                    yield from self._read(task, parquet, footer, at)
         except MemoryError as error:
             message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
-            raise StorageError(message, **at) from error
+            raise StorageError(message, **where) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_GONE}", **at
+                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_GONE}", **where
             ) from error
         except CorruptLogError as error:
             if error.table is None:
-                raise CorruptLogError(error.message, repair=_REPAIR, **at) from error
+                raise CorruptLogError(error.message, repair=_REPAIR, **where) from error
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise StorageError(f"a data file could not be read: {error}", **at) from error
+                raise StorageError(f"a data file could not be read: {error}", **where) from error
             # For a damaged header or page Arrow raises an OSError without a number; its text may not be UTF-8.
             why = " ".join(str(error).split()).rstrip(".")
-            raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **at) from error
+            raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **where) from error
 
     def _read(
-        self, task: ScanTask, parquet: Any, footer: bytes | None, *, is_numbered: bool
-    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
+        self, task: ScanTask, parquet: Any, footer: bytes | None, at: NDArray[np.int64] | None
+    ) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
         selection = self._selection
         constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
         columns = self._columns_of(parquet.schema_arrow)
@@ -255,10 +259,9 @@ class TaskReader:
         uses_threads = task.size_bytes > _SMALL_BYTES
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
-            live = None if dead is None else _live_rows(batch.num_rows, dead, first_row)
-            rows = batch.num_rows
-            if live is not None:
-                batch = batch.filter(pa.array(live))
+            rows = _Rows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
+            if rows.chosen is not None:  # before columns are converted: few of the rows may be wanted
+                batch = batch.take(from_numbers(rows.chosen))
             arrays = [
                 pa.repeat(constants[each.name], batch.num_rows)
                 if each.name in constants
@@ -268,8 +271,7 @@ class TaskReader:
             if selection.file_column is not None:
                 indices = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
                 arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array([task.log_path], pa.string())))
-            positions = _positions(first_row, rows, live) if is_numbered else None
-            yield positions, pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
+            yield rows, pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
 
     def _columns_of(self, schema: pa.Schema) -> ParquetColumns:
         found = self._columns
@@ -357,22 +359,42 @@ def _groups_in(metadata: Any, number: int, of: int) -> set[int]:
     return found
 
 
-def _live_rows(rows: int, dead: NDArray[np.uint64], first_row: int) -> NDArray[np.bool_] | None:
-    """Which rows of a batch that begins at ``first_row`` of its file are live; None if all are."""
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a batch that begins at ``first`` of its file: those ``chosen``, ascending from 0; None means all."""
+
+    first: int
+    count: int
+    chosen: NDArray[np.int64] | None
+
+    def positions(self, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """The position in the file of each of these rows, or of those that are ``kept``."""
+        import numpy as np
+
+        found = self.chosen if kept is None else np.flatnonzero(kept)
+        if found is None:
+            return np.arange(self.first, self.first + self.count)
+        if kept is not None and self.chosen is not None:
+            found = self.chosen[found]
+        return self.first + found
+
+
+def _chosen(
+    rows: int, dead: NDArray[np.uint64] | None, first_row: int, at: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    """Which rows of a batch that begins at ``first_row`` of its file are live and at one of these positions; None if
+    all are."""
     import numpy as np
 
+    chosen = None
+    if at is not None:
+        start, end = np.searchsorted(at, np.array([first_row, first_row + rows]))
+        chosen = at[start:end] - first_row
+    if dead is None:
+        return chosen
     start, end = np.searchsorted(dead, np.array([first_row, first_row + rows], dtype=np.uint64))
     if start == end:
-        return None
+        return chosen
     live = np.ones(rows, dtype=bool)
     live[dead[start:end] - np.uint64(first_row)] = False
-    return live
-
-
-def _positions(first_row: int, rows: int, live: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    import numpy as np
-
-    if live is None:
-        return np.arange(first_row, first_row + rows)
-    found: NDArray[np.int64] = first_row + np.flatnonzero(live)
-    return found
+    return np.flatnonzero(live) if chosen is None else chosen[live[chosen]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_flags, from_numbers
+from txlog.arrow.arrays import from_flags
 from txlog.arrow.large import PART_BYTES, cut_by_text
 from txlog.commands.row_change.row_ids import RowIds
 from txlog.expressions.predicates import Predicate
@@ -31,7 +31,7 @@ __all__ = ["FileReader", "FileRows", "plain_parts"]
 
 _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
-_WHOLE_ROWS = 1 << 15  # batch size for many columns: small enough to stay in the CPU caches
+_WHOLE_ROWS = 1 << 16  # batch size for many columns: fewer cost time for each batch, more leave the CPU caches
 
 
 class FileReader:
@@ -53,9 +53,14 @@ class FileReader:
         self._selection = selection
 
     def batches(
-        self, add: AddFile, *, with_dead_rows: bool, row_groups: tuple[int, ...] | None = None
+        self,
+        add: AddFile,
+        *,
+        with_dead_rows: bool,
+        row_groups: tuple[int, ...] | None = None,
+        at: NDArray[np.int64] | None = None,
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The positions of rows, ascending, and the rows.
+        """The positions of rows, ascending, and the rows; of those ``at`` these positions, unless None.
 
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``, and ``UnsupportedFeatureError`` for a file
         outside of the table.
@@ -63,7 +68,7 @@ class FileReader:
         vector = None if with_dead_rows else add.deletion_vector
         path = path_in_store(self._selection.uri, add.path)
         task = ScanTask(path, add.path, add.size, self._selection, add.partition_values, vector, row_groups)
-        return self._reader.numbered_batches(task)
+        return self._reader.numbered_batches(task, at)
 
 
 class FileRows:
@@ -155,12 +160,9 @@ class FileRows:
         ends = np.cumsum(sizes)
         row_groups = tuple(np.unique(np.searchsorted(ends, positions, side="right")).tolist())
         reader = self.reader(fields, are_whole_rows=True)
-        for numbers, batch in reader.batches(add, with_dead_rows=True, row_groups=row_groups):
-            start, end = np.searchsorted(positions, numbers[[0, -1]].astype(np.uint64) + np.array([0, 1], np.uint64))
-            if start < end:
-                here = positions[start:end]
-                rows = np.searchsorted(numbers, here.astype(np.int64))
-                yield from plain_parts(here, batch.take(from_numbers(rows)))
+        wanted = positions.astype(np.int64)
+        for numbers, batch in reader.batches(add, with_dead_rows=True, row_groups=row_groups, at=wanted):
+            yield from plain_parts(numbers.view(np.uint64), batch)
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
         """How many rows each row group has, by the file's footer. Raises as `FileReader.batches`."""
