@@ -8,6 +8,7 @@ older schema.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias
@@ -100,11 +101,13 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         needed = self._needed(columns, filter)
         files = self._matching(needed, filter)
         how = {"batch_size": batch_size, "use_threads": use_threads, "memory_pool": memory_pool}
-        if not files.tasks:
+        trusts_arrow = not self._may_meet_nan(filter)
+        if not files.tasks and trusts_arrow:
             return self._of_arrow(files.fragments).scanner(columns=columns, filter=filter, **how, **options)
         options.pop("fragment_scan_options", None)
         schema = pa.schema([self.schema.field(name) for name in needed])
-        reader = pa.RecordBatchReader.from_batches(schema, self._batches(files, needed, filter, schema))
+        batches = self._batches(files, needed, filter if trusts_arrow else None, schema)
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
         return ds.Scanner.from_batches(reader, columns=columns, filter=filter, **how)
 
     def to_batches(self, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> Iterator[Any]:
@@ -185,7 +188,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         if columns is None:
             return names
         asked = [] if isinstance(columns, Mapping) else [*columns]
-        text = " ".join(str(each) for each in (*(columns.values() if isinstance(columns, Mapping) else ()), filter))
+        text = " ".join(map(_text, (*(columns.values() if isinstance(columns, Mapping) else ()), filter)))
         if _COLUMN_BY_NUMBER in text:
             return names
         unknown = [name for name in asked if name not in names]
@@ -200,8 +203,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     def _matching(self, needed: Sequence[str], filter: pc.Expression | None) -> _Files:
         """The files whose guarantees do not contradict the filter, by their reader (Arrow or txlog)."""
         selection = self._selection
-        text = "" if filter is None else str(filter)
-        filtered = [name for name in self.schema.names if name in text or _COLUMN_BY_NUMBER in text]
+        filtered = self._filtered(filter)
         with TxlogError.located(selection.uri, selection.version):
             guarantees = Guarantees(selection.schema, selection.partition_columns, filtered).of(self._files)
             tasks = ScanPlan(replace(selection, fields=self._fields(needed)), self._files).tasks()
@@ -216,6 +218,23 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
             else:
                 found.tasks.append(by_path[fragment.path])
         return found
+
+    def _filtered(self, filter: pc.Expression | None) -> list[str]:
+        """The columns that a filter may read."""
+        text = "" if filter is None else _text(filter)
+        return [name for name in self.schema.names if name in text or _COLUMN_BY_NUMBER in text]
+
+    def _may_meet_nan(self, filter: pc.Expression | None) -> bool:
+        """Whether a filter reads a column of files that can hold NaN, which the bounds in a Parquet footer leave out.
+
+        Arrow trusts these bounds, and would lose or count rows with NaN. Its filters of rows are exact.
+        """
+        return any(map(_may_hold_nan, self._stored(self._filtered(filter))))
+
+    def _stored(self, names: Sequence[str]) -> list[pa.DataType]:
+        """The types of those of these columns that files hold."""
+        constant = {fold_name(name) for name in self._selection.partition_columns}
+        return [self.schema.field(name).type for name in names if fold_name(name) not in constant]
 
     def _fields(self, names: Sequence[str]) -> tuple[Any, ...]:
         return tuple(each for each in self._selection.fields if each.name in names)
@@ -252,6 +271,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         if files.fragments:
             yield from self._of_arrow(files.fragments).to_batches(columns=[*needed], filter=filter)
+        if not files.tasks:
+            return
         reader = TaskReader(self._store, files.tasks[0].selection)
         for task in files.tasks:
             for batch in reader.batches(task):
@@ -292,6 +313,24 @@ def _members(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
     return [kind.field(at) for at in range(kind.num_fields)]
+
+
+def _may_hold_nan(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_may_hold_nan(member.type) for member in _members(kind))
+    return bool(pa.types.is_floating(kind))
+
+
+def _text(expression: pc.Expression | None) -> str:
+    """Text that has the name of every column that an expression reads, or says that one is read by its number."""
+    try:
+        return str(expression)
+    except UnicodeDecodeError:  # Arrow cuts a long list of values anywhere, also inside a character
+        pass
+    try:
+        return pickle.dumps(expression).decode(errors="replace")
+    except pa.ArrowNotImplementedError:  # a column by its number
+        return _COLUMN_BY_NUMBER
 
 
 def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
