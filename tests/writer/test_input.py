@@ -64,19 +64,25 @@ def test_every_form_of_data_yields_the_same_rows(make: Any) -> None:
     assert rows_of(make()) == ROWS
 
 
-def test_a_pandas_without_the_arrow_interface_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
-    assert rows_of(pd.DataFrame(ROWS)) == ROWS
-
-
-@pytest.mark.parametrize("speaks_arrow", [True, False])
-def test_an_unnamed_pandas_index_is_not_a_column(speaks_arrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not speaks_arrow:
-        monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
+def test_an_unnamed_pandas_index_is_not_a_column() -> None:
     frame = pd.DataFrame(ROWS, index=[7, 3])
     assert rows_of(frame) == ROWS
     assert rows_of([frame, frame]) == ROWS * 2
     assert open_data(frame.rename_axis("key")).schema.names == ["a", "b", "key"]
+
+
+def test_a_named_pandas_index_is_a_column_whatever_its_values() -> None:
+    """Pandas keeps an index of consecutive integers as a range, which Arrow would leave out."""
+    for values in ([1, 2], [7, 3]):
+        frame = pd.DataFrame({"a": values, "b": ["x", "y"]}).set_index("a")
+        assert rows_of(frame) == [{"b": "x", "a": values[0]}, {"b": "y", "a": values[1]}]
+        assert rows_of([frame]) == rows_of(frame)
+
+
+def test_two_pandas_columns_with_one_name_are_refused_with_what_to_do() -> None:
+    frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(InvalidInputError, match="Give each column its own name"):
+        open_data(frame)
 
 
 def test_an_iterator_is_read_one_batch_at_a_time_and_nothing_is_kept() -> None:

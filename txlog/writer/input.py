@@ -66,12 +66,12 @@ def _opened(data: Any) -> DataStream:
         return open_data(data.to_reader())
     if _is_of(data, "polars", "DataFrame"):
         _refuse_objects(data)
+    if _is_pandas(data):
+        return _from_pandas(data)
     if hasattr(data, "__arrow_c_stream__"):
         return _from_arrow_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return _from_arrow_array(data)
-    if _is_pandas(data):
-        return _without_unnamed_index(open_data(pa.Table.from_pandas(data)))
     if isinstance(data, Iterable):
         return _from_pieces(iter(data))
     raise _not_data(data)
@@ -81,12 +81,26 @@ def _from_arrow_stream(data: Any) -> DataStream:
     try:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"this {type_name_of(data)} could not be read as Arrow record batches: {'; '.join(map(str, error.args))}."
-            f" {'Pass a frame of named columns' if 'non-struct' in str(error) else 'Convert the named column'}"
-        ) from error
-    stream = DataStream(reader.schema, _read(reader))
-    return _without_unnamed_index(stream) if _is_pandas(data) else stream
+        raise _unreadable(data, error) from error
+    return DataStream(reader.schema, _read(reader))
+
+
+def _from_pandas(frame: Any) -> DataStream:
+    """A named index is a column. Arrow leaves out an index that is a range, which pandas makes of consecutive keys."""
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=None if frame.index.name is None else True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise _unreadable(frame, error) from error
+    return _without_unnamed_index(DataStream(table.schema, iter(table.to_batches())))
+
+
+def _unreadable(data: Any, error: Exception) -> InvalidInputError:
+    hints = {"non-struct": "Pass a frame of named columns", "Duplicate column": "Give each column its own name"}
+    hint = next((hint for text, hint in hints.items() if text in str(error)), "Convert the named column")
+    arrow_says = "; ".join(map(str, error.args))
+    return InvalidInputError(
+        f"this {type_name_of(data)} could not be read as Arrow record batches: {arrow_says}. {hint}"
+    )
 
 
 def _from_lazy_frame(data: Any) -> DataStream:
@@ -148,7 +162,7 @@ def _checked_piece(piece: Any) -> Any:
 
 def _refuse_what_cannot_stream(data: Any) -> None:
     if isinstance(data, type):
-        raise InvalidInputError(f"data is {described(data)}, not an instance of it that holds rows")
+        raise InvalidInputError(f"data is {described(data)}, not an instance of it")
     if type(data).__name__ == "LazyFrame" and not hasattr(data, "collect_batches"):
         raise InvalidInputError("data is a LazyFrame, which this polars does not stream: pass lazy_frame.collect()")
     if type(data).__name__ == "DuckDBPyConnection":
