@@ -201,8 +201,14 @@ def test_history_shows_operations_in_readable_form(table: txlog.Table) -> None:
             },
             ("DELETE where (id < 3)", "-6", "-1", ""),
         ),
-        ({"operation": "RESTORE", "operationParameters": {"version": "3", "timestamp": None}},
-         ("RESTORE to version 3",)),
+        (
+            {
+                "operation": "RESTORE",
+                "operationParameters": {"version": "3", "timestamp": None},
+                "operationMetrics": {"numRestoredFiles": "2", "numRemovedFiles": "1", "numOfFilesAfterRestore": "4"},
+            },
+            ("RESTORE to version 3", "", "+2 -1", ""),
+        ),
         ({"operation": "STREAMING UPDATE", "operationParameters": {"outputMode": "Append", "epochId": "7"}},
          ("STREAMING UPDATE epoch 7",)),
         (  # as deltalake does

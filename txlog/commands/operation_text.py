@@ -20,7 +20,7 @@ Entry = Mapping[str, Any]
 _INSERTED = ("numTargetRowsInserted", "numOutputRows", "numAddedRows")
 _UPDATED = ("numTargetRowsUpdated", "numUpdatedRows")
 _DELETED = ("numTargetRowsDeleted", "numDeletedRows")
-_ADDED_FILES = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
+_ADDED_FILES = ("numTargetFilesAdded", "numAddedFiles", "numRestoredFiles", "numFiles")
 _REMOVED_FILES = ("numTargetFilesRemoved", "numRemovedFiles")
 _BYTES = ("numTargetBytesAdded", "numAddedBytes", "numOutputBytes")
 
