@@ -336,7 +336,7 @@ def test_a_mix_of_stale_and_new_offsets_names_each_partition(table: Table) -> No
     for reported in (
         "100 of 'orders/0' is in v1 already",
         "11 of 'orders/1' is new (the last one is 10)",
-        "55 of 'orders/2' is behind 60, and no retained commit holds it",
+        "55 of 'orders/2' is behind 60, and no retained commit has it",
         "1 of 'orders/3' is the first",
     ):
         assert reported in str(caught.value)

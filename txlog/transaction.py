@@ -27,7 +27,7 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import whole_number
+from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 
@@ -376,7 +376,7 @@ class Transaction:
                 replay = self._open_table.replay_of(self._state, app_id, version)
             except InvalidInputError as error:
                 refusals.append(error)
-                states[app_id] = f"is behind {last}, and no retained commit holds it"
+                states[app_id] = f"is behind {last}, and no retained commit has it"
                 continue
             if replay is None:
                 states[app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
@@ -440,5 +440,4 @@ def _isolation(name: str | None) -> Isolation | None:
     try:
         return None if name is None else Isolation(name)
     except ValueError:
-        levels = ", ".join(level.value for level in Isolation)
-        raise InvalidInputError(f"isolation must be one of {levels}, is {name!r}") from None
+        raise invalid("isolation", name, one_of(level.value for level in Isolation)) from None

@@ -132,7 +132,7 @@ CONTRADICTIONS: dict[str, tuple[bytes, str]] = {
     ),
     "a list that says it holds something else": (
         parquet(row_group(chunk({2: several([number(0, 5)], 1)}))),
-        "holds values of type 1 instead of 5",
+        "has values of type 1 instead of 5",
     ),
 }
 

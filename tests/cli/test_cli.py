@@ -72,7 +72,7 @@ def test_create_makes_the_requested_columns_partitions_and_properties(tmp_path: 
     [
         (b"id: long", "it is not JSON, from line 1, column 1 on"),
         (b"\xff\xfe", "it is not JSON"),
-        (b"[]", "it must be an object, is a list"),
+        (b"[]", "it must be an object, not a list"),
     ],
 )
 def test_the_error_for_an_invalid_schema_file_says_what_to_write(tmp_path: Path, body: bytes, why: str) -> None:
@@ -99,7 +99,7 @@ def test_columns_in_sql_that_are_given_as_a_schema_file_are_refused_with_the_opt
 
 
 def test_a_schema_file_that_is_absent_is_named(tmp_path: Path) -> None:
-    for path, what in ((tmp_path / "none.json", "is no file"), (tmp_path, "is a folder")):
+    for path, what in ((tmp_path / "none.json", "is not a file"), (tmp_path, "is a folder")):
         refused = txlog("create", tmp_path / "t", "--schema", path, "--json")
         assert refused.exit_code == 2
         assert f"{str(path)!r} {what}" in json.loads(refused.stdout)["error"]["message"]
@@ -220,17 +220,17 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
             "each line must be one JSON object, not all of them in one array; jq -c '.[]' writes",
         ),
         ("d.json", b"5", "each line must be one JSON object, not a number"),
-        ("e.json", b'{"id": "x"}', "column 'id' is bigint in the table, and holds a string\n"),
-        ("f.json", b'{"name": {"a": 1}}', "column 'name' is string in the table, and holds an object\n"),
+        ("e.json", b'{"id": "x"}', "column 'id' is bigint in the table, and a string in the file\n"),
+        ("f.json", b'{"name": {"a": 1}}', "column 'name' is string in the table, and an object in the file\n"),
         ("g.json", b'{"id": 1.5}', "column 'id' is bigint in the table, and '1.5' is not\n"),
         ("h.json", b'{"day": "20/11/2026"}', "column 'day' is date in the table, and '20/11/2026' is not: write it as"),
         ("i.json", b'{"price": "1.234"}', "column 'price' is decimal(9,2) in the table, and '1.234' is not\n"),
-        ("j.json", b'{"new": 1}\n{"new": "x"}', "column 'new' holds a number first and then a string: use one type"),
+        ("j.json", b'{"new": 1}\n{"new": "x"}', "column 'new' has a number first and then a string: use one type"),
         ("k.json", b'{"id": 1, "id": 2}', "an object has 'id' twice"),
         ("m.json", b'{"at": "2026-11-20 18:30:00"}', "write '2026-11-20 18:30:00' with its zone, such as 2026-11-20T"),
         ("n.json", b'{"wall": "2026-11-20T18:30:00Z"}', "write '2026-11-20T18:30:00Z' without a zone, such as 2026-"),
         ("o.json", b'{"wall": "yesterday"}', "column 'wall' is timestamp_ntz in the table, and 'yesterday' is not\n"),
-        ("p.json", b'{"at": 5}', "column 'at' is timestamp in the table, and holds a number\n"),
+        ("p.json", b'{"at": 5}', "column 'at' is timestamp in the table, and a number in the file\n"),
         ("l.txt", b"", "has no known suffix (.parquet, .csv"),
     ],
 )

@@ -56,7 +56,7 @@ def test_purge_takes_deleted_rows_out_of_the_files(table: txlog.Table) -> None:
     assert reported.startswith("rewrote 2 files as 2, ")
     assert "2 deletion vectors purged; version 5" in reported
     assert "deletes the old files, which still hold what was deleted" in reported
-    assert run("purge", table.uri) == "nothing to rewrite: no live file holds deleted rows or dropped columns\n"
+    assert run("purge", table.uri) == "nothing to rewrite: no live file has deleted rows or dropped columns\n"
 
 
 def test_a_condition_on_other_columns_is_refused(table: txlog.Table) -> None:

@@ -121,7 +121,7 @@ def test_rows_with_kinds_are_upserted_and_deleted_by_the_sequence(make_table: Ca
     assert found(table) == [(1, "tue"), (2, "thu"), (8, "sat")]
     refused = run("upsert", table, *how, "c=+X", "--json")
     assert (
-        "row_kinds maps 'c' to '+X': use one of +I, -U, +U, -D"
+        "Invalid row_kinds['c'] '+X': expected '+I', '-U', '+U' or '-D'"
         in json.loads(refused.stdout or refused.stderr)["error"]["message"]
     )
 
@@ -149,7 +149,7 @@ def test_a_changelog_with_a_column_that_the_table_lacks_is_told_how_to_add_it(ta
     call = ["upsert", table, tmp_path / "changes.csv", "--key", "id", "--row-kind", "op"]
     assert "at  table has no such column, data int64  -> drop it, or add it with --merge-schema" in run(*call).output
     said = run(*call, "--sequence-by", "at").output
-    assert "sequence_by names 'at', which is no column of the table; there are id, day" in said
+    assert "sequence_by names 'at', which is not a column of the table; there are id, day" in said
     assert "add the column with --merge-schema" in said
     would = run(*call, "--sequence-by", "at", "--merge-schema", "--dry-run")
     assert "1 row would be inserted" in would.output, would.output

@@ -77,15 +77,15 @@ def test_optimize_clusters_the_rows_of_a_table_that_was_created_so(tmp_path: Pat
 @pytest.mark.parametrize(
     ("cluster_by", "why"),
     [
-        (["none"], "names none, and the table has no such column"),
+        (["none"], "there is no column none to cluster by"),
         (["place"], "names place, a struct"),
         (["tags"], "names tags, a array"),
         (["flag"], "names flag, a boolean"),
-        (["id.x"], "names id.x, and the table has no such column"),
+        (["id.x"], "there is no column id.x to cluster by"),
         (["id", "ID"], "a column twice"),
         (["id", "day", "a.b", "place.city", "place.at.x"], "at most 4 columns, not 5"),
-        ("id,,day", "cluster_by takes column names"),
-        (7, "must be a list of names"),
+        ("id,,day", "Invalid cluster_by 'id,,day': expected column names"),
+        (7, "Invalid cluster_by 7: expected a list of names"),
     ],
 )
 def test_columns_that_no_table_can_be_clustered_by_are_refused(tmp_path: Path, cluster_by: Any, why: str) -> None:

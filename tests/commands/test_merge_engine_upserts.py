@@ -280,12 +280,12 @@ def test_every_writer_merges_by_the_tables_properties(tmp_path: Path) -> None:
 def test_properties_of_merging_are_checked_when_they_are_set(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {})
     for properties, match in (
-        ({"txlog.merge-engine": "sum"}, "txlog.merge-engine must be one of deduplicate, partial-update, aggregation"),
+        ({"txlog.merge-engine": "sum"}, "Invalid table property txlog.merge-engine 'sum': expected"),
         ({"txlog.merge-engine": "aggregation", "txlog.fields.t.aggregate-function": "sum"}, "t is a string"),
         ({"txlog.fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
         ({"txlog.fields.n.agregate-function": "sum"}, "unknown table property"),
-        ({"txlog.ignore-delete": "yes"}, "must be true or false"),
-        ({"txlog.changelog-producer": "full-compaction"}, "must be one of none, input, lookup"),
+        ({"txlog.ignore-delete": "yes"}, "expected true or false"),
+        ({"txlog.changelog-producer": "full-compaction"}, "expected 'none', 'input' or 'lookup'"),
     ):
         with pytest.raises(InvalidInputError, match=match):
             table.set_properties(properties)

@@ -254,9 +254,11 @@ def test_a_mode_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_row_
     overwrite, data = OVERWRITES[region], pa.RecordBatchReader.from_batches(SCHEMA, unread())
     with pytest.raises(txlog.InvalidInputError, match="enable them by"):
         overwrite(table, data, mode="merge-on-read")
-    with pytest.raises(txlog.InvalidInputError, match="mode must be one of merge-on-read, copy-on-write, is 'fast'"):
+    with pytest.raises(
+        txlog.InvalidInputError, match="Invalid mode 'fast': expected 'merge-on-read' or 'copy-on-write'"
+    ):
         overwrite(table, data, mode="fast")
-    with pytest.raises(txlog.InvalidInputError, match="on_conflict must be one of rerun, fail, is 'retry'"):
+    with pytest.raises(txlog.InvalidInputError, match="Invalid on_conflict 'retry': expected 'rerun' or 'fail'"):
         overwrite(table, data, on_conflict="retry")
 
 

@@ -139,8 +139,8 @@ def test_a_call_with_invalid_arguments_is_refused_and_writes_nothing(table: txlo
     [
         (lambda table: table.append(None), "data is None: pass a pyarrow Table"),
         (lambda table: table.append(pa.Table), "data is the class Table, not an instance of it"),
-        (lambda table: txlog.Sink(table, None), "app_id must be a non-empty string, is None"),  # type: ignore[arg-type]
-        (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a non-empty string, is None"),
+        (lambda table: txlog.Sink(table, None), "Invalid app_id None: expected a non-empty string"),  # type: ignore[arg-type]
+        (_within(lambda txn: txn.set_transaction(None, 1)), "Invalid app_id None: expected a non-empty string"),
         (
             _within(lambda txn: txn.remove("day=x/gone.parquet")),
             "the table has no live file day=x/gone.parquet: use paths of txn.snap",

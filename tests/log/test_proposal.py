@@ -261,7 +261,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("two protocols", {"actions": (PROTOCOL, PROTOCOL)}, "protocol once"),
     ("creation without protocol", {"actions": (METADATA,), "read_version": -1}, "must set both"),
     ("creation without metadata", {"actions": (PROTOCOL, add()), "read_version": -1}, "must set both"),
-    ("a version below none", {"actions": (), "read_version": -2}, "is -2"),
+    ("a version below none", {"actions": (), "read_version": -2}, "Invalid read_version -2: expected -1"),
     ("a second commitInfo", {"actions": (CommitInfo({}),)}, "commitInfo"),
     ("a sidecar", {"actions": (Sidecar("s", 1, 1),)}, "sidecar"),
     ("missing partition value", {"actions": (AddFile("p", {}, 1, 0, True),)}, "columns none"),

@@ -89,7 +89,7 @@ def test_the_segment_grows_with_each_commit() -> None:
 
 @pytest.mark.parametrize("actions", [(), (Protocol(1, 2),), (metadata(),)])
 def test_a_table_without_protocol_or_metadata_is_refused(actions: tuple[Action, ...]) -> None:
-    with pytest.raises(CorruptLogError, match="holds no"):
+    with pytest.raises(CorruptLogError, match="has no"):
         advance(None, commit(0, *actions))
 
 

@@ -136,7 +136,7 @@ def test_offsets_that_deltas_source_writes_are_understood(kind: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reservoirId": "u"}, "is for the table with id u, but the location now holds the table with id t"),
+        ({"reservoirId": "u"}, "is for the table with id u, but the location now has the table with id t"),
         ({"sourceVersion": 4}, "format that this release cannot read"),
         ({"reservoirVersion": "4"}, "not one of a Delta table"),
         ({"index": None}, "not one of a Delta table"),

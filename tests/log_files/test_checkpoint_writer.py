@@ -689,7 +689,7 @@ def test_a_sidecar_that_lost_a_file_is_not_published(small: None, monkeypatch: p
             yield lambda group=group: group().slice(1)
 
     monkeypatch.setattr(checkpoint_columns, "row_groups_by_partition", losing)
-    with pytest.raises(CorruptLogError, match="holds 14 files"):
+    with pytest.raises(CorruptLogError, match="has 14 files"):
         world.checkpoint()
     assert world.names("checkpoint") == []
 

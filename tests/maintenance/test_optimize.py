@@ -103,7 +103,7 @@ def test_a_dry_run_returns_what_would_be_done_and_does_nothing(make_table: MakeT
 @pytest.mark.parametrize("size", [0, -1, 1.5, "1 MB", True])
 @pytest.mark.parametrize("name", ["target_file_size", "max_bytes"])
 def test_sizes_are_whole_numbers(make_table: MakeTable, name: str, size: Any) -> None:
-    with pytest.raises(InvalidInputError, match=f"{name} must be a whole number"):
+    with pytest.raises(InvalidInputError, match=f"Invalid {name} .*: expected a whole number"):
         filled(make_table, files=0).optimize(**{name: size})
 
 

@@ -41,9 +41,7 @@ def test_a_value_of_the_wrong_form_is_refused_naming_key_value_and_what_is_expec
     with pytest.raises(InvalidInputError) as caught:
         validate({key: value})
     message = str(caught.value)
-    assert key in message
-    assert repr(value) in message
-    assert "must be" in message
+    assert message.startswith(f"Invalid table property {key} {value!r}: expected ")
 
 
 def test_an_unknown_delta_key_is_refused_with_the_nearest_known_one() -> None:

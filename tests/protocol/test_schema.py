@@ -339,10 +339,22 @@ def test_a_dict_with_a_wrong_type_names_the_column_or_shows_a_right_one(types: d
     assert why in str(raised.value)
 
 
-@pytest.mark.parametrize("form", [7, None, [("a", "long")]])
-def test_from_any_refuses_what_is_no_schema(form: object) -> None:
-    with pytest.raises(InvalidInputError):
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        (7, "this int is not a schema: give a pyarrow.Schema"),
+        (None, "this None is not a schema: give"),
+        ([("a", "long")], "this list is not a schema: give"),
+        ({}, "this dict is not a schema (it has no columns): give"),
+        ({"a": int}, "this dict is not a schema (the type of column 'a' is the class int): give"),
+        ({"a": pa.int64(), "b": "string"}, "this dict is not a schema (its types are pyarrow's in part, and names in"),
+        ({"type": "long"}, "this dict is not a schema (the outermost type must be a struct): give"),
+    ],
+)
+def test_from_any_refuses_what_is_not_a_schema_and_says_why(form: object, problem: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
         from_any(form)
+    assert str(caught.value).startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -351,13 +363,13 @@ def test_from_any_refuses_what_is_no_schema(form: object) -> None:
         (b"id bigint", "it is not JSON, from line 1, column 1 on"),
         ('{"type": "struct",\n "fields": [}', "it is not JSON, from line 2, column 13 on"),
         (b"", "it is not JSON, from line 1, column 1 on"),
-        ('"long"', "it must be an object, is a string"),
+        ('"long"', "it must be an object, not a string"),
         ("{}", "it has no 'type'"),
-        ('{"type": "struct", "fields": {}}', "it must have a list as 'fields', has an object"),
-        ('{"type": "struct", "fields": [{"name": 1}]}', "it must have a string as 'name', has a number"),
+        ('{"type": "struct", "fields": {}}', "it must have a list as 'fields', not an object"),
+        ('{"type": "struct", "fields": [{"name": 1}]}', "it must have a string as 'name', not a number"),
         (
             '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": "no"}]}',
-            "column a must have true or false as 'nullable', has a string",
+            "column a must have true or false as 'nullable', not a string",
         ),
     ],
 )

@@ -191,7 +191,7 @@ def test_row_kinds_are_spelled_as_their_systems_spell_them(tmp_path: Path, words
 def test_custom_words_for_row_kinds_are_mapped_by_row_kinds_and_refused_without_it(tmp_path: Path) -> None:
     table = made(tmp_path)
     batch = changes(("+U", 1, "a", 11), ("X", 2, None, None))
-    with pytest.raises(InvalidInputError, match=r"row kind in column op is 'X' in row 1 .*row_kinds"):
+    with pytest.raises(InvalidInputError, match=r"Invalid row kind 'X' in column op, row 1 .*row_kinds"):
         commit(sink_of(table), 1, batch)
     commit(sink_of(table, row_kinds={"X": "-D", "+U": "+U"}), 1, batch)
     assert found(table) == [(1, "a", 11), (3, "b", 30)]
@@ -201,7 +201,7 @@ def test_custom_words_for_row_kinds_are_mapped_by_row_kinds_and_refused_without_
     ("row", "message"),
     [
         (("+U", None, "a", 1), "key id is null in row 1"),
-        ((None, 1, "a", 1), "row kind in column op is null in row 1"),
+        ((None, 1, "a", 1), "Invalid row kind null in column op, row 1"),
         (("+U", 1, "a", None), "column v must not be null, and is in row 1"),
     ],
 )
@@ -221,12 +221,12 @@ def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"keys": None}, 'mode="upsert" needs keys'),
-        ({"keys": "id"}, "keys must be a list"),
+        ({"keys": "id"}, "Invalid keys 'id': expected a list"),
         ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
         ({"mode": "append"}, "keys is for changes of rows"),
-        ({"row_kinds": {"X": "delete"}}, "row_kinds maps 'X' to 'delete'"),
+        ({"row_kinds": {"X": "delete"}}, r"Invalid row_kinds\['X'\] 'delete': expected"),
         ({"row_kind": None, "row_kinds": {"X": "-D"}}, "give row_kind"),
-        ({"row_mode": "fast"}, "row_mode must be one of merge-on-read"),
+        ({"row_mode": "fast"}, "Invalid row_mode 'fast': expected 'merge-on-read'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:

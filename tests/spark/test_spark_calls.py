@@ -31,8 +31,14 @@ def test_a_name_of_another_library_is_answered_with_ours() -> None:
         txlog.InvalidInputError, match=r"missing a required argument: 'keys'; it takes spark, uri, rows"
     ):
         txlog.spark.upsert(None, "t", None)  # type: ignore[call-arg, arg-type]
-    with pytest.raises(txlog.InvalidInputError, match=r"mode must be one of merge-on-read"):
+    with pytest.raises(txlog.InvalidInputError, match=r"Invalid mode .*: expected 'merge-on-read'"):
         txlog.spark.delete(None, "t", mode="fast")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call", [txlog.spark.read, txlog.spark.delete], ids=lambda call: str(call.__name__))
+def test_a_location_in_place_of_the_session_is_refused(call: Any) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="Invalid first argument '/data/t': expected the SparkSession"):
+        call("/data/t", None)
 
 
 def test_a_merge_engine_is_no_argument_of_upserts_that_tasks_do() -> None:

@@ -25,10 +25,10 @@ def test_a_time_is_text_or_milliseconds(text: str, time: str | int) -> None:
         ({}, "no path: read with .load"),
         ({"path": "/t", "mergeSchema": "true"}, "unknown option 'mergeschema'"),
         ({"path": "/t", "version": "1"}, "did you mean 'versionAsOf'"),
-        ({"path": "/t", "versionAsOf": "-1"}, "versionAsOf = '-1': must be a whole number"),
+        ({"path": "/t", "versionAsOf": "-1"}, "Invalid option versionAsOf '-1': expected a whole number"),
         ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026-01-01"}, "both name a version"),
-        ({"path": "/t", "columns": '["a"'}, "must be a comma-separated list"),
-        ({"path": "/t", "where": ""}, "must not be empty"),
+        ({"path": "/t", "columns": '["a"'}, "expected a comma-separated list"),
+        ({"path": "/t", "where": ""}, "expected a non-empty string"),
     ],
 )
 def test_an_invalid_read_option_is_refused_by_name(options: dict[str, str], message: str) -> None:

@@ -291,5 +291,5 @@ def test_a_tilde_is_the_home_directory_as_in_a_shell(
 
 @pytest.mark.parametrize("location", [None, 5, b"t", ["t"], "", " "])
 def test_a_value_that_is_not_a_location_is_refused(location: object) -> None:
-    with pytest.raises(InvalidInputError, match="location must be a path or a URI"):
+    with pytest.raises(InvalidInputError, match=r"Invalid table location .*: expected a path or a URI"):
         open_store(location)  # type: ignore[arg-type]

@@ -189,16 +189,19 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() takes no 'txnAppId': it is called 'app_id' here"),
         (
             lambda table: txlog.Sink(table.uri, "app"),
-            "Sink must be given a table, as returned by Table.open(uri), not ",
+            "expected a Table, as Table.open(uri) returns it",
         ),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
         (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
         (
             lambda table: table.append(ROWS, on_progress=5),
-            "on_progress must be a function of the number of rows so far, not 5",
+            "Invalid on_progress 5: expected a function of the number of rows so far",
         ),
-        (lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks), "not the class CommitHooks"),
+        (
+            lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks),
+            "Invalid hooks the class CommitHooks: expected an instance",
+        ),
         (
             lambda table: table.append([ROWS, EXTRA], schema_mode="merge"),
             "the columns of the first one decide which are added",
@@ -238,9 +241,9 @@ def test_data_passed_as_the_location_is_shown_by_type_only(tmp_path: Path) -> No
         with pytest.raises(txlog.InvalidInputError) as caught:
             call()
         assert str(caught.value) == "txlog.write(uri, data): pass the location first, then the pyarrow.Table"
-    with pytest.raises(txlog.InvalidInputError, match=r"as the first argument, not pyarrow\.Schema"):
+    with pytest.raises(txlog.InvalidInputError, match=r"Invalid table location of type pyarrow\.Schema: expected"):
         txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
-    with pytest.raises(txlog.InvalidInputError, match="as the first argument, not dict") as caught:
+    with pytest.raises(txlog.InvalidInputError, match="Invalid table location of type dict: expected a path") as caught:
         txlog.Table.open({"secret_access_key": "hidden"})  # type: ignore[arg-type]
     assert "hidden" not in str(caught.value)
 

@@ -44,7 +44,7 @@ def test_whole_numbers_of_any_library_become_plain_ones(value: Any) -> None:
     "value", [True, np.bool_(True), 1.0, np.float64(1), "1", None, -1, 2**63, [1], np.array([1, 2])]
 )
 def test_a_value_that_is_not_an_integer_is_refused_with_the_argument_name(value: Any) -> None:
-    with pytest.raises(txlog.InvalidInputError, match=r"^n must be a whole number from 0 to 2\*\*63-1, is "):
+    with pytest.raises(txlog.InvalidInputError, match=r"^Invalid n .*: expected a whole number from 0 to 2\*\*63-1$"):
         whole_number("n", value)
 
 

@@ -216,7 +216,7 @@ def test_a_value_that_does_not_fit_is_named_with_its_column_and_row(
     with pytest.raises(InvalidInputError) as caught:
         conformer.conform(pa.record_batch({"c": values}), first_row=100)
     message = str(caught.value)
-    assert message.startswith("s3://b/t: column c holds ")
+    assert message.startswith("s3://b/t: column c has ")
     assert shown in message
     assert f"(row {100 + row}," in message
 

@@ -405,7 +405,7 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"merge-engine": "merge"}, "must be one of deduplicate"),
+        ({"merge-engine": "merge"}, "expected 'deduplicate'"),
         ({"merge-engine": "aggregation", "fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
         (
             {"merge-engine": "aggregation", "fields.t.aggregate-function": "sum"},

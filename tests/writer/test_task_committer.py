@@ -120,7 +120,7 @@ def test_a_file_written_in_pieces_is_read_back_too(change: Any) -> None:
 def test_an_error_in_the_data_leaves_nothing() -> None:
     files = MemoryFileStore()
     bad = [ROWS, pa.table({"id": [2**63], "day": ["a"]}, ROWS.schema.set(0, pa.field("id", pa.uint64())))]
-    with pytest.raises(InvalidInputError, match="column id holds 9223372036854775808"):
+    with pytest.raises(InvalidInputError, match="column id has 9223372036854775808"):
         write_task(files, plan_for(ROWS, max_records_per_file=1), TASK, bad)
     assert files.objects == {}
 

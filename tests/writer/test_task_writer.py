@@ -559,7 +559,7 @@ def test_a_bad_row_fails_the_task_names_its_place_in_the_whole_stream_and_leaves
     files = MemoryFileStore()
     writer = TaskWriter(files, plan_for(schema, max_records_per_file=1), TASK)
     writer.write(pa.table({"a": [1, 2, 3]}))
-    with pytest.raises(InvalidInputError, match=rf"column a holds {2**40}.*\(row 4,"):
+    with pytest.raises(InvalidInputError, match=rf"column a has {2**40}.*\(row 4,"):
         writer.write(pa.table({"a": [4, 2**40]}))
     assert files.objects == {}
     with pytest.raises(InvalidInputError, match="aborted"):

@@ -339,7 +339,7 @@ def _list(body: bytes, at: int) -> tuple[int, int, int]:
 def _list_of(wire_type: int, body: bytes, at: int) -> tuple[int, int]:
     count, element, at = _list(body, at)
     if count and element != wire_type:
-        raise _damaged(f"a list holds values of type {element} instead of {wire_type}")
+        raise _damaged(f"a list has values of type {element} instead of {wire_type}")
     return count, at
 
 

@@ -91,7 +91,7 @@ def create(
 ) -> None:
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
-        raise typer.BadParameter("give the columns by only one of --columns, --like and --schema")
+        raise typer.BadParameter("give the columns of the table by exactly one of --columns, --like and --schema")
     schema_path = None if schema is None else schema_file(schema)
     options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)
@@ -300,8 +300,9 @@ def _at(
 def _txn_ids(texts: list[str] | None) -> dict[int, str]:
     form = "VERSION=TXN_ID, such as 12=6f1c..."
     found = pairs(texts, "--acknowledged", form)
-    if not all(version.isdecimal() for version in found):
-        raise typer.BadParameter(f"--acknowledged takes {form}")
+    for version, txn_id in found.items():
+        if not version.isdecimal():
+            raise typer.BadParameter(f"Invalid --acknowledged {f'{version}={txn_id}'!r}: expected {form}")
     return {int(version): txn_id for version, txn_id in found.items()}
 
 

@@ -77,8 +77,8 @@ def _of_another_kind(path: str, was: str, now: str, types: ColumnTypes) -> str:
         instead = ", not all of them in one array; jq -c '.[]' writes them so" if now == "array" else f", not {_a(now)}"
         return f"each line must be one JSON object{instead}"
     if path in types:
-        return f"{_typed(path, types, was)}, and holds {_a(now)}"
-    return f"column {path!r} holds {_a(was)} first and then {_a(now)}: use one type"
+        return f"{_typed(path, types, was)}, and {_a(now)} in the file"
+    return f"column {path!r} has {_a(was)} first and then {_a(now)}: use one type"
 
 
 def _a(kind: str) -> str:

@@ -49,7 +49,8 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise typer.BadParameter(f"{option} takes {form}")
+            shown = "" if option == "--storage-option" else f" {text!r}"  # it may be a secret
+            raise typer.BadParameter(f"Invalid {option}{shown}: expected {form}")
         found[key] = value
     return found
 
@@ -58,7 +59,7 @@ def schema_file(text: str) -> Path:
     """The file that ``--schema`` names. A usage error explains where to give columns in SQL, a common mistake here."""
     if os.path.exists(text) and not os.path.isdir(text):
         return Path(text)
-    what = "is a folder" if os.path.isdir(text) else "is no file"
+    what = "is a folder" if os.path.isdir(text) else "is not a file"
     raise typer.BadParameter(
         f"--schema takes a file with a Delta (or Spark) schema in JSON, and {text!r} {what}. Columns in SQL are given"
         f" by --columns {shlex.quote(text) if _COLUMNS.match(text) else repr('id bigint not null, name string')}"

@@ -78,7 +78,7 @@ def purge(
                 user_metadata=user_metadata,
                 on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),
             )
-        nothing = "nothing to rewrite: no live file holds deleted rows or dropped columns"
+        nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))
 
 

@@ -146,7 +146,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     lines = {
         "table": facts["table"],
         "version": f"{facts['version']}, of {utc_text(facts['timestamp_ms'])} UTC",
-        "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
+        "size": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         **({"clustered by": ", ".join(facts["clustering_columns"])} if facts["clustering_columns"] else {}),
         "protocol": _protocol(facts["protocol"]),

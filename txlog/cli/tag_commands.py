@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
+from txlog.result import utc_text
 
 __all__ = ["tag", "tags", "untag"]
 
@@ -36,7 +36,7 @@ def tags(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> No
     """List the named versions."""
     with opened(uri, storage_options, as_json) as (table, out):
         found = table.tags()
-        lines = [f"{each.version:>8}  {each.name}  (named {_moment(each.created_ms)})" for each in found]
+        lines = [f"{each.version:>8}  {each.name}  (named {utc_text(each.created_ms)} UTC)" for each in found]
         facts = {"table": table.uri, "tags": [each.to_dict() for each in found]}
         out.result(facts, Text("\n".join(lines) or "no version has a name"))
 
@@ -46,7 +46,3 @@ def untag(uri: Uri, name: Name, storage_options: Storage = None, as_json: Json =
     with opened(uri, storage_options, as_json) as (table, out):
         table.untag(name)
         out.result({"table": table.uri, "name": name}, Text(f"{name} is removed"))
-
-
-def _moment(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="seconds")

@@ -155,7 +155,7 @@ def overwrite(
 
 def check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
     if file_format not in (None, "parquet", "csv", "json"):
-        raise typer.BadParameter("--format must be parquet, csv or json")
+        raise typer.BadParameter(f"Invalid --format {file_format!r}: expected 'parquet', 'csv' or 'json'")
     if (app_id is None) != (checkpoint_id is None):
         raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
 
@@ -165,7 +165,7 @@ def text_format_of(
 ) -> TextFormat:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
     if mark is not None and len(mark) != 1:
-        raise typer.BadParameter("--delimiter must be one character, or tab")
+        raise typer.BadParameter(f"Invalid --delimiter {delimiter!r}: expected one character, or tab")
     if no_header and table is None:
         raise txlog.InvalidInputError(
             "--no-header: the columns of a new table would have no names; create the table first with txlog create"

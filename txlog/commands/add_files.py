@@ -30,7 +30,7 @@ from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.snapshot import Snapshot
 from txlog.store.base import TableStore
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 from txlog.writer.conform import Conformer
 from txlog.writer.convert import has_required
 
@@ -49,7 +49,7 @@ def adds_of(
     with column mapping.
     """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
-        raise InvalidInputError(f"paths must be a list of paths, is {described(paths)}", table=store.uri)
+        raise invalid("paths", paths, "a list of paths", table=store.uri)
     if is_mapped(snapshot.delta_schema):
         raise UnsupportedFeatureError(
             "the table maps its columns (delta.columnMapping.mode), so files made elsewhere have other column names"
@@ -89,9 +89,7 @@ def _naming(path: str) -> Iterator[None]:
 def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
     """The path in the log's form, and in the store's."""
     if not isinstance(path, str):
-        raise InvalidInputError(
-            f"a path must be a string relative to the table's root, not {described(path)}", table=store.uri
-        )
+        raise invalid("path", path, "a string, relative to the table's root", table=store.uri)
     try:
         uri_path = encode_path(path)
         found = resolve_data_path(uri_path)

@@ -16,7 +16,7 @@ from txlog.expressions.build import literal
 from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, columns_of
 from txlog.protocol.schema import Field, Struct, type_to_arrow
-from txlog.util.arguments import described
+from txlog.util.arguments import described, invalid
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,9 +36,7 @@ class Assignments:
 
     def __init__(self, given: Mapping[str, Any], schema: Struct, **context: Unpack[Context]) -> None:
         if not isinstance(given, Mapping) or not given:
-            raise InvalidInputError(
-                f"give the columns to set and their values, such as {{'n': 'n + 1'}}, not {described(given)}"
-            )
+            raise invalid("values", given, "the columns to set and their values, such as {'n': 'n + 1'}")
         self._schema = schema
         self._values: dict[str, Expression | Compute] = {}
         for name, value in given.items():

@@ -16,10 +16,10 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import SchemaMismatchError
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.task_committer import write_task
 
@@ -48,9 +48,7 @@ def write_batch(
         return replayed
     if on_progress is not None:
         if not callable(on_progress):
-            raise InvalidInputError(
-                f"on_progress must be a function of the number of rows so far, not {described(on_progress)}"
-            )
+            raise invalid("on_progress", on_progress, "a function of the number of rows so far")
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
     try:
         committable = write_task(open_table.store.files, job.plan, job.task(), stream)

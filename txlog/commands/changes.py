@@ -25,7 +25,7 @@ from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.read.change_rows import ChangeReader, VersionChanges
 from txlog.read.scan_plan import select
 from txlog.util import ambient
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 
 __all__ = ["read_changes"]
 
@@ -84,7 +84,7 @@ def _fields(schema: Struct, columns: Any) -> tuple[Field, ...]:
     if columns is None:
         return (*schema.fields, *FEED_FIELDS)
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise InvalidInputError(f"columns must be a list of names, not {described(columns)}")
+        raise invalid("columns", columns, "a list of names")
     of_feed = {fold_name(field.name) for field in FEED_FIELDS}
     found: dict[str, Field] = {}
     for name in columns:

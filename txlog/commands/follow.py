@@ -23,7 +23,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.util import ambient
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, one_of, whole_number
 
 __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 
@@ -58,7 +58,7 @@ def follow_table(
     """What the commits from a position to the newest version added; see `Table.follow`."""
     log, uri = open_table.log, open_table.uri
     if on_change not in get_args(OnChange):
-        raise InvalidInputError(f"on_change must be one of {', '.join(get_args(OnChange))}, not {described(on_change)}")
+        raise invalid("on_change", on_change, one_of(get_args(OnChange)))
     first, skipped = whole_number("from_version", from_version), whole_number("from_file", from_file)
     newest = log.newest_state()
     if first > newest.version + 1:

@@ -47,7 +47,7 @@ from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
-from txlog.util.arguments import described, names_in
+from txlog.util.arguments import invalid, names_in
 from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = [
@@ -186,9 +186,7 @@ def with_new_columns(
 def check_adds_columns(schema_mode: str) -> None:
     """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
     if schema_mode not in ("strict", "merge"):
-        raise InvalidInputError(
-            f'schema_mode must be "strict", or "merge" to add columns that the table lacks, is {described(schema_mode)}'
-        )
+        raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")
 
 
 def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:

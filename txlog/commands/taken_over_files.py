@@ -20,7 +20,7 @@ from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
 from txlog.store.base import TableStore
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 
 __all__ = ["take_over"]
 
@@ -42,7 +42,7 @@ def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> 
 
 def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, str]:
     if not isinstance(file, AddFile):
-        raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=store.uri)
+        raise invalid("file", file, "an AddFile action", table=store.uri)
     size_bytes = whole_number("size", file.size, table=store.uri)
     modified_ms = whole_number("modification_time", file.modification_time, table=store.uri)
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.writer.write_intent import RowMode
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def check_options(options: WriteOptions) -> None:
     if options.fingerprint is not None and options.app_id is None:
         raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
     if not isinstance(options.properties, Mapping):
-        raise InvalidInputError(f"properties must be a mapping of strings, not {described(options.properties)}")
+        raise invalid("properties", options.properties, "a mapping of strings")
 
 
 def _check_replaces_nothing(options: WriteOptions) -> None:
@@ -139,13 +139,13 @@ def _check_replaces_nothing(options: WriteOptions) -> None:
 def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
     """Raises ``InvalidInputError`` for a value that is not one of the ``modes`` of a write."""
     if not isinstance(mode, str) or mode not in modes:
-        raise InvalidInputError(f"mode must be one of {', '.join(modes)}, is {described(mode)}")
+        raise invalid("mode", mode, one_of(modes))
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
     """Raises ``InvalidInputError`` for a value that is not one of the ``choices``, a ``Literal``."""
     if not isinstance(value, str) or value not in get_args(choices):
-        raise InvalidInputError(f"{name} must be one of {', '.join(get_args(choices))}, is {described(value)}")
+        raise invalid(name, value, one_of(get_args(choices)))
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
@@ -161,5 +161,5 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
 def check_app_id(app_id: str) -> None:
     """Raises ``InvalidInputError`` for an invalid application id."""
     if type(app_id) is not str or not app_id:
-        raise InvalidInputError(f"app_id must be a non-empty string, is {described(app_id)}")
+        raise invalid("app_id", app_id, "a non-empty string")
     check_text("app_id", app_id)

@@ -31,7 +31,7 @@ from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.upkeep.post_commit import PostCommit
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
@@ -56,11 +56,9 @@ class OpenTable:
     ) -> None:
         self.store = store
         if not isinstance(retry, RetryPolicy | None):
-            raise InvalidInputError(f"retry must be a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
+            raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
-            raise InvalidInputError(
-                f"hooks must be an instance of a subclass of txlog.CommitHooks, not {described(hooks)}", table=store.uri
-            )
+            raise invalid("hooks", hooks, "an instance of a subclass of txlog.CommitHooks", table=store.uri)
         self.retry = retry or RetryPolicy()
         self._hooks = hooks
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes

@@ -258,7 +258,7 @@ class CommitRun:
             commit = parse_commit(found, self.target, table=self.log.uri, limits=self.log.limits, files=False)
         except CorruptLogError as error:
             if body.startswith(found):
-                raise self._unknown("its version holds a torn commit that may be ours") from error
+                raise self._unknown("its version has a torn commit that may be ours") from error
             raise
         if commit.txn_id == self.proposal.txn_id:
             return _Seen.MINE

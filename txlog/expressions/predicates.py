@@ -18,7 +18,7 @@ from txlog.errors import InvalidInputError
 from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, operand_text, path_text
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 __all__ = [
     "And",
@@ -266,7 +266,7 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
             raise InvalidInputError(str(error)) from None
     if not isinstance(where, Predicate):
         example = "\"day = '2026-11-20' and amount > 100\""
-        raise InvalidInputError(f"a predicate is a condition in SQL, such as {example}, not {described(where)}")
+        raise invalid("condition", where, f"SQL, such as {example}")
     return bind(where, schema)
 
 

@@ -192,7 +192,7 @@ def _read_long(body: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         shift += 7
         if shift > 70:
-            raise AvroError("it holds a number of more than 64 bits")
+            raise AvroError("it has a number of more than 64 bits")
     return (number >> 1) ^ -(number & 1), at
 
 
@@ -243,7 +243,7 @@ def _read_array(of: Reader, body: bytes, at: int) -> tuple[list[Any], int]:
             count = -count
             _, at = _read_long(body, at)
         if count > len(body):
-            raise AvroError("it holds a list of more items than it has bytes")
+            raise AvroError("it has a list of more items than it has bytes")
         for _ in range(count):
             value, at = of(body, at)
             found.append(value)

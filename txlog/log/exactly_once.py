@@ -49,7 +49,7 @@ class Rewound:
     def __str__(self) -> str:
         return (
             f"checkpoint {self.checkpoint_id} of {self.app_id!r} is older than the last one committed,"
-            f" {self.last_checkpoint_id}, and no retained commit holds it: dropping it could lose its rows,"
+            f" {self.last_checkpoint_id}, and no retained commit has it: dropping it could lose its rows,"
             " committing it could write them twice. Was the application's own state rewound or replaced?"
             " Use a new app_id for a new source"
         )

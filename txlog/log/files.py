@@ -196,7 +196,7 @@ def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None
     adds = _conformed(columns, len(rows), FILES_SCHEMA)
     for name in _NEVER_NULL:
         if adds.column(name).null_count:
-            raise CorruptLogError(f"the checkpoint holds a file without add.{name}")
+            raise CorruptLogError(f"the checkpoint has a file without add.{name}")
     return adds if statistics is None else with_typed_statistics(adds, parsed, statistics)
 
 

@@ -34,7 +34,7 @@ from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -347,7 +347,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     for name, texts in (("parameter", proposal.operation_parameters), ("metric", proposal.operation_metrics)):
         for key, value in texts.items():
             if type(value) is not str:
-                raise InvalidInputError(f"operation {name} {key} must be a string, is {value!r}")
+                raise invalid(f"operation {name} {key}", value, "a string")
         check_text(f"operation {name}", "".join([*texts, *texts.values()]))
 
 
@@ -356,16 +356,16 @@ def check_text(what: str, value: object) -> None:
     if value is None:
         return
     if type(value) is not str:
-        raise InvalidInputError(f"{what} must be a string, is {described(value)}")
+        raise invalid(what, value, "a string")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(f"{what} must be a string that UTF-8 can encode, is {value!r}") from None
+        raise invalid(what, value, "a string that UTF-8 can encode") from None
 
 
 def _check_version(proposal: Proposal) -> None:
     if proposal.read_version < -1:
-        raise InvalidInputError(f"the version read must be -1 (none) or more, is {proposal.read_version}")
+        raise invalid("read_version", proposal.read_version, "-1 (none) or more")
     if proposal.creates_table and (proposal.metadata is None or proposal.protocol is None):
         raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
 

@@ -87,7 +87,7 @@ def _high_water_mark(state: TableState | None) -> int:
         mark = None
     if type(mark) is not int or mark < -1:
         raise CorruptLogError(
-            f"metadata domain {ROW_TRACKING_DOMAIN} holds {domain.configuration[:100]!r}, which has no high-water"
+            f"metadata domain {ROW_TRACKING_DOMAIN} has {domain.configuration[:100]!r}, which has no high-water"
             " mark, so new rows cannot get row ids"
         )
     return mark

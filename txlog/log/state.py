@@ -169,7 +169,7 @@ class StateBuilder:
             )
             where = segment.checkpoint.names[0] if segment.checkpoint else commit_name(0)
             raise CorruptLogError(
-                f"the log up to version {segment.version} holds no {absent} action: the table's first commit or its"
+                f"the log up to version {segment.version} has no {absent} action: the table's first commit or its"
                 " checkpoint is damaged",
                 table=table,
                 version=segment.version,

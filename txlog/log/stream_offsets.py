@@ -69,18 +69,18 @@ class StreamOffset:
         is_initial: Any = value.get("isStartingVersion")
         if not isinstance(of_table, str) or not _is_count(version) or type(index) is not int:
             raise InvalidInputError(
-                f"the stream's checkpoint holds an offset that is not one of a Delta table: {dict(value)!r}."
+                f"the stream's checkpoint has an offset that is not one of a Delta table: {dict(value)!r}."
                 " Is it the checkpoint of another query?"
             )
         source_version: Any = value.get("sourceVersion")
         if not _is_count(source_version) or source_version > _FORMAT_MAX or type(is_initial) is not bool:
             raise InvalidInputError(
-                f"the stream's checkpoint holds an offset in a format that this release cannot read: {dict(value)!r}."
+                f"the stream's checkpoint has an offset in a format that this release cannot read: {dict(value)!r}."
                 " Continue with the source that wrote it, or start with a new checkpointLocation"
             )
         if of_table != table_id:
             raise InvalidInputError(
-                f"the stream's checkpoint is for the table with id {of_table}, but the location now holds the table"
+                f"the stream's checkpoint is for the table with id {of_table}, but the location now has the table"
                 f" with id {table_id}: the table was dropped and created again, or the path is another one. Start with"
                 " a new checkpointLocation"
             )
@@ -167,7 +167,7 @@ def file_ranges(start: StreamOffset, end: StreamOffset) -> Iterator[FileRange]:
     """
     if end.is_initial and (not start.is_initial or start.version != end.version):
         raise InvalidInputError(
-            f"the stream's checkpoint holds a batch from {start.to_json()} to {end.to_json()}, which cannot be of one"
+            f"the stream's checkpoint has a batch from {start.to_json()} to {end.to_json()}, which cannot be of one"
             " stream: start with a new checkpointLocation"
         )
     if start.is_initial:

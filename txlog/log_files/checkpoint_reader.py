@@ -292,7 +292,7 @@ def _actions_of_batch(batch: pa.RecordBatch) -> Iterator[Action]:
         for row in _set_rows(column):
             fields = column[row].as_py()
             if not isinstance(fields, dict):
-                raise ActionError(f"{root} must be an object, is {shown(fields)}")
+                raise ActionError(f"{root} must be an object, not {shown(fields)}")
             action = action_from_json({root: _completed(root, fields)})
             if action is not None:
                 yield action

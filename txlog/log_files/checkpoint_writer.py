@@ -103,7 +103,7 @@ class CheckpointWriter:
         expected = sum(sidecar.add_files for sidecar in kept) + live.num_rows
         if checkpoint.add_files != expected:
             raise CorruptLogError(
-                f"the checkpoint built for version {state.version} holds {checkpoint.add_files} files instead of"
+                f"the checkpoint built for version {state.version} has {checkpoint.add_files} files instead of"
                 f" {expected}; it was not published",
                 table=self._table,
                 version=state.version,

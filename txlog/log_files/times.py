@@ -22,7 +22,7 @@ from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 
@@ -180,18 +180,14 @@ def milliseconds(timestamp: Any) -> int:
             # Python 3.10 reads no "Z".
             timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
         except ValueError:
-            raise InvalidInputError(
-                f"Invalid timestamp {described(timestamp)}: expected ISO 8601, e.g. 2026-11-20T18:30:00Z"
-            ) from None
+            raise invalid("timestamp", timestamp, "ISO 8601, such as 2026-11-20T18:30:00Z") from None
     elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
         timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
     elif isinstance(timestamp, Number):
         return _checked_unit(whole_number("timestamp (in ms since the epoch)", timestamp))
     if not isinstance(timestamp, datetime):
-        raise InvalidInputError(
-            "a timestamp must be a datetime, a date, an ISO 8601 string or an integer (ms since the epoch), not"
-            f" {described(timestamp)}"
-        )
+        expected = "a datetime, a date, an ISO 8601 string or an integer (ms since the epoch)"
+        raise invalid("timestamp", timestamp, expected)
     if timestamp.tzinfo is None:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
     moment: datetime = timestamp

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
+from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.log.state import TableState
 from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
 from txlog.maintenance.last_vacuum import LAST_VACUUM
@@ -29,7 +29,7 @@ from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResul
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 from txlog.util import ambient
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
 
 __all__ = ["Maintainer", "MaintenanceOptions", "watch"]
@@ -173,4 +173,4 @@ def _check_number(name: str, number: object) -> None:
     if number is None:
         return
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
-        raise InvalidInputError(f"{name} must be a number greater than 0, not {described(number)}")
+        raise invalid(name, number, "a number greater than 0")

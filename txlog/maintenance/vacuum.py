@@ -39,7 +39,7 @@ from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.util import ambient
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 
@@ -242,12 +242,12 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
     if hours is None:
         if _RETENTION in properties.unreadable:
             raise InvalidInputError(
-                f"table property {_RETENTION} holds {properties.unreadable[_RETENTION]!r}, which is not an interval of"
+                f"table property {_RETENTION} is {properties.unreadable[_RETENTION]!r}, which is not an interval of"
                 " fixed length: set it to one such as 'interval 7 days', or pass retention_hours"
             )
         return properties.deleted_file_retention_ms
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours < math.inf:
-        raise InvalidInputError(f"retention_hours must be a number of hours, 0 or more, not {described(hours)}")
+        raise invalid("retention_hours", hours, "a number of hours, 0 or more")
     retention_ms = round(hours * HOUR_MS)
     if retention_ms < properties.deleted_file_retention_ms and not options.force:
         raise InvalidInputError(

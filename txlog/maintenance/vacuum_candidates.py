@@ -19,7 +19,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, is_hidden, is_in_progress, path_below, resolve_data_path
 from txlog.store.base import FileStore, ObjectMeta
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 __all__ = ["CANDIDATES", "Folders", "in_inventory", "in_listing", "removed_by", "without_hidden"]
 
@@ -69,10 +69,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
     Raises InvalidInputError.
     """
     if not hasattr(inventory, "__arrow_c_stream__"):
-        raise InvalidInputError(
-            f"inventory must be an Arrow stream (a pyarrow table, a polars frame, ...), not {described(inventory)}",
-            table=uri,
-        )
+        raise invalid("inventory", inventory, "an Arrow stream (a pyarrow table, a polars frame, ...)", table=uri)
     reader = pa.RecordBatchReader.from_stream(inventory)
     missing = [name for name in ("path", "length", "isDir", "modificationTime") if name not in reader.schema.names]
     if missing:

@@ -243,7 +243,7 @@ class CommitInfo:
     @classmethod
     def from_json(cls, value: Any) -> CommitInfo:
         if not isinstance(value, Mapping):
-            raise ActionError(f"commitInfo must be an object, is {shown(value)}")
+            raise ActionError(f"commitInfo must be an object, not {shown(value)}")
         return cls(dict(value))
 
     def to_json(self) -> dict[str, Any]:
@@ -359,10 +359,10 @@ def action_from_json(line: Any) -> Action | None:
     Raises ``ActionError`` if a known action is malformed or a line has more than one action.
     """
     if type(line) is not dict and not isinstance(line, Mapping):
-        raise ActionError(f"an action must be an object, is {shown(line)}")
+        raise ActionError(f"an action must be an object, not {shown(line)}")
     found = [(_BY_KEY[key], value) for key, value in line.items() if value is not None and key in _BY_KEY]
     if len(found) > 1:
-        raise ActionError(f"one line holds {len(found)} actions: {', '.join(kind.KEY for kind, _ in found)}")
+        raise ActionError(f"one line has {len(found)} actions: {', '.join(kind.KEY for kind, _ in found)}")
     if not found:
         return None
     kind, value = found[0]
@@ -382,9 +382,9 @@ def as_read(action: Kind) -> Kind:
     """
     extra = getattr(action, "extra", {})
     if not isinstance(extra, dict):
-        raise ActionError(f"{action.KEY}.extra must be a dict, is {shown(extra)}")
+        raise ActionError(f"{action.KEY}.extra must be a dict, not {shown(extra)}")
     if shadowed := sorted(map(str, extra.keys() & wire_keys(type(action)))):
-        raise ActionError(f"{action.KEY}.extra must not hold {', '.join(shadowed)}: the action has a field for it")
+        raise ActionError(f"{action.KEY}.extra must not contain {', '.join(shadowed)}: the action has a field for it")
     try:
         line = orjson.dumps(action_to_json(action))
     except TypeError as error:

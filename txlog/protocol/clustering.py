@@ -17,7 +17,7 @@ from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.properties import TableProperties, column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.protocol.statistics import ColumnPath, StatisticsPolicy
-from txlog.util.arguments import described, names_in
+from txlog.util.arguments import invalid, names_in
 
 __all__ = [
     "CLUSTERING_DOMAIN",
@@ -62,10 +62,11 @@ def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
         try:
             parsed = column_paths(name)
         except ValueError:
-            raise InvalidInputError(
-                f"cluster_by takes column names, such as 'a, b.c', with backticks around a name with characters"
-                f" other than letters, digits and '_', not {described(given)}"
-            ) from None
+            expected = (
+                "column names, such as 'a, b.c', with backticks around a name with characters other than letters,"
+                " digits and '_'"
+            )
+            raise invalid("cluster_by", given, expected) from None
         found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
     return found
 
@@ -174,7 +175,7 @@ def _stored(path: ColumnPath, schema: Struct) -> tuple[ColumnPath, DataType]:
         field = here.find(name) if isinstance(here, Struct) else None
         if field is None:
             raise InvalidInputError(
-                f"cluster_by names {'.'.join(path)}, and the table has no such column; it has {', '.join(schema.names)}"
+                f"there is no column {'.'.join(path)} to cluster by; the table has {', '.join(schema.names)}"
             )
         stored.append(physical_name(field))
         here = field.type

@@ -98,7 +98,7 @@ def bitmap_in_block(block: bytes, descriptor: DeletionVectorDescriptor) -> bytes
         raise CorruptLogError(f"it ends {block_size_bytes(descriptor) - len(block)} bytes short of the vector's end")
     stated = int.from_bytes(block[:_SIZE_BYTES], "big")
     if stated != size:
-        raise CorruptLogError(f"it holds a vector of {stated} bytes, but the log records {size}")
+        raise CorruptLogError(f"it has a vector of {stated} bytes, but the log records {size}")
     bitmap = block[_SIZE_BYTES : _SIZE_BYTES + size]
     if zlib.crc32(bitmap) != int.from_bytes(block[-_CHECKSUM_BYTES:], "big"):
         raise CorruptLogError("the vector's bytes do not match the checksum that follows them")
@@ -119,7 +119,7 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
     try:
         rows: Any = BitMap64.deserialize(bitmap[len(_MAGIC) :])
     except (ValueError, IndexError, OverflowError):
-        raise CorruptLogError("a deletion vector holds no readable roaring bitmap") from None
+        raise CorruptLogError("a deletion vector has no readable roaring bitmap") from None
     # Count before expanding: a few bytes of runs can encode billions of rows.
     if len(rows) != descriptor.cardinality:
         raise CorruptLogError(f"a deletion vector marks {len(rows)} rows, the log counts {descriptor.cardinality}")

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import mapping_mode
 from txlog.protocol.feature_usage import Usage
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Struct
 from txlog.protocol.type_widening import unknown_changes
+from txlog.util.arguments import invalid
 
 __all__ = [
     "check_can_move_rows",
@@ -282,7 +283,7 @@ def _check_properties(configuration: Mapping[str, str]) -> None:
     for key in _UNSAFE_TO_GUESS:
         if key in unreadable:
             raise UnsupportedFeatureError(
-                f"table property {key} holds {unreadable[key]!r}, which txlog cannot read: it will not guess what is "
+                f"table property {key} is {unreadable[key]!r}, which txlog cannot read: it will not guess what is "
                 f"safe to write; set {key} to a valid value",
                 features=(key,),
             )
@@ -356,7 +357,7 @@ def _floor(usage: Usage) -> tuple[int, int]:
     for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
         text = usage.configuration.get(key, "1").strip()
         if not text.isdecimal():
-            raise InvalidInputError(f"table property {key} must be an integer, is {text!r}")
+            raise invalid(f"table property {key}", text, "an integer")
         found.append(int(text))
     reader, writer = found
     # A reader version exists for a feature that writers must know too, and the other way round.

@@ -186,7 +186,7 @@ def canonical_paths(uri_texts: pa.Array) -> pa.Array:
 
 def _decoded(uri_text: str) -> DataPath:
     if "?" in uri_text or "#" in uri_text:
-        raise _bad_path(uri_text, "it holds a query or fragment; a literal '?' or '#' must be escaped")
+        raise _bad_path(uri_text, "it has a query or a fragment; a literal '?' or '#' must be escaped")
     absolute = _ABSOLUTE.fullmatch(uri_text)
     if absolute:
         return DataPath(_unescape(uri_text, absolute[3]), absolute[1].lower(), absolute[2] or "")

@@ -31,7 +31,7 @@ from txlog.protocol.merge_options import (
     TOMBSTONE_RETENTION,
     field_option,
 )
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid, one_of
 
 __all__ = [
     "CONSTRAINT_PREFIX",
@@ -126,7 +126,7 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
     key, the value and what was expected.
     """
     if not isinstance(properties, Mapping):
-        raise InvalidInputError(f"properties must be a mapping of strings, not {described(properties)}")
+        raise invalid("properties", properties, "a mapping of strings")
     checked: dict[str, str] = {}
     for given, value in properties.items():
         key = _known_spelling(given)
@@ -207,7 +207,7 @@ def _choice(*names: str, **also: str) -> _Form:
             raise ValueError("not one of the choices")
         return name
 
-    return _Form(parse, "one of " + ", ".join(names), spells=True)
+    return _Form(parse, one_of(names), spells=True)
 
 
 def _size_bytes(text: str) -> int:
@@ -384,7 +384,7 @@ _ATTRIBUTES = {
 
 def _known_spelling(given: str) -> str:
     if type(given) is not str or not given:
-        raise InvalidInputError(f"a table property's name must be a non-empty string, is {given!r}")
+        raise invalid("name of a table property", given, "a non-empty string")
     folded = given.lower()
     if folded in _BY_FOLD:
         return _BY_FOLD[folded]
@@ -428,13 +428,13 @@ def _checked_value(key: str, value: object) -> str:
     form = _form_of(key)
     expected = form.expected if form else "text"
     if type(value) is not str:
-        raise InvalidInputError(f"table property {key} must be {expected}, is {described(value)}")
+        raise invalid(f"table property {key}", value, expected)
     if form is None:
         return value
     try:
         parsed = form.parse(value)
     except ValueError:
-        raise InvalidInputError(f"table property {key} must be {expected}, is {value!r}") from None
+        raise invalid(f"table property {key}", value, expected) from None
     if not form.spells:
         return value
     return str(parsed).lower() if isinstance(parsed, bool) else cast(str, parsed)

@@ -290,11 +290,11 @@ def _struct_from_json(value: Any, column: str, depth: int) -> Struct:
 def _member(value: Any, key: str, kind: type, column: str) -> Any:
     where = f"column {column}" if column else "it"
     if type(value) is not dict:
-        raise _NotASchema(f"{where} must be an object, is {_in_json(type(value))}")
+        raise _NotASchema(f"{where} must be an object, not {_in_json(type(value))}")
     if key not in value:
         raise _NotASchema(f"{where} has no {key!r}")
     if not isinstance(value[key], kind):
-        raise _NotASchema(f"{where} must have {_in_json(kind)} as {key!r}, has {_in_json(type(value[key]))}")
+        raise _NotASchema(f"{where} must have {_in_json(kind)} as {key!r}, not {_in_json(type(value[key]))}")
     return value[key]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, from_arrow, schema_from_json
-from txlog.util.arguments import type_name_of
+from txlog.util.arguments import described, type_name_of
 
 __all__ = ["SCHEMA_EXAMPLE", "from_any"]
 
@@ -44,12 +44,22 @@ def from_any(schema: Any) -> Struct:
     except ValueError as error:
         what = "string" if isinstance(schema, str | bytes) else type_name_of(schema)
         raise InvalidInputError(
-            f"this {what} is not a schema ({error}): give a pyarrow.Schema, {{'id': pyarrow.int64()}} or {{'id':"
-            f" 'bigint'}}, a Spark StructType,"
-            f' DDL such as "id bigint not null, name string", or the JSON of a Delta schema,'
+            f"this {what} is not a schema{_reason(schema, error)}: give a pyarrow.Schema,"
+            " {'id': pyarrow.int64()} or {'id': 'bigint'}, a Spark StructType,"
+            ' DDL such as "id bigint not null, name string", or the JSON of a Delta schema,'
             f" {SCHEMA_EXAMPLE}; txlog.write(uri, data) makes a table for data"
         ) from None
     return from_arrow(arrow)
+
+
+def _reason(schema: Any, error: Exception) -> str:
+    """Why a schema of the right form cannot be read; an object of another form needs no reason."""
+    if isinstance(schema, dict) and "type" not in schema:
+        for name, given in schema.items():
+            if not isinstance(given, pa.DataType | str):
+                return f" (the type of column {name!r} is {described(given)})"
+        return " (its types are pyarrow's in part, and names in part)" if schema else " (it has no columns)"
+    return f" ({error})" if isinstance(schema, dict | str | bytes) or hasattr(schema, "jsonValue") else ""
 
 
 def _has_only(schema: dict[Any, Any], kind: type) -> bool:

@@ -118,7 +118,7 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
             yield f"{inner or 'a column'}: its name is empty"
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
         if bad and not any_name:
-            yield f"{inner}: its name holds {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
+            yield f"{inner}: its name has {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
         folded = fold_name(member.name)
         if folded in spelled:
             yield f"{inner}: its name equals {spelled[folded]!r}, as case does not count"

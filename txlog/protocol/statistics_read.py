@@ -77,11 +77,11 @@ def statistics_problem(text: str | None) -> str | None:
         return f"has stats that are not the text of a JSON object: {shown(text)}"
     for name, allowed in (("minValues", dict), ("maxValues", dict), ("nullCount", dict), ("tightBounds", bool)):
         if document.get(name) is not None and type(document[name]) is not allowed:
-            return f"has stats whose {name} must be {_JSON_NAMES[allowed]}, is {shown(document[name])}"
+            return f"has stats whose {name} must be {_JSON_NAMES[allowed]}, not {shown(document[name])}"
     counts = {"numRecords": document.get("numRecords"), "nullCount": document.get("nullCount")}
     for name, value in _leaves(counts):
         if value is not None and _count(value) is None:
-            return f"has stats whose {name} must be an integer from 0 to 2**63-1, is {shown(value)}"
+            return f"has stats whose {name} must be an integer from 0 to 2**63-1, not {shown(value)}"
     return None
 
 

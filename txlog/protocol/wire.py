@@ -40,46 +40,46 @@ class ActionError(ValueError):
 
 def read_text(value: Any) -> str:
     if type(value) is not str:
-        raise ActionError(f"must be a string, is {shown(value)}")
+        raise ActionError(f"must be a string, not {shown(value)}")
     return value
 
 
 def read_size(value: Any) -> int:
     """A count, size, version or time: orjson silently reads 2**64 as a float, so the type is checked too."""
     if type(value) is not int or not 0 <= value <= INT64_MAX:
-        raise ActionError(f"must be an integer from 0 to 2**63-1, is {shown(value)}")
+        raise ActionError(f"must be an integer from 0 to 2**63-1, not {shown(value)}")
     return value
 
 
 def read_long(value: Any) -> int:
     if type(value) is not int or not -INT64_MAX - 1 <= value <= INT64_MAX:
-        raise ActionError(f"must be a 64-bit integer, is {shown(value)}")
+        raise ActionError(f"must be a 64-bit integer, not {shown(value)}")
     return value
 
 
 def read_int32(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= INT32_MAX:
-        raise ActionError(f"must be an integer from 0 to 2**31-1, is {shown(value)}")
+        raise ActionError(f"must be an integer from 0 to 2**31-1, not {shown(value)}")
     return value
 
 
 def read_flag(value: Any) -> bool:
     if type(value) is not bool:
-        raise ActionError(f"must be true or false, is {shown(value)}")
+        raise ActionError(f"must be true or false, not {shown(value)}")
     return value
 
 
 def read_text_map(value: Any) -> dict[str, str | None]:
     """A map of strings to strings or nulls. Arrow returns maps as lists of pairs."""
     if type(value) is not dict and not isinstance(value, (Mapping, list)):
-        raise ActionError(f"must be a map of strings, is {shown(value)}")
+        raise ActionError(f"must be a map of strings, not {shown(value)}")
     result: dict[str, str | None] = {}
     for pair in value if isinstance(value, list) else value.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ActionError(f"must be a map of strings, has {shown(pair)}")
+            raise ActionError(f"must be a map of strings, and has {shown(pair)}")
         key, item = pair
         if type(key) is not str or not (item is None or type(item) is str):
-            raise ActionError(f"must be a map of strings, has {shown(key)}: {shown(item)}")
+            raise ActionError(f"must be a map of strings, and has {shown(key)}: {shown(item)}")
         result[key] = item
     return result
 
@@ -91,13 +91,13 @@ def read_plain_map(value: Any) -> dict[str, str]:
 
 def read_text_list(value: Any) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or any(type(item) is not str for item in value):
-        raise ActionError(f"must be a list of strings, is {shown(value)}")
+        raise ActionError(f"must be a list of strings, not {shown(value)}")
     return tuple(value)
 
 
 def read_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ActionError(f"must be an object, is {shown(value)}")
+        raise ActionError(f"must be an object, not {shown(value)}")
     return dict(value)
 
 
@@ -138,7 +138,7 @@ class WireAction:
     def from_json(cls: type[A], value: Any) -> A:
         """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
         if type(value) is not dict and not isinstance(value, Mapping):
-            raise ActionError(f"{cls.KEY} must be an object, is {shown(value)}")
+            raise ActionError(f"{cls.KEY} must be an object, not {shown(value)}")
         wires = _wires(cls)
         known: dict[str, Any] = {}
         for name, key, read, is_required in wires.to_read:

@@ -22,7 +22,7 @@ from txlog.protocol.wire import ActionError
 from txlog.read.footers import path_in_store
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 __all__ = ["ScanPlan", "select"]
 
@@ -91,7 +91,7 @@ def select(
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-        raise InvalidInputError(f"columns must be a list of names, not {described(columns)}", table=uri)
+        raise invalid("columns", columns, "a list of names", table=uri)
     with TxlogError.located(uri, state.version):
         check_can_read(state.protocol, state.metadata)
         fields = _fields(state, columns)

@@ -44,8 +44,8 @@ _REPAIR = (
 )
 
 _GONE = (
-    "If only an old version holds it, read a newer version; table.tag(name), or a longer"
-    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version holds it:"
+    "If only an old version has it, read a newer version; table.tag(name), or a longer"
+    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version has it:"
     f" {_REPAIR[0].lower()}{_REPAIR[1:]}"
 )
 

@@ -14,7 +14,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 
 __all__ = [
     "Recovery",
@@ -59,7 +59,7 @@ def listed_tasks(tasks: Any, table: str) -> list[Any]:
     try:
         return list(tasks)
     except TypeError:
-        raise InvalidInputError(f"tasks must be a list of task ids, not {described(tasks)}", table=table) from None
+        raise invalid("tasks", tasks, "a list of task ids", table=table) from None
 
 
 def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Mapping[int, int]) -> dict[int, int]:

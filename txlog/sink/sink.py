@@ -21,7 +21,7 @@ from txlog.sink.recovery import Recovery, attempts_to_seal, listed_tasks, seal_d
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.writer.changelog.key_hash import task_of_rows
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
@@ -111,14 +111,12 @@ class Sink:
         row_mode: RowMode | None = None,
     ) -> None:
         if not hasattr(table, "_open_table"):
-            raise InvalidInputError(
-                f"Sink must be given a table, as returned by Table.open(uri), not {described(table)}"
-            )
+            raise invalid("table", table, "a Table, as Table.open(uri) returns it")
         check_app_id(app_id)
         check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
-            raise InvalidInputError(f"row_mode must be one of {', '.join(get_args(RowMode))}, is {described(row_mode)}")
+            raise invalid("row_mode", row_mode, one_of(get_args(RowMode)))
         self._table = table
         self._open_table = table._open_table
         if merge_engine is not None:

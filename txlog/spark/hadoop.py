@@ -1,4 +1,4 @@
-"""The S3 credentials that a Spark session holds for Hadoop, as txlog options.
+"""The S3 credentials that a Spark session has for Hadoop, as txlog options.
 
 In: a SparkSession. Out: ``storage.<key>`` options. A Python data source cannot see the session's configuration before
 the tasks run, and txlog opens the table before that. So a write cannot read ``fs.s3a.*`` itself, and the program passes
@@ -12,7 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["of_session", "storage_options"]
+from txlog.util.arguments import invalid
+
+__all__ = ["check_session", "of_session", "storage_options"]
 
 _S3A = {
     "access.key": "access_key_id",
@@ -81,9 +83,15 @@ def _as_options(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def check_session(spark: Any) -> None:
+    """Raises ``InvalidInputError`` for a first argument that is not a SparkSession, such as the table's location."""
+    if not hasattr(spark, "range") or not hasattr(spark, "conf"):
+        raise invalid("first argument", spark, "the SparkSession that does the work")
+
+
 def of_session(spark: Any, path: str) -> dict[str, str]:
     """The session's `storage_options` if ``path`` is on S3; empty if the session does not list its settings."""
-    if not path.startswith(("s3://", "s3a://")):
+    if not isinstance(path, str) or not path.startswith(("s3://", "s3a://")):
         return {}
     with contextlib.suppress(Exception):  # an older Spark Connect does not list its settings
         return storage_options(spark, path)

@@ -30,6 +30,7 @@ from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
 from txlog.spark.rows.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
+from txlog.util.arguments import invalid, one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -180,7 +181,7 @@ class MicroBatch:
         """
         name = app_id if app_id is not None else self.app_id
         if mode not in ("append", "overwrite"):
-            raise InvalidInputError(f"mode must be 'append' or 'overwrite', not {mode!r}")
+            raise invalid("mode", mode, one_of(["append", "overwrite"]))
         given = {
             **of_session(self._batch.sparkSession, os.fspath(path)),
             **(options or {}),

@@ -19,6 +19,7 @@ from txlog.protocol.log_names import commit_name
 from txlog.spark.options import WriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.store.open import open_store
+from txlog.util.arguments import invalid
 
 __all__ = ["process_table"]
 
@@ -87,5 +88,5 @@ def _load_hooks(name: str) -> CommitHooks:
     except Exception as error:
         raise InvalidInputError(f"option hooks = {name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(hooks, CommitHooks):
-        raise InvalidInputError(f"option hooks = {name!r}: must be txlog.CommitHooks, not {type(hooks).__name__}")
+        raise invalid("option hooks", name, f"txlog.CommitHooks, and it is {type(hooks).__name__}")
     return hooks

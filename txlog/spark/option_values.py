@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from txlog.errors import InvalidInputError
+from txlog.util.arguments import invalid, one_of
 
 __all__ = [
     "BadValue",
@@ -31,7 +32,7 @@ __all__ = [
 
 
 class BadValue(ValueError):
-    """The value of an option is invalid; the message says what is valid."""
+    """The value of an option is invalid; the message says what is expected."""
 
 
 class Given:
@@ -48,7 +49,7 @@ class Given:
         try:
             return read(text)
         except BadValue as error:
-            raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
+            raise invalid(f"option {name}", text, str(error)) from None
 
     def take_prefix(self, prefix: str) -> dict[str, str]:
         """The options whose key begins with ``prefix``, without the prefix."""
@@ -72,14 +73,14 @@ class Given:
 def text_value(value: str) -> str:
     """A non-empty string."""
     if not value:
-        raise BadValue("must not be empty")
+        raise BadValue("a non-empty string")
     return value
 
 
 def object_name(value: str) -> str:
     """A name of the form ``module:name``."""
     if not re.fullmatch(r"[\w.]+:\w+", value):
-        raise BadValue("must be module:name, importable where Spark's driver runs Python")
+        raise BadValue("module:name, importable where Spark's driver runs Python")
     return value
 
 
@@ -93,7 +94,7 @@ def choice(*choices: str) -> Callable[[str], str]:
 
     def read(value: str) -> str:
         if value.strip().lower() not in choices:
-            raise BadValue(f"must be {' or '.join(choices)}")
+            raise BadValue(one_of(choices))
         return value.strip().lower()
 
     return read
@@ -110,7 +111,7 @@ def choice_by_name(choices: Sequence[str], names: Sequence[str]) -> Callable[[st
         found = {pair[0]: pair[-1] for pair in pairs if len(pair) == 2 and pair[0] in names and pair[1] in choices}
         if len(found) < len(pairs):
             raise BadValue(
-                f"must be {' or '.join(choices)}, or some of {', '.join(names)} with such a word each:"
+                f"{one_of(choices)}, or some of {', '.join(names)} with such a word each:"
                 f" {names[0]}={choices[0]},{names[1]}={choices[1]}"
             )
         return found
@@ -121,7 +122,7 @@ def choice_by_name(choices: Sequence[str], names: Sequence[str]) -> Callable[[st
 def whole_count(value: str) -> int:
     """A whole number from 0 to 2**63-1."""
     if not re.fullmatch(r"\s*\d{1,19}\s*", value) or int(value) >= 2**63:
-        raise BadValue("must be a whole number from 0 to 2**63-1")
+        raise BadValue("a whole number from 0 to 2**63-1")
     return int(value)
 
 
@@ -129,7 +130,7 @@ def positive_count(value: str) -> int:
     """A whole number from 1 to 2**63-1."""
     number = whole_count(value)
     if number == 0:
-        raise BadValue("must be at least 1")
+        raise BadValue("a whole number of at least 1")
     return number
 
 
@@ -145,7 +146,7 @@ def byte_count(value: str) -> int:
     """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
     matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
     if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
-        raise BadValue("must be a size in bytes, such as 134217728 or 128mb")
+        raise BadValue("a size in bytes, such as 134217728 or 128mb")
     return int(matched[1]) * _UNITS[matched[2]]
 
 
@@ -157,9 +158,9 @@ def column_list(value: str) -> tuple[str, ...]:
         except ValueError:
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise BadValue("must be a comma-separated list of columns, or a JSON list of strings")
+            raise BadValue("a comma-separated list of columns, or a JSON list of strings")
     else:
         names = [name.strip() for name in value.split(",")] if value.strip() else []
     if not all(names):
-        raise BadValue("has an empty column name")
+        raise BadValue("a list without empty names")
     return tuple(names)

@@ -31,6 +31,7 @@ from txlog.spark.option_values import (
     whole_count,
 )
 from txlog.store.retry import RetryPolicy
+from txlog.util.arguments import invalid, one_of
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.write_intent import RowMode
@@ -210,7 +211,7 @@ def _changelog(given: Given) -> ChangelogSpec | None:
     if others["changelogMode"] == "retract" and others["rowKindColumn"] is None:
         raise InvalidInputError(
             "option changelogMode=retract takes back the rows of the kind -U: also set rowKindColumn, the column that"
-            " holds the kinds"
+            " has the kinds"
         )
     mode = others["changelogMode"] or "upsert"
     return ChangelogSpec.of(keys, mode, others["rowKindColumn"], None, others["sequenceBy"])
@@ -343,7 +344,7 @@ def _refuse_unbuilt(given: Given) -> None:
         try:
             unbuilt = is_use(text)
         except BadValue as error:
-            raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
+            raise invalid(f"option {name}", text, str(error)) from None
         if unbuilt:
             raise UnsupportedFeatureError(
                 f"option {name} = {text!r} is not supported yet by txlog's Spark writes; {advice}", features=(name,)
@@ -402,5 +403,5 @@ def _isolation(value: str) -> Isolation:
     levels = (Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE)
     found = {level.value.lower(): level for level in levels}.get(value.strip().lower())
     if found is None:
-        raise BadValue(f"must be {' or '.join(level.value for level in levels)}")
+        raise BadValue(one_of(level.value for level in levels))
     return found

@@ -16,7 +16,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from txlog.spark.columns import is_translatable
-from txlog.spark.hadoop import of_session
+from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.native_files import groups_of, hadoop_root, reads_natively
 from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
@@ -73,7 +73,8 @@ def read(
         CorruptLogError: The log or a deletion vector is damaged.
         StorageError: The store failed.
     """
-    location = os.fspath(uri)
+    check_session(spark)
+    location = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if storage_options is None:
         found = of_session(spark, location)
         storage_options = {key.removeprefix("storage."): value for key, value in found.items()}

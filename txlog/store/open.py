@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
-from txlog.util.arguments import type_name_of
+from txlog.util.arguments import invalid, type_name_of
 
 if TYPE_CHECKING:
     from txlog.store.object_client import Location
@@ -51,14 +51,14 @@ def open_store(
         text = os.fspath(uri)
     except TypeError:
         raise InvalidInputError(
-            f"a table's location must be a path or a URI, as the first argument, not {type_name_of(uri)}"
+            f"Invalid table location of type {type_name_of(uri)}: expected a path or a URI, as the first argument"
         ) from None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise InvalidInputError("a table's location must be a path or a URI")
+        raise invalid("table location", text, "a path or a URI")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(f"a table's location must be a string that UTF-8 can encode, is {text!r}") from None
+        raise invalid("table location", text, "a string that UTF-8 can encode") from None
     if "_delta_log" in text.split("/"):
         raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
     match = _SCHEME.match(text)

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
 
 from txlog.errors import InvalidInputError
+from txlog.util.arguments import invalid
 from txlog.util.logs import logger
 
 __all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact"]
@@ -71,10 +72,10 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
     client: dict[str, Any] = {}
     retry: dict[str, Any] = {}
     if not isinstance(options, Mapping | None):
-        raise InvalidInputError(f"storage_options must be a dict of keys and values, not a {type(options).__name__}")
+        raise InvalidInputError(f"Invalid storage_options of type {type(options).__name__}: expected a dict")
     for key, value in (options or {}).items():
         if not isinstance(key, str):
-            raise InvalidInputError(f"storage_options: keys must be strings, got {key!r}")
+            raise invalid("key in storage_options", key, "a string")
         if value is None:
             continue
         name = _bare(key, cloud)

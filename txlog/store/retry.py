@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from txlog.errors import InvalidInputError
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 
 if TYPE_CHECKING:
     import tenacity
@@ -62,7 +62,7 @@ class RetryPolicy:
         for name in ("min_wait", "max_wait", "total_timeout"):
             value = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-                raise InvalidInputError(f"{name} must be a number of seconds of at least 0, is {described(value)}")
+                raise invalid(name, value, "a number of seconds, 0 or more")
             object.__setattr__(self, name, float(value))
         if self.min_wait > self.max_wait:
             raise InvalidInputError(f"min_wait ({self.min_wait} s) must not exceed max_wait ({self.max_wait} s)")

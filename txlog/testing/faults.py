@@ -63,7 +63,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind not in FAULTS:
-            raise InvalidInputError(f"there is no fault {self.kind!r}: use one of {', '.join(FAULTS)}")
+            raise InvalidInputError(f"Invalid fault {self.kind!r}: expected one of {', '.join(FAULTS)}")
 
     def is_of(self, operation: str) -> bool:
         """Whether a call of ``operation`` can have this fault."""

@@ -107,7 +107,7 @@ class _CleanUp:
         try:
             kinds = {type(action) for action in self._reader.small_actions(checkpoint)}
             if not {Protocol, Metadata} <= kinds:
-                raise CorruptLogError(f"checkpoint {checkpoint.names[0]} holds no protocol or no metaData")
+                raise CorruptLogError(f"checkpoint {checkpoint.names[0]} has no protocol or no metaData")
             for batches in (self._reader.adds(checkpoint), self._reader.removes(checkpoint)):
                 for _ in batches:
                     pass

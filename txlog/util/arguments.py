@@ -1,7 +1,7 @@
 """Checks of the arguments that a caller passes: integers of any library, lists of names, values in errors.
 
-In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; and `described`,
-which shows an unexpected value in an error message without printing a user's data.
+In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; `invalid`, the error
+for a wrong value; and `described`, which shows a value in an error message without printing a user's data.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import operator
 import os
 import reprlib
+from collections.abc import Iterable
 from datetime import date
 from numbers import Number
 from typing import Any
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["described", "names_in", "type_name_of", "whole_number"]
+__all__ = ["described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
 
 _INT64_MAX = 2**63 - 1
 
@@ -34,17 +35,16 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
     except TypeError:
         number = None
     if number is None or not at_least <= number <= _INT64_MAX:
-        message = f"{name} must be a whole number from {at_least} to 2**63-1, is {described(value)}"
-        if name.endswith("version") and isinstance(value, str | date):
-            message += "; table.snapshot(timestamp=...).version is the version at a time"
-        raise InvalidInputError(message, table=table)
+        is_time = name.endswith("version") and isinstance(value, str | date)
+        hint = "table.snapshot(timestamp=...).version is the version at a time" if is_time else None
+        raise invalid(name, value, f"a whole number from {at_least} to 2**63-1", hint=hint, table=table)
     return number
 
 
 def names_in(name: str, value: Any) -> tuple[str, ...]:
     """The names in the argument ``name``: a list of strings, or one string with commas between the names.
 
-    A name that contains a comma can only be passed in a list. An empty string holds no name. Raises
+    A name that contains a comma can only be passed in a list. An empty string has no name in it. Raises
     ``InvalidInputError`` that names the argument.
     """
     if isinstance(value, str):
@@ -53,10 +53,35 @@ def names_in(name: str, value: Any) -> tuple[str, ...]:
         try:
             found = tuple(value)
         except TypeError:
-            raise InvalidInputError(f"{name} must be a list of names, is {described(value)}") from None
+            raise invalid(name, value, "a list of names") from None
     if not all(isinstance(part, str) and part for part in found):
-        raise InvalidInputError(f"{name} must be a list of names, each a non-empty string, is {described(value)}")
+        raise invalid(name, value, "a list of names, each a non-empty string")
     return found
+
+
+def invalid(
+    name: str, value: Any, expected: str, *, hint: str | None = None, table: str | None = None
+) -> InvalidInputError:
+    """The error for an argument with a wrong value: ``Invalid mode 'x': expected 'append' or 'overwrite'``.
+
+    Args:
+        name: The argument, or what the value is, such as ``"table location"``.
+        value: The wrong value, shown as `described` shows it.
+        expected: What the value can be.
+        hint: A sentence that says what to do next, without its full stop.
+        table: The URI of the table, if known.
+
+    Returns:
+        The error, for the caller to raise.
+    """
+    message = f"Invalid {name} {described(value)}: expected {expected}"
+    return InvalidInputError(f"{message}. {hint}" if hint else message, table=table)
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """The choices for an error message: ``'a'``, ``'a' or 'b'``, ``'a', 'b' or 'c'``."""
+    *others, last = map(repr, choices)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def described(value: Any) -> str:

@@ -130,7 +130,7 @@ class LogState:
 
     def _table(self, commit: Commit) -> Iterator[Breach]:
         if commit.version == 0 and (self.protocol is None or self.metadata is None):
-            yield Breach("incomplete-start", "the first commit must hold both protocol and metaData")
+            yield Breach("incomplete-start", "the first commit must have both protocol and metaData")
 
     # --- actions that are not files -------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class LogState:
         if isinstance(action, (Metadata, Protocol, SetTransaction, DomainMetadata)):
             if identity in seen:
                 what = f"{action.KEY} of {identity[1]!r}" if identity[1] else action.KEY
-                yield Breach("duplicate-action", f"holds more than one {what}", position)
+                yield Breach("duplicate-action", f"has more than one {what}", position)
             seen.add(identity)
         if isinstance(action, SetTransaction):
             last = self.transactions.get(action.app_id)
@@ -185,9 +185,7 @@ class LogState:
             yield Breach("unsafe-path", error.message, position)
             return
         if key in touched:
-            what = (
-                f"holds both {touched[key]} and {action.KEY}" if touched[key] != action.KEY else f"{action.KEY}s twice"
-            )
+            what = f"has both {touched[key]} and {action.KEY}" if touched[key] != action.KEY else f"{action.KEY}s twice"
             yield Breach("duplicate-action", f"{what} the file {action.path}", position)
         touched[key] = action.KEY
         if isinstance(action, AddFile):

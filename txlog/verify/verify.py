@@ -165,7 +165,7 @@ class _Verifier:
         self._breaches(breaches, version, body)
         expected = self.txn_ids.get(version)
         if expected is not None and commit.txn_id != expected:
-            message = f"holds transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
+            message = f"has transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
             self._found("rewritten-version", message, version=version, path=name)
 
     def _lost_versions(self) -> None:

@@ -266,7 +266,7 @@ def _checked_cast(cast: Convert, column: str, arrow: pa.DataType) -> Convert:
             return cast(array)
         except pa.ArrowInvalid:
             row = _first_failure(cast, array)
-            raise BadRow(column, row, f"holds {_shown(array[row])}, which {arrow} cannot hold exactly") from None
+            raise BadRow(column, row, f"has {_shown(array[row])}, which {arrow} cannot store exactly") from None
 
     return convert
 

@@ -19,7 +19,7 @@ from txlog.arrow.arrays import from_numbers
 from txlog.arrow.large import joined_chunks, large_type
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,9 +63,9 @@ def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
     Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """
     if isinstance(names, str):
-        raise InvalidInputError(f"keys must be a list of column names, is the string {names!r}: use [{names!r}]")
+        raise invalid("keys", names, "a list of column names", hint=f"Use [{names!r}]")
     if not isinstance(names, Iterable):
-        raise InvalidInputError(f"keys must be a list of column names, not {described(names)}")
+        raise invalid("keys", names, "a list of column names")
     found = tuple(_key_column(name, schema) for name in names)
     if not found:
         raise InvalidInputError("keys must name at least one column")
@@ -76,7 +76,7 @@ def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
 
 def _key_column(name: Any, schema: Struct) -> KeyColumn:
     if not isinstance(name, str):
-        raise InvalidInputError(f"a key is the name of a column, not {described(name)}")
+        raise invalid("key", name, "the name of a column")
     found: list[str] = []
     here: DataType = schema
     for part in [name] if schema.find(name) is not None else name.split("."):

@@ -82,7 +82,7 @@ class Router:
         for field, text in zip(self._columns, key, strict=True):
             if text is None and not field.nullable:
                 raise InvalidInputError(
-                    f"partition column {field.name} is NOT NULL, but holds an empty value, which Delta stores as null"
+                    f"partition column {field.name} is NOT NULL, but has an empty value, which Delta stores as null"
                 )
         return key
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import orjson
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.util.arguments import invalid
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 
@@ -38,7 +39,7 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_
     UnsupportedFeatureError if a newer txlog wrote it.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise InvalidInputError(f"a {kind} must be bytes, not {type(data).__name__}")
+        raise invalid(kind, data, "bytes")
     header, _, body = bytes(data).partition(b"\n")
     parts = header.split(b" ")
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:

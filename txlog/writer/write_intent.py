@@ -83,9 +83,9 @@ def read_intent(value: Any) -> WriteIntent:
     """
     where, keys = value["where"], value.get("keys", [])
     if where is not None and type(where) is not str:
-        raise ValueError(f"the predicate of a write intent must be a string, is {where!r}")
+        raise ValueError(f"the predicate of a write intent must be a string, not {where!r}")
     if type(keys) is not list or any(type(key) is not str for key in keys):
-        raise ValueError(f"the key columns of a write intent must be a list of strings, is {keys!r}")
+        raise ValueError(f"the key columns of a write intent must be a list of strings, not {keys!r}")
     return WriteIntent(value["kind"], where, tuple(keys))
 
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
+from txlog.util.arguments import invalid, one_of
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -195,7 +196,7 @@ def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str
 def _codec(name: str) -> str:
     found = _CODECS.get(name.lower())
     if found is None:
-        raise InvalidInputError(f"unknown compression {name!r}: use one of {', '.join(sorted(_CODECS))}")
+        raise invalid("compression", name, one_of(sorted(_CODECS)))
     return found
 
 
@@ -212,7 +213,7 @@ def _random_prefix_length(properties: TableProperties, schema: Struct) -> int:
 
 def _at_least_one(name: str, value: int | None) -> int | None:
     if value is not None and value < 1:
-        raise InvalidInputError(f"{name} must be at least 1, not {value}")
+        raise invalid(name, value, "at least 1")
     return value
 
 

@@ -182,7 +182,7 @@ def test_a_checkpoint_that_lost_a_file_is_not_handed_out(monkeypatch: pytest.Mon
             yield lambda group=group: group().slice(1)
 
     monkeypatch.setattr(checkpoint_columns, "row_groups_by_partition", losing)
-    with pytest.raises(CorruptLogError, match="holds 19 files"):
+    with pytest.raises(CorruptLogError, match="has 19 files"):
         build_checkpoint(state_of(), files_of(20), NO_TOMBSTONES, now_ms=0)
 
 

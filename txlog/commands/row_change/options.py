@@ -13,7 +13,7 @@ from txlog.commands.write_options import OnConflict, check_choice, check_identit
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
 from txlog.log.state import TableState
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import invalid, whole_number
 from txlog.writer.write_intent import RowMode
 
 __all__ = ["OnConflict", "OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
@@ -48,9 +48,7 @@ class RowOptions:
         if self.fingerprint is not None and self.app_id is None:
             raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
         if self.on_progress is not None and not callable(self.on_progress):
-            raise InvalidInputError(
-                f"on_progress must be a function of the files read and all files, not {described(self.on_progress)}"
-            )
+            raise invalid("on_progress", self.on_progress, "a function of the files read and all files")
 
     @property
     def is_reexecuted(self) -> bool:

@@ -29,7 +29,7 @@ from txlog.protocol import change_data
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid
 from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.keys import key_columns
@@ -65,7 +65,7 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     if upsert.sequence_by is not None:
         if state.schema.find(upsert.sequence_by) is None:
             raise InvalidInputError(
-                f"sequence_by names {upsert.sequence_by!r}, which is no column of the table; there are"
+                f"sequence_by names {upsert.sequence_by!r}, which is not a column of the table; there are"
                 f" {', '.join(state.schema.names)}. Rows are compared with those of the table too, which has to keep"
                 ' their sequence: add the column with schema_mode="merge"'
             )
@@ -110,9 +110,7 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
     if isinstance(given, str):
         given = {"merge-engine": given}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidInputError(
-            f"merge_engine must be an engine's name or a mapping of options, not {described(given)}"
-        )
+        raise invalid("merge_engine", given, "an engine's name or a mapping of options")
     named = {name if name.lower().startswith(PREFIX) else f"{PREFIX}{name}": value for name, value in given.items()}
     found = validate(named)
     options = merge_options(found)

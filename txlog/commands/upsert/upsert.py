@@ -36,7 +36,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
-from txlog.util.arguments import described
+from txlog.util.arguments import described, invalid, one_of
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, key_columns
@@ -86,8 +86,7 @@ class UpsertOptions:
             ("on_duplicate", get_args(OnDuplicate)),
         ):
             if getattr(self, name) not in choices:
-                value = described(getattr(self, name))
-                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, is {value}")
+                raise invalid(name, getattr(self, name), one_of(choices))
         if self.when_matched == self.when_not_matched == "ignore":
             raise InvalidInputError("an upsert that ignores both matched and unmatched rows does nothing")
         if self.row_kinds is not None and self.row_kind is None:
@@ -163,7 +162,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
     if upsert.update_columns is None:
         return None
     if isinstance(upsert.update_columns, str):
-        raise InvalidInputError(f"update_columns must be a list of names, is the string {upsert.update_columns!r}")
+        raise invalid("update_columns", upsert.update_columns, "a list of names")
     found = []
     for name in upsert.update_columns:
         field = schema.find(name) if isinstance(name, str) else None

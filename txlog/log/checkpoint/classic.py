@@ -115,7 +115,7 @@ def _verify(body: bytes, state: TableState, *, add_files: int, actions: int) -> 
     written = count_adds(metadata)
     if written != add_files or metadata.num_rows != actions:
         raise CorruptLogError(
-            f"the checkpoint built for version {state.version} holds {written} files and {metadata.num_rows} actions"
+            f"the checkpoint built for version {state.version} has {written} files and {metadata.num_rows} actions"
             f" instead of {add_files} and {actions}; it was not published",
             version=state.version,
             path=checkpoint_name(state.version),

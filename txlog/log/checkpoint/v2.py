@@ -79,7 +79,7 @@ def encode_sidecar(
     add_files = table.num_rows if table.schema.names == ["add"] else 0
     if (count_adds(metadata), metadata.num_rows) != (add_files, table.num_rows):
         raise CorruptLogError(
-            f"a sidecar holds {count_adds(metadata)} files and {metadata.num_rows} actions instead of {add_files} and"
+            f"a sidecar has {count_adds(metadata)} files and {metadata.num_rows} actions instead of {add_files} and"
             f" {table.num_rows}; the checkpoint was not published"
         )
     return memoryview(body), add_files, table.num_rows

@@ -26,7 +26,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.result import WriteResult
-from txlog.spark.hadoop import of_session
+from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.jobs import SparkJobs
 from txlog.spark.rows.part import RowJob
 from txlog.spark.rows.plan import Jobs, SparkRowPlan
@@ -283,8 +283,7 @@ def _open(
     retry: RetryPolicy | None,
     hooks: CommitHooks | None,
 ) -> Site:
-    if not hasattr(spark, "range") or not hasattr(spark, "conf"):
-        raise InvalidInputError(f"the first argument is the SparkSession that does the work, not {described(spark)}")
+    check_session(spark)
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
     session = of_session(spark, path) if isinstance(path, str) else {}
     given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})

@@ -290,7 +290,7 @@ class ChangelogWriter:
             wanted = Struct((replace(field, nullable=True),))
             found = conformer_for(wanted, arrow, self._plan.table).conform(given, self.num_rows).column(0)
         if isinstance(field.type, Struct | Array | Map):
-            raise InvalidInputError(f"sequence_by column {name} holds nested values, which have no order")
+            raise InvalidInputError(f"sequence_by column {name} has nested values, which have no order")
         if found.null_count:
             row = self.num_rows + int(found.is_null().index(True).as_py())
             raise InvalidInputError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid, one_of
 
 if TYPE_CHECKING:
     from txlog.writer.changelog.spec import ChangelogSpec
@@ -51,15 +51,11 @@ class MismatchPolicy:
             raise InvalidInputError('on_mismatch is only for changes of rows: give mode="upsert" or "retract"')
         actions = dict.fromkeys(names, given) if isinstance(given, str) else given
         if not isinstance(actions, Mapping) or not {*actions} <= {*names}:
-            raise InvalidInputError(
-                f"on_mismatch must be one of {', '.join(get_args(MismatchAction))}, or a mapping"
-                f" from {', '.join(names)} to these, not {described(given)}"
-            )
+            expected = f"{one_of(get_args(MismatchAction))}, or a mapping from {', '.join(names)} to these"
+            raise invalid("on_mismatch", given, expected)
         for action in actions.values():
             if action not in get_args(MismatchAction):
-                raise InvalidInputError(
-                    f"on_mismatch must be one of {', '.join(get_args(MismatchAction))}, is {described(action)}"
-                )
+                raise invalid("on_mismatch", action, one_of(get_args(MismatchAction)))
         return cls(**actions)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import described
+from txlog.util.arguments import described, invalid, one_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class RowKinds:
             raise InvalidInputError(f"row_kinds must map values to {', '.join(KINDS)}, but is {described(words)}")
         for word, kind in words.items():
             if kind not in KINDS:
-                raise InvalidInputError(f"row_kinds maps {word!r} to {described(kind)}: use one of {', '.join(KINDS)}")
+                raise invalid(f"row_kinds[{word!r}]", kind, one_of(KINDS))
         self._codes = {word: KINDS.index(kind) for word, kind in words.items()}
 
     def of(self, column: pa.Array, name: str, first_row: int = 0) -> NDArray[np.int8]:
@@ -86,10 +86,10 @@ class RowKinds:
         if -1 in codes:
             word = distinct[codes.index(-1)].as_py()
             row = first_row + (pc.index(column.is_null(), True) if word is None else pc.index(column, word)).as_py()
-            known = ", ".join(map(repr, self._codes))
-            what = "is null" if word is None else f"is {word!r}"
+            known = one_of(self._codes)
+            shown = "null" if word is None else repr(word)
             raise InvalidInputError(
-                f"the row kind in column {name} {what} in row {row} (counting from 0), and must be one of {known}."
+                f"Invalid row kind {shown} in column {name}, row {row} (counting from 0): expected {known}."
                 " row_kinds defines the meaning of other values"
             )
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import described
+from txlog.util.arguments import invalid, one_of
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
 
@@ -53,14 +53,14 @@ class ChangelogSpec:
     ) -> ChangelogSpec:
         """The same from a caller's arguments. Raises ``InvalidInputError`` for invalid ones."""
         if mode not in get_args(ChangelogMode):
-            raise InvalidInputError(f"mode must be one of {', '.join(get_args(ChangelogMode))}, is {described(mode)}")
+            raise invalid("mode", mode, one_of(get_args(ChangelogMode)))
         if keys is None:
             raise InvalidInputError(f'mode="{mode}" needs keys, the columns that identify a row: keys=["id"]')
         if isinstance(keys, str) or not isinstance(keys, Iterable):
-            raise InvalidInputError(f"keys must be a list of column names, not {described(keys)}")
+            raise invalid("keys", keys, "a list of column names")
         for name, value in (("row_kind", row_kind), ("sequence_by", sequence_by)):
             if value is not None and (type(value) is not str or not value):
-                raise InvalidInputError(f"{name} must be the name of a column, not {described(value)}")
+                raise invalid(name, value, "the name of a column")
         if mode == "retract" and row_kind is None:
             raise InvalidInputError('mode="retract" needs row_kind, the column with the kind of each row')
         if row_kinds is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from txlog.errors import InvalidInputError
 from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
+from txlog.util.arguments import invalid, one_of
 
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 
@@ -76,7 +77,7 @@ class MergeEngine:
         """
         name = options.get("merge-engine", "deduplicate")
         if name not in MERGE_ENGINES:
-            raise InvalidInputError(f"merge-engine must be one of {', '.join(MERGE_ENGINES)}, is {name!r}")
+            raise invalid("merge-engine", name, one_of(MERGE_ENGINES))
         reader = _Options(name, options, schema, frozenset(keys))
         functions, groups = reader.functions(), reader.groups()
         sequence = reader.columns("sequence.field", options.get("sequence.field", ""))
