@@ -85,15 +85,27 @@ def write(
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``. If there is no table, this creates it with the first rows.
 
-    ``mode``: "append"; "overwrite" replaces every row, or the rows that satisfy ``where`` (see `Table.overwrite`);
-    "overwrite_partitions" replaces the partitions in ``data``; "error" (in Spark "errorifexists", which works too)
-    refuses an existing table; "ignore" leaves an existing table unchanged (``outcome`` is then "ignored").
-    ``partition_by`` (``["day", "region"]`` or ``"day,region"``), ``cluster_by`` (see `Table.create`) and ``properties``
-    define a new table; on an existing one the first two must agree, ``partition_by`` except with
-    ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there), ``on_conflict`` and ``read_version`` are those of
-    `Table.overwrite`, the other arguments those of `Table.append` and `Table.open`.
+    Args:
+        uri: The table's location, as for `Table.open`.
+        data: The rows: anything `Table.append` takes.
+        mode: "append"; "overwrite" replaces every row, or the rows that satisfy ``where`` (see `Table.overwrite`);
+            "overwrite_partitions" replaces the partitions in ``data``; "error" (in Spark "errorifexists", which works
+            too) refuses an existing table; "ignore" leaves an existing table unchanged (``outcome`` is then "ignored").
+        where: Which rows "overwrite" replaces.
+        partition_by: The partition columns of a new table, ``["day", "region"]`` or ``"day,region"``. An existing table
+            must have the same, except with ``schema_mode="overwrite"``.
+        cluster_by: The clustering columns of a new table (see `Table.create`). An existing table must have the same.
+        properties: The properties of a new table.
+        row_mode: ``mode`` of `Table.overwrite`; ``on_conflict`` and ``read_version`` are its arguments too.
 
-    Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
+    The other arguments are those of `Table.append` and `Table.open`.
+
+    Returns:
+        What was written, in which version.
+
+    Raises:
+        TableExistsError: There is a table, and the mode is "error".
+        TxlogError: What `Table.append` raises.
     """
     if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"txlog.write(uri, data): pass the location first, then the {type_name_of(uri)}")
@@ -212,14 +224,28 @@ class Table(metaclass=Hinted):
     ) -> Table:
         """Create an empty table as version 0.
 
-        ``schema`` is a pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
-        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. ``cluster_by``, up to four columns, makes a
-        clustered table, as Spark's ``CLUSTER BY``: `optimize` then puts rows together that are near each other in these
-        columns. With ``exist_ok`` an existing table is opened if it has these columns, partition columns, clustering
-        columns (if given) and property values. It may have more properties, and nullable columns that were added later.
-        Raises ``TableExistsError``; ``SchemaMismatchError`` listing how an existing table differs;
-        ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the
-        condition of a conditional put).
+        Args:
+            uri: The table's location, as for `open`.
+            schema: A pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
+            partition_by: The partition columns: ``["day", "region"]`` or ``"day,region"``.
+            properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
+            cluster_by: Up to four columns of a clustered table, as in Spark's ``CLUSTER BY``: `optimize` then puts rows
+                together that are near each other in these columns. Not with ``partition_by``.
+            exist_ok: Open an existing table if it has these columns, partition columns, clustering columns (if given)
+                and property values. It may have more properties, and nullable columns that were added later.
+            user_metadata: A note for the table's history.
+
+        The other arguments are those of `open`.
+
+        Returns:
+            The table, open.
+
+        Raises:
+            TableExistsError: There is a table already.
+            SchemaMismatchError: With ``exist_ok``: the table differs; the message lists how.
+            InvalidInputError: The schema, a column or a property is invalid.
+            UnsupportedFeatureError: The schema or a property needs a feature that this release lacks.
+            StorageError: The store failed, or ignores the condition of a conditional put.
         """
         from txlog.commands.create_table import create_table
 
@@ -241,15 +267,25 @@ class Table(metaclass=Hinted):
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
-        ``storage_options`` are those of the store, with the keys of deltalake (docs/storage.md lists them);
-        ``credential_provider`` is one of ``obstore.auth``. ``retry`` limits how long a commit keeps trying; ``hooks``
-        (see `CommitHooks`) are called for each commit, lost race and conflict of this handle. ``key_cache_size`` is the
-        memory in bytes for keys of data files. The handle keeps keys from its second upsert on, so that later small
-        upserts read no file of the table: 16 bytes for each row of the table if the key is one integer, date or
-        timestamp, 24 for other keys. The default is 256 MiB; 0 turns the cache off.
+        Args:
+            uri: The table's location: the folder that contains ``_delta_log``.
+            storage_options: The store's options, with the keys of deltalake; docs/storage.md lists them.
+            retry: How long a commit keeps trying.
+            credential_provider: A provider of ``obstore.auth``.
+            hooks: Called for each commit, lost race and conflict of this handle (see `CommitHooks`).
+            key_cache_size: The memory in bytes for keys of data files; the default is 256 MiB, 0 turns the cache off.
+                The handle keeps keys from its second upsert on, so that later small upserts read no file of the table:
+                16 bytes for each row of the table if the key is one integer, date or timestamp, 24 for other keys.
 
-        Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` for a reader feature that this release lacks,
-        ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
+        Returns:
+            The table, open.
+
+        Raises:
+            TableNotFoundError: There is no Delta table at the location.
+            UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+            InvalidInputError: The location or a storage option is invalid.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
         """
         from txlog.protocol.features import check_can_read
 
@@ -266,7 +302,18 @@ class Table(metaclass=Hinted):
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Any = None,
     ) -> bool:
-        """Whether there is a Delta table at ``uri``."""
+        """Whether there is a Delta table at a location.
+
+        Args:
+            uri: The location, as for `open`, whose other arguments these are too.
+
+        Returns:
+            True if the location has a log with a commit or a checkpoint.
+
+        Raises:
+            InvalidInputError: The location or a storage option is invalid.
+            StorageError: The store failed.
+        """
         return _open_table(uri, storage_options, None, credential_provider).log.exists()
 
     @property
@@ -291,11 +338,22 @@ class Table(metaclass=Hinted):
     def snapshot(
         self, version: int | None = None, timestamp: Moment | None = None, *, tag: str | None = None
     ) -> Snapshot:
-        """The newest version, or a given version, the newest at or before ``timestamp``, or the one named ``tag``.
+        """One version of the table, the newest by default.
 
-        ``timestamp`` is a ``datetime`` or an ISO 8601 string (without zone: UTC), a ``date`` (its first moment in UTC),
-        or an integer, ms since the epoch. A time after the newest commit gives the newest version. Raises
-        ``NotFoundError`` for a version or time before the first that the log retains, and a version after the newest.
+        Args:
+            version: The number of a version.
+            timestamp: A time in place of a version: the newest version at or before it. A ``datetime`` or an ISO 8601
+                string (without zone: UTC), a ``date`` (its first moment in UTC), or an integer, ms since the epoch. A
+                time after the newest commit gives the newest version.
+            tag: The name of a version, as `tag` gave it.
+
+        Returns:
+            The version, which stays the same whatever is committed later.
+
+        Raises:
+            NotFoundError: The version or time is before the first that the log retains, the version is after the
+                newest, or no version has this name.
+            InvalidInputError: More than one of the three is given, or one is invalid.
         """
         from txlog.snapshot import Snapshot
 
@@ -415,10 +473,19 @@ class Table(metaclass=Hinted):
         return read_changes(self._open_table, from_version, to_version, columns, where)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
-        ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...).
+        """The commits that the log retains, newest first.
 
-        Printed, it is a table with one line for each commit.
+        Args:
+            limit: At most so many commits; None means all.
+
+        Returns:
+            A list with a dict for each commit: ``version``, ``timestamp`` (ms since the epoch) and the fields of
+            ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...).
+            Printed, it is a table with one line for each commit.
+
+        Raises:
+            InvalidInputError: The limit is not a whole number.
+            CorruptLogError: A commit is damaged.
         """
         from txlog.commands.history import History
 
@@ -447,19 +514,32 @@ class Table(metaclass=Hinted):
     ) -> WriteResult:
         """Append ``data`` as one new version: atomic, and durable on return.
 
-        ``data`` is anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, a duckdb relation, a `Snapshot` or
-        `Table`), a pyarrow Dataset, a polars LazyFrame, or an iterator of record batches. It is streamed, never
-        collected. ``schema_mode="merge"`` adds columns that the table lacks in the same commit; a new column of
-        unsigned 64-bit integers becomes decimal(20,0), one of UUIDs or JSON becomes a string. ``app_id`` and
-        ``checkpoint_id`` together make the append exactly once: an equal replay returns ``"already_committed"``; a
-        different ``fingerprint`` (such as source offsets) for the same id is an error. ``target_file_size`` is in
-        bytes. ``on_progress`` is called with the rows taken so far.
-
         Data without rows makes a version too, as with Spark's Delta and deltalake, so that the job shows in the
         history. A `Sink` and a stream, which commit every few seconds, make no version for empty checkpoints.
 
-        Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for rows that cannot
-        be stored, ``ConflictError`` (nothing landed), ``CommitStateUnknownError`` (it may have landed; see `resolve`).
+        Args:
+            data: Anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, a duckdb relation, a `Snapshot` or
+                `Table`), a pyarrow Dataset, a polars LazyFrame, or an iterator of record batches. It is streamed, never
+                collected.
+            schema_mode: "strict", or "merge" to add columns that the table lacks in the same commit. A new column of
+                unsigned 64-bit integers becomes decimal(20,0), one of UUIDs or JSON becomes a string.
+            app_id: The name of the job. With ``checkpoint_id`` it makes the append exactly once: an equal replay
+                returns ``"already_committed"``.
+            checkpoint_id: The number of the job's batch; it grows.
+            fingerprint: What the batch consists of, such as source offsets. A replay with another one is an error.
+            user_metadata: A note for the table's history.
+            target_file_size: The size of the data files in bytes.
+            on_progress: Called with the number of rows taken so far.
+
+        Returns:
+            What was written, in which version.
+
+        Raises:
+            SchemaMismatchError: Columns of the data differ; the message lists all of them.
+            InvalidInputError: A row cannot be stored, or the arguments do not fit together.
+            ConflictError: A concurrent commit made the write invalid; nothing landed.
+            CommitStateUnknownError: The commit may have landed; see `resolve`.
+            StorageError: The store failed; nothing landed.
         """
         options = WriteOptions(
             schema_mode=schema_mode,
@@ -551,7 +631,14 @@ class Table(metaclass=Hinted):
 
         This is Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts, ``mode``,
         ``on_conflict`` and ``read_version`` are those of `overwrite`, for the replaced partitions, whose files are
-        removed in either mode. Raises ``InvalidInputError`` for a table that is not partitioned or is append-only.
+        removed in either mode.
+
+        Returns:
+            What was written and removed, in which version.
+
+        Raises:
+            InvalidInputError: The table is not partitioned or is append-only.
+            TxlogError: What `overwrite` raises.
         """
         options = WriteOptions(
             mode="overwrite_partitions",
@@ -596,8 +683,13 @@ class Table(metaclass=Hinted):
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`: the delete happens at most once.
             on_progress: Called with the number of files read so far, and the total.
 
-        Raises ``InvalidInputError`` for a condition that does not fit and for an append-only table, ``ConflictError``
-        (nothing landed), ``CommitStateUnknownError`` (it may have landed; see `resolve`).
+        Returns:
+            How many rows and files changed, in which version.
+
+        Raises:
+            InvalidInputError: The condition does not fit the table, or the table is append-only.
+            ConflictError: A concurrent commit made the change invalid; nothing landed.
+            CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
         from txlog.commands.delete import delete_rows
         from txlog.commands.row_change.options import RowOptions
@@ -628,10 +720,16 @@ class Table(metaclass=Hinted):
                 quote a string value: ``"'paid'"``. Any other value is used as it is, None is null, and a function gets
                 rows as a ``pyarrow.RecordBatch`` and returns an array; for the same rows it must return the same
                 values. ``current_timestamp()`` has one value for all rows. Rows may move to other partitions.
-            where: As for `delete`. The other arguments, concurrency and errors are also those of `delete`.
+            where: As for `delete`.
 
-            Also raises ``InvalidInputError`` for a value that does not fit its column, and for null in a NOT NULL
-            column.
+        The other arguments and the concurrency are also those of `delete`.
+
+        Returns:
+            How many rows and files changed, in which version.
+
+        Raises:
+            InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
+            TxlogError: What `delete` raises.
         """
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.update import update_rows
@@ -688,8 +786,15 @@ class Table(metaclass=Hinted):
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments and errors are those of `delete`. Also raises ``SchemaMismatchError`` for columns that are
-        absent or do not fit, and ``InvalidInputError`` for a null or repeated key, or an invalid row kind.
+        The other arguments are those of `delete`.
+
+        Returns:
+            How many rows were inserted, updated and deleted, in which version.
+
+        Raises:
+            SchemaMismatchError: Columns are absent or do not fit.
+            InvalidInputError: A key is null or repeated, or a row kind is invalid.
+            TxlogError: What `delete` raises.
         """
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
@@ -734,6 +839,12 @@ class Table(metaclass=Hinted):
                 in rows that a clause for all columns updates, and are null in rows that it inserts.
 
         The other arguments, and the concurrency, are those of `delete`.
+
+        Returns:
+            A builder, to which clauses are added. ``execute()`` returns the result.
+
+        Raises:
+            TxlogError: ``execute()`` raises what `upsert` raises.
         """
         from txlog.commands.merge import MergeOptions, merge_rows
         from txlog.commands.merge_builder import MergeBuilder
@@ -752,9 +863,20 @@ class Table(metaclass=Hinted):
     ) -> WriteResult:
         """Add Parquet files that are already below the table's root to the table, without rewriting them.
 
-        ``paths`` are relative to the root; partition values are read from Hive-style directories (``day=2026-11-20/``).
-        Statistics come from the footers. Raises ``SchemaMismatchError`` for a file whose columns differ,
-        ``InvalidInputError`` for a file that is in the table already, ``NotFoundError``.
+        Partition values are read from Hive-style directories (``day=2026-11-20/``), statistics from the footers.
+
+        Args:
+            paths: The files, by paths relative to the table's root.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the number of files read so far.
+
+        Returns:
+            What was added, in which version.
+
+        Raises:
+            SchemaMismatchError: The columns of a file differ from the table's.
+            InvalidInputError: A file is in the table already, or its directories name no partition.
+            NotFoundError: There is no file at a path.
         """
         from txlog.commands.add_files import adds_of
 
@@ -784,13 +906,36 @@ class Table(metaclass=Hinted):
     # --- the table's definition ---------------------------------------------------------------------------------
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
-        """Set table properties. Raises ``InvalidInputError`` for an unknown key or an invalid value."""
+        """Set table properties, and upgrade the protocol if they need it.
+
+        Args:
+            properties: The values by key. Keys under ``delta.`` must be known; other keys are your own.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version that has them; "nothing to change" if they were set already.
+
+        Raises:
+            InvalidInputError: A key is unknown or a value is invalid.
+            UnsupportedFeatureError: A property needs a feature that this release lacks.
+        """
         from txlog.commands.change_definition import set_properties
 
         return set_properties(self._open_table, properties, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
-        """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
+        """Unset table properties.
+
+        Args:
+            keys: The keys to remove.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version without them.
+
+        Raises:
+            InvalidInputError: A property is not set.
+        """
         from txlog.commands.change_definition import unset_properties
 
         return unset_properties(self._open_table, keys, user_metadata)
@@ -798,8 +943,16 @@ class Table(metaclass=Hinted):
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; they are null in existing rows.
 
-        ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` if a column
-        exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
+        Args:
+            schema: The new columns: a pyarrow, Spark or Delta schema, or DDL.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version that has them; "nothing to change" if the table had all of them.
+
+        Raises:
+            SchemaMismatchError: A column exists with another type.
+            InvalidInputError: A new column is NOT NULL.
         """
         from txlog.commands.change_definition import add_columns
 
@@ -808,9 +961,19 @@ class Table(metaclass=Hinted):
     def cluster_by(self, columns: str | Iterable[str] | None, *, user_metadata: str | None = None) -> WriteResult:
         """Cluster the table by other columns from now on, or by none; as Spark's ``ALTER TABLE ... CLUSTER BY``.
 
-        No file is rewritten by this: the next `optimize`, or Spark's, clusters by these columns, each of which needs
-        statistics. Upgrades the protocol of a table that was not clustered. Raises ``InvalidInputError`` for columns
-        that cannot be clustered by, and for a partitioned table; ``ConflictError`` if another commit changed them.
+        No file is rewritten by this: the next `optimize`, or Spark's, clusters by these columns. Upgrades the protocol
+        of a table that was not clustered.
+
+        Args:
+            columns: Up to four columns, each with statistics; None for none.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version with this definition.
+
+        Raises:
+            InvalidInputError: The table cannot be clustered by these columns, or is partitioned.
+            ConflictError: A concurrent commit changed the definition of the table.
         """
         from txlog.commands.cluster_by import cluster_by
 
@@ -883,7 +1046,7 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> RewriteResult:
-        """Rewrite every file that holds dead rows or values of dropped columns, without them. No live row changes.
+        """Rewrite every file that has dead rows or values of dropped columns, without them. No live row changes.
 
         This is the first step of deleting for good: ``paths_removed`` of the result lists the files that still hold the
         values. The first vacuum after ``kept_until_ms`` deletes them, unless a named version keeps them (``kept_by``).
@@ -944,8 +1107,13 @@ class Table(metaclass=Hinted):
             dry_run: Change nothing, and return what would be changed and what is missing.
             on_progress: Called with the number of files looked up so far, and the total.
 
-        Raises ``NotFoundError`` listing files that are gone, ``InvalidInputError`` for files past the retention, and
-        ``ConflictError`` if another writer committed meanwhile: nothing landed then.
+        Returns:
+            The version restored, its files, and the new version.
+
+        Raises:
+            NotFoundError: Files are gone; the message lists them.
+            InvalidInputError: Files are past the retention.
+            ConflictError: Another writer committed meanwhile; nothing landed.
         """
         from txlog.maintenance.restore import RestoreOptions, restore
 
@@ -956,10 +1124,20 @@ class Table(metaclass=Hinted):
         return restore(self._open_table, options, on_progress)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
-        """Name a version, the newest by default; txlog's clean-up and vacuum keep it. ``snapshot(tag=name)`` reads it.
+        """Name a version; txlog's clean-up and vacuum keep it, and ``snapshot(tag=name)`` reads it.
 
-        Vacuums of other engines do not keep it. Raises ``InvalidInputError`` if the name is taken, or files of the
-        version are past the retention; ``NotFoundError`` if the version or a file of it is gone.
+        Vacuums of other engines do not keep it.
+
+        Args:
+            name: At most 100 letters, digits, ``.``, ``_`` and ``-``.
+            version: The version to name; None means the newest.
+
+        Returns:
+            The name and its version.
+
+        Raises:
+            InvalidInputError: The name is taken or invalid, or files of the version are past the retention.
+            NotFoundError: The version or a file of it is gone.
         """
         from txlog.maintenance.named_versions import tag
 
@@ -972,7 +1150,14 @@ class Table(metaclass=Hinted):
         return named_versions(self._open_table.store)
 
     def untag(self, name: str) -> None:
-        """Remove the name of a version; the next vacuum may delete its files. Raises ``NotFoundError``."""
+        """Remove the name of a version; the next vacuum may delete its files.
+
+        Args:
+            name: The name, as `tag` gave it.
+
+        Raises:
+            NotFoundError: No version has this name.
+        """
         from txlog.maintenance.named_versions import untag
 
         untag(self._open_table, name)
@@ -1001,8 +1186,13 @@ class Table(metaclass=Hinted):
             force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
             on_progress: Called with the name of a step, the files done, and the total as far as it is known.
 
-        Raises ``InvalidInputError`` for a retention that is too short, ``CorruptLogError`` for a log that cannot be
-        parsed (nothing is deleted then), ``StorageError``, also if this machine's clock is ahead of the store's.
+        Returns:
+            The deleted files.
+
+        Raises:
+            InvalidInputError: The retention is too short.
+            CorruptLogError: The log cannot be parsed; nothing was deleted.
+            StorageError: The store failed, or this machine's clock is ahead of the store's.
         """
         from txlog.maintenance.vacuum import VacuumOptions, vacuum
 
@@ -1090,14 +1280,28 @@ class Table(metaclass=Hinted):
         return exporter.export(self._open_table.log.newest_state())
 
     def create_checkpoint(self) -> int:
-        """Write a Delta checkpoint of the newest version, if it has none, and a checksum file; returns the version."""
+        """Write a Delta checkpoint of the newest version, if it has none, and a checksum file.
+
+        Returns:
+            The version of the checkpoint.
+
+        Raises:
+            CorruptLogError: The log is damaged; nothing was written.
+            StorageError: The store failed.
+        """
         from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
     def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
-        """Write one file that readers may use instead of the commits since the last checkpoint; None for fewer than
-        two."""
+        """Write one file that readers may use instead of the commits since the last checkpoint.
+
+        Args:
+            on_progress: Called with the number of commits read so far, and the total.
+
+        Returns:
+            The versions in the file; None if fewer than two commits follow the checkpoint.
+        """
         from txlog.upkeep.log_compaction import compact_log
 
         return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
@@ -1105,11 +1309,19 @@ class Table(metaclass=Hinted):
     def clean_up_log(
         self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
     ) -> LogCleanUp:
-        """Delete the versions past ``delta.logRetentionDuration``; ``dry_run`` only returns their files.
+        """Delete the versions past ``delta.logRetentionDuration``, except those that time travel within it needs.
 
-        Also runs automatically with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false. It keeps what time
-        travel within the retention needs. ``on_progress`` is called with the number of files deleted so far, and the
-        total.
+        Also runs automatically with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false.
+
+        Args:
+            dry_run: Delete nothing, and return the files that would be deleted.
+            on_progress: Called with the number of files deleted so far, and the total.
+
+        Returns:
+            The deleted files.
+
+        Raises:
+            StorageError: The store failed; the log can be read as before.
         """
         from txlog.upkeep.log_clean_up import clean_up_log
 
@@ -1146,8 +1358,18 @@ class Table(metaclass=Hinted):
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.
 
         If there is no ``version`` yet, an empty commit is put there first, so that a put that is still on its way can
-        never land. Raises ``NotFoundError`` if the version was cleaned up, ``CommitStateUnknownError`` again if the
-        store does not answer.
+        never land.
+
+        Args:
+            txn_id: ``error.txn_id``.
+            version: ``error.version``.
+
+        Returns:
+            True if the commit is in the log; False if it never will be.
+
+        Raises:
+            NotFoundError: The version was cleaned up.
+            CommitStateUnknownError: The store does not answer.
         """
         from txlog.commit.resolve import resolve
 
