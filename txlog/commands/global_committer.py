@@ -68,7 +68,7 @@ class GlobalCommitter:
         never deleted.
 
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
-        where a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
+        if a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
         """
         self.validate(job, committables)
         if job.creates_table:

@@ -106,7 +106,7 @@ def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], ob
 def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
     """Whether ``version`` is that commit. It is made durable first: a power cut must not reverse the answer.
 
-    The version must be readable: a put that arrives after a cleanup creates a file that is no part of the log.
+    The version must be readable: a put that arrives after a cleanup creates a file that is not part of the log.
     """
     try:
         found = open_table.log.read_commit(version, files=False)

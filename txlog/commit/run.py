@@ -198,12 +198,12 @@ class CommitRun:
         if not self.log.state_is_fresh():
             newest = self.log.newest_state().version
         elif self.store.capabilities.has_cheap_calls:
-            newest = self._newest_at_a_look()
+            newest = self._newest_by_one_look()
         else:
             newest = self.log.newest_state(refresh=False).version
         return self._follow_winners() if newest > self.state.version else None
 
-    def _newest_at_a_look(self) -> int:
+    def _newest_by_one_look(self) -> int:
         """The newest version that one cheap look shows: the target, if another writer has it already."""
         try:
             self.store.stat(commit_name(self.target))
@@ -354,7 +354,7 @@ class CommitRun:
     def _make_predecessor_durable(self) -> None:
         """Before we link N+1, a foreign N must be on disk: otherwise a power cut could leave a gap below our commit.
 
-        Where a check costs nothing, N must also exist: in a table that was replaced meanwhile, N+1 would leave a gap.
+        If a check costs nothing, N must also exist: if the table was replaced meanwhile, N+1 would leave a gap.
         """
         if self.state is None:
             return

@@ -147,7 +147,7 @@ class CheckpointFilter:
         return self._pruner.facts_of_texts(low, high, is_whole=is_whole)
 
     def _statistics_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
-        """Bounds that hold for every file of a row group. A column that one file has no bound for has none."""
+        """Bounds that hold for every file of a row group. A column has none if one of the files has none for it."""
         facts = {}
         for leaf in self._pruner.leaves if self._typed else ():
             low = high = None

@@ -198,7 +198,7 @@ class CheckpointParquet:
     def _open(self) -> Iterator[tuple[Any, Any]]:
         import pyarrow.parquet as pq
 
-        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
+        # Reading ahead pays if a request costs more than the bytes it brings; on a disk it only costs memory.
         remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
         with (
             self._source() as source,

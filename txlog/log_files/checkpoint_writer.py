@@ -51,7 +51,7 @@ class CheckpointWriter:
     def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
         """Publish a checkpoint of ``state``, or return the existing one. None if the table must have no checkpoint.
 
-        Also returns the number of files and their bytes, if all were at hand. Raises ``CorruptLogError``,
+        Also returns the number of files and their bytes, if all were known. Raises ``CorruptLogError``,
         ``StorageError``, ``NotFoundError``.
         """
         with small_pages():

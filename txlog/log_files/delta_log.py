@@ -143,7 +143,7 @@ class DeltaLog:
         return True
 
     def state_age_s(self) -> float:
-        """Seconds since the known state was seen to be the newest; infinite where none is known."""
+        """Seconds since the known state was seen to be the newest; infinite if no state is known."""
         return math.inf if self._established is None else ambient.age_s(self._established)
 
     def state_is_fresh(self) -> bool:
@@ -228,7 +228,7 @@ class DeltaLog:
     def commits_after(self, version: int) -> list[Commit]:
         """Every commit after ``version``, ascending and dense, up to the newest version.
 
-        Raises ``NotFoundError`` where one of them was cleaned up: load the newest state again and start over.
+        Raises ``NotFoundError`` if one of them was cleaned up: load the newest state again and start over.
         """
         found: list[Commit] = []
         if not self.store.log.capabilities.lists_completely:
@@ -253,7 +253,7 @@ class DeltaLog:
         """The live files of ``state``, as ``log.files.FILES_SCHEMA``.
 
         While a caller still holds the table of an older version, only the commits since are read.
-        Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
+        Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` if that version was cleaned up.
         """
         version, table = self._held_files(state)
         if table is not None and version == state.version:
@@ -352,19 +352,19 @@ class DeltaLog:
     def version_at(self, timestamp_ms: int) -> int:
         """The newest version committed at or before ``timestamp_ms``. For a time in the future, the newest of all.
 
-        Raises ``NotFoundError`` where that lies before the first readable version.
+        Raises ``NotFoundError`` if that is before the first readable version.
         """
         return self._times.version_at(timestamp_ms, self.newest_state())
 
     def first_version_from(self, timestamp_ms: int, state: TableState) -> int:
         """The first version up to ``state`` committed at or after the moment; the one after it if there is none.
 
-        Raises ``NotFoundError`` where the log has no times.
+        Raises ``NotFoundError`` if the log has no times.
         """
         return self._times.first_from(timestamp_ms, state)
 
     def newest_version_until(self, timestamp_ms: int, state: TableState) -> int | None:
-        """The newest version up to ``state`` committed at or before the moment; None where all are younger."""
+        """The newest version up to ``state`` committed at or before the moment; None if all are newer."""
         return self._times.newest_until(timestamp_ms, state)
 
     def history(self, limit: int | None = None, state: TableState | None = None) -> list[CommitSummary]:

@@ -99,8 +99,8 @@ class FileLoader:
     def files_from(self, known: pa.Table, version: int, state: TableState, last: Commit | None = None) -> pa.Table:
         """The live files of ``state``, given those of an older ``version``: only the commits since are read.
 
-        If ``last`` is the only one of them, it is not read again. Where one was cleaned up, all is loaded again. Raises
-        as `files`.
+        If ``last`` is the only one of them, it is not read again. If one was cleaned up, everything is
+        loaded again. Raises as `files`.
         """
         try:
             if last is not None and last.version == state.version == version + 1:

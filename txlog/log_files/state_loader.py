@@ -193,7 +193,7 @@ class StateLoader:
         return self._from_checksum(version, replace(segment, tail_bytes=tail_bytes))
 
     def _from_checksum(self, version: int, segment: LogSegment) -> TableState | None:
-        """The state of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
+        """The state of ``segment`` from ``version.crc`` and the commits after it; None if that file cannot be used.
 
         The file is used only if the commit of its version exists, and if it has everything but the list of files.
         """

@@ -148,7 +148,7 @@ class CommitTimes:
         return times[version]
 
     def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
-        """Adjusted modification times of the dense run of commits that ends at ``last``; empty where that is gone."""
+        """Adjusted modification times of the dense run of commits that ends at ``last``; empty if that one is gone."""
         found: list[int] = []
         version = last
         while version >= 0:

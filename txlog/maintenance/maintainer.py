@@ -3,7 +3,7 @@
 In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each round:
 
 1. partitions with many small files are compacted, by the thresholds of auto compaction;
-2. a checkpoint is written where one is due;
+2. a checkpoint is written if one is due;
 3. at most once an hour: the log is cleaned up, and a vacuum runs if the last one was long ago.
 
 If a step fails, the other steps still run, and it is tried again in the next round. Any number of maintainers may run

@@ -92,7 +92,7 @@ class NeededFiles:
     # --- the commits of the retention -----------------------------------------------------------------------------
 
     def read_window(self) -> None:
-        """Add all files that commits since the cutoff name. Runs once, and only where needed: it reads each commit."""
+        """Add all files that commits since the cutoff name. Runs once, and only if needed: it reads each commit."""
         if self._window_is_read:
             return
         self._window_is_read = True

@@ -36,7 +36,7 @@ class PathSet:
             self._chunks.append(array_of(found, pa.string()))
 
     def add_logged(self, uri_texts: pa.ChunkedArray) -> None:
-        """Add paths as ``add.path`` and ``remove.path`` hold them. Raises CorruptLogError."""
+        """Add paths as ``add.path`` and ``remove.path`` have them. Raises CorruptLogError."""
         import pyarrow.compute as pc
 
         for chunk in uri_texts.chunks:
@@ -64,7 +64,7 @@ class PathSet:
             self.add(self._vector_names(vector))
 
     def add_uri(self, uri_text: str) -> None:
-        """Add one path as the log holds it. Raises CorruptLogError."""
+        """Add one path as the log has it. Raises CorruptLogError."""
         self.add(self._names(resolve_data_path(uri_text)))
 
     def holds(self, paths: pa.Array) -> pa.BooleanArray:

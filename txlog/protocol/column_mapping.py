@@ -250,7 +250,7 @@ def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
 
 def _with_field_id(arrow: pa.Field, field: Field) -> pa.Field:
     inner = _type_with_field_ids(arrow.type, field.type, physical_name(field), nested_ids(field))
-    number = field_id(field)  # a field that is no column of the table, such as row ids, has none
+    number = field_id(field)  # a field that is not a column of the table, such as row ids, has none
     return pa.field(arrow.name, inner, arrow.nullable, _id_metadata(number))
 
 

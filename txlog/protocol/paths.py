@@ -1,7 +1,7 @@
 """Paths of data files: the Hive-style directory of a partition, and the URI text of ``add.path``.
 
 Three forms, never mixed: *partition text* ("US/East"), *path* ("region=US%2FEast/part-0.parquet", as
-stores take it) and *URI text* ("region=US%252FEast/part-0.parquet", as the log holds it). Writing escapes twice,
+stores take it) and *URI text* ("region=US%252FEast/part-0.parquet", as the log has it). Writing escapes twice,
 reading decodes once. PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 """
 
@@ -100,7 +100,7 @@ def partition_directory(partition_values: Mapping[str, str | None]) -> str:
 
 
 def encode_path(path: str) -> str:
-    """The URI text of a path relative to the table: what ``add.path`` holds. UTF-8 and percent-escapes throughout."""
+    """The URI text of a path relative to the table: the form of ``add.path``. UTF-8 and percent-escapes throughout."""
     return path if _NEEDS_NO_ESCAPE.fullmatch(path) else quote(path, safe=_URI_UNESCAPED)
 
 

@@ -170,7 +170,7 @@ def leaf_paths(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType]]:
 def parse_schema(schema_string: str) -> Struct:
     """The schema of a table from ``metaData.schemaString``.
 
-    Raises CorruptLogError if the text is no schema, UnsupportedFeatureError naming a type (and its column)
+    Raises CorruptLogError if the text is not a schema, UnsupportedFeatureError naming a type (and its column)
     that this release does not know. ``variant`` and ``void`` parse; writing them is refused elsewhere.
     """
     try:

@@ -252,7 +252,7 @@ def _integer(raw: Any) -> int | None:
 
 
 def _double(raw: Any) -> float | None:
-    """A number, or one of the strings that writers use for infinity. NaN is no bound."""
+    """A number, or one of the strings that writers use for infinity. NaN is not a bound."""
     if isinstance(raw, bool):
         return None
     value = float(raw) if isinstance(raw, int | float | decimal.Decimal | str) else math.nan

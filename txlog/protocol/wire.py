@@ -1,7 +1,7 @@
 """The JSON form of actions: strict readers of JSON fields, and the base class that applies them.
 
 In: a decoded JSON object, or a checkpoint row as a dict. Out: the fields of an immutable action, each of the
-declared type and range, or an ``ActionError`` that names the field. What each action holds: ``actions.py``.
+declared type and range, or an ``ActionError`` that names the field. The fields of each action: ``actions.py``.
 """
 
 from __future__ import annotations

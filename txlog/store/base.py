@@ -43,7 +43,7 @@ VERSIONS = "_txlog/versions"
 """The folder of a table where named versions are kept; no vacuum and no log clean-up looks into it."""
 
 ICEBERG = "_iceberg/metadata"
-"""The folder of a table where its Iceberg metadata is; every engine's vacuum passes over the leading underscore."""
+"""The folder of a table where its Iceberg metadata is; every engine's vacuum skips names with a leading underscore."""
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
@@ -163,10 +163,10 @@ class FileStore(Protocol):
         """Size and modification time. Raises NotFoundError, StorageError."""
 
     def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
-        """Every file below ``folder`` (the table's root where it is empty), at any depth, in pages of bounded size.
+        """Every file below ``folder`` (the table's root if it is empty), at any depth, in pages of bounded size.
 
-        Names are paths relative to the root, in no promised order. All files are listed: those of ``_delta_log``, of
-        ``_txlog`` and other hidden ones too (``protocol.paths.is_hidden`` tells them apart), a file in progress under a
+        Names are paths relative to the root, in any order. All files are listed: those of ``_delta_log``, of
+        ``_txlog`` and other hidden ones too (``protocol.paths.is_hidden`` recognizes them), a file in progress under a
         hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is called with
         the path of each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file
         created or deleted meanwhile may be listed or not. An absent folder has no files. Raises StorageError.

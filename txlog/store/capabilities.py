@@ -19,7 +19,8 @@ class LogCapabilities:
     """A listing is a consistent snapshot. A local directory listing is not: it can miss an older name."""
 
     has_cheap_calls: bool
-    """`read` and `stat` take microseconds and no request: callers check again rather than trust, and read in turn."""
+    """`read` and `stat` take microseconds and no request: callers check again rather than trust, and read one file
+    after the other."""
 
     refuses_taken_names: bool
     """`put_if_absent` is refused by the kernel itself. A server may ignore the condition, so it is probed first."""

@@ -7,10 +7,10 @@ kernel lock on the directory itself (flock(2)), so that no file is left behind a
 A waiting writer polls with short pauses. A wait in the kernel would be first come, first served, but cannot be bounded:
 each wait that is abandoned would leave a thread and a descriptor behind for as long as another process holds the lock.
 Polling is made nearly as fair by the length of the pauses, which shrink with the age of a commit: of those that wait,
-the oldest looks most often, and so is the likeliest to find the turn free. A commit that lost races keeps its age.
+the oldest looks most often, and so is the most likely to find the turn free. A commit that lost races keeps its age.
 
 A wait ends without a turn if the log directory does not change for some time, since a stopped process may hold the turn
-for ever. While commits land, the queue moves, and waiting longer costs less than losing races to those in the queue.
+forever. While commits land, the queue moves, and waiting longer costs less than losing races to those in the queue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from txlog.util import ambient
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "Turn"]
 
 _WAIT_MAX_S = 2.0  # in which no commit lands
-_WAITS_MAX = 5  # as many times that in all, while commits land
+_WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
 _PAUSE_MIN_S = 0.000_5  # more often would cost waiting writers the processor that the one in its turn needs
 _PAUSE_MAX_S = 0.005
@@ -178,5 +178,5 @@ def _unlock(descriptor: int) -> None:
     import contextlib
     import fcntl
 
-    with contextlib.suppress(OSError):  # closing is not enough where a child was forked meanwhile
+    with contextlib.suppress(OSError):  # closing is not enough if a child was forked meanwhile
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -42,7 +42,7 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 # One journal takes names and files in order, so that fsync also keeps a file that has no name yet.
-# Btrfs did not before Linux 6.15: it logged no such inode. On ext4 this is true only with a journal.
+# Btrfs before Linux 6.15 did not write such a file to its log. On ext4 this is true only with a journal.
 _JOURNALS_NAMES = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
@@ -142,16 +142,17 @@ def open_regular(path: str) -> int:
 
 
 class WrittenAside:
-    """The bytes of a file to come, whole. It has no name at all until it takes its own (open(2), O_TMPFILE): one change
-    of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
-    ``status`` is what the file was found to be, ``keeps_names`` whether the disk writes names in their order.
+    """The complete bytes of a file that has no name yet (open(2), O_TMPFILE). Taking its name is one change of the
+    directory, and a crash leaves nothing behind. If the file system has no such files, it has a hidden name.
+    ``status`` is the file's size and times as they were read back, ``keeps_names`` whether the disk writes names in
+    their order.
 
     `sync` comes before `take_name` if a process may look for that name already. If none can yet, it comes after: the
     file system then makes the bytes and the name durable together.
     """
 
     def __init__(self, final: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
-        """``hidden`` makes a name beside ``final``, where one is needed. Raises OSError, and then nothing is left."""
+        """``hidden`` makes a name beside ``final``, if one is needed. Raises OSError, and then nothing is left."""
         self._final = final
         self._hidden_name = hidden
         self._hidden: str | None = None
@@ -245,8 +246,9 @@ def keeps_names(directory: str) -> bool:
 
 @functools.cache
 def _journals_names(device: int, identity: int) -> bool:
-    """Whether the file system has a journal; False if that is unknown. An ext4 without a journal writes a file and its
-    name apart: a power cut leaves the name of a file that was synced without one with nothing behind it.
+    """Whether the file system has a journal; False if that is unknown. Without a journal, ext4
+    writes a file and its name separately: a file that was synced before it had its name can be lost in a power cut,
+    and the name then leads to nothing.
 
     ``identity`` is the file system's own: a device may hold another one the next time.
     """
@@ -350,7 +352,7 @@ def check_below(root: str, relative: str, *, follow: bool = True) -> str:
 
 
 def check_no_links(paths: Iterable[str]) -> None:
-    """Raises `ValueError` where one of ``paths``, which need not exist, is a symlink."""
+    """Raises `ValueError` if one of ``paths``, which need not exist, is a symlink."""
     for path in paths:
         try:
             mode = os.lstat(path).st_mode

@@ -61,8 +61,8 @@ class LocalLogStore:
     capabilities = LOCAL_DISK
 
     def __init__(self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "") -> None:
-        """``named_by`` is the end of the names of files that alone name the others: those are put before them, and are
-        on disk before the name of one that names them is taken."""
+        """``named_by`` is the suffix of files that refer to all other files of the folder. The others are put first,
+        and are on disk before a file with this suffix takes its name."""
         self._root = root
         self._folder = folder
         self._named_by = named_by

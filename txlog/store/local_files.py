@@ -28,7 +28,7 @@ __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
 _SYNCS_AT_ONCE = 8
 _LIST_PAGE = 1000
-_AT_ONCE_BYTES = 128 << 10  # one read of so much costs less than a read for each column
+_AT_ONCE_BYTES = 128 << 10  # one read of this many bytes costs less than a read for each column
 
 
 class LocalFileStore:
@@ -95,7 +95,7 @@ class LocalFileStore:
         try:
             status = os.stat(target)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait for ever
+                raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait forever
             if status.st_size > _AT_ONCE_BYTES:
                 return pa.OSFile(target, "rb")
             with open(target, "rb", buffering=0) as file:
@@ -291,7 +291,7 @@ def meta_of(name: str, status: os.stat_result) -> ObjectMeta:
 
 
 def _file_above(path: str) -> str | None:
-    """The nearest thing above ``path`` that exists, if it is a file where a directory should be."""
+    """The nearest thing above ``path`` that exists, if it is a file instead of a directory."""
     above = os.path.dirname(path)
     while not os.path.lexists(above):
         above = os.path.dirname(above)

@@ -1,8 +1,8 @@
 """The client of one table's location in an object store. It never hangs and never shows a secret.
 
 In: a `Location`, its options and perhaps a credential provider. Out: the answer of one request, or a TxlogError.
-Each process builds its own client. The client's runtime does not survive a fork (a request in the child would wait for
-ever), so a process that was forked after the first use is refused. Pickling a client drops its secrets.
+Each process builds its own client. The client's runtime does not survive a fork (a request in the child would wait
+forever), so a process that was forked after the first use is refused. Pickling a client drops its secrets.
 """
 
 from __future__ import annotations

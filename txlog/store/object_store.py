@@ -189,8 +189,8 @@ class ObjectFileStore:
         return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
 
     def _tail(self, path: str) -> tuple[int, bytes] | None:
-        """The size and the last bytes. None where one request did not bring them: Azure answers none that counts from
-        the end, an empty object has no end, and a request that failed is left to others, which are repeated."""
+        """The size and the last bytes. None if one request did not return them: Azure refuses ranges that count from
+        the end, and an empty object has none. After a failure the caller's own requests follow, which are retried."""
         import obstore
 
         try:

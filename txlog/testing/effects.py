@@ -1,4 +1,4 @@
-"""What commits do to rows where it is more than a function of the rows before: changes held back, and deletes kept.
+"""What commits do to rows if it is more than a function of the rows before: changes held back, and deletes kept.
 
 In: a version's rows, and what was held back or deleted before. Out: the rows after it, or `InvariantBroken`. Only
 plain Python, so that `RowHistory` of ``rows`` can compare txlog with it.
@@ -60,7 +60,7 @@ class HoldsBack:
             earlier: The rows of all versions before the commit.
 
         Raises:
-            InvariantBroken: A change that does not fit was not held back, or one that always fitted was.
+            InvariantBroken: A change that does not fit was not held back, or a change that always fitted was held back.
         """
         held = {change[1]: case for change, case in quarantined}
         needed = self.misfits(before)

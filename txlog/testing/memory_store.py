@@ -97,7 +97,7 @@ class MemoryLogStore:
         ]
 
     def power_cut(self, surviving: Collection[str] = ()) -> None:
-        """Lose every change that was not synced, except those of the names in ``surviving``, which were lucky."""
+        """Lose every change that was not synced, except those of the names in ``surviving``, which reached the disk."""
         with self.lock:
             left = {name: found for name, found in self.durable.items() if name not in surviving}
             left |= {name: self.objects[name] for name in surviving if name in self.objects}

@@ -131,7 +131,7 @@ class Committable:
 
     Args:
         app_id: The application that writes exactly once; None for a write without one.
-        checkpoint_id: The application's number for this unit of work; None exactly where ``app_id`` is.
+        checkpoint_id: The application's number for this unit of work; None if, and only if, ``app_id`` is.
         job_id: The write that the task belongs to.
         task_id: The task, from 0 on.
         attempt: How often the task had been started before, from 0 on. Any one attempt of a task may be committed.

@@ -28,7 +28,7 @@ _CHANGE_DATA = "_change_data/"
 
 
 def require_committables(given: Any, table: str) -> list[Committable]:
-    """What a caller gave, one or several. Raises ``InvalidInputError`` for what is no committable."""
+    """What a caller gave, one or several. Raises ``InvalidInputError`` for anything that is not a committable."""
     found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is read twice
     for each in found:
         if not isinstance(each, Committable):

@@ -56,7 +56,7 @@ class _Labelled:
 
 
 class DataFileWriter:
-    """Writes one file. Readers see nothing before `finish`, and never anything after `abort`.
+    """Writes one file. Readers see nothing before `finish`, and nothing after `abort`.
 
     ``in_one_piece``: the encoded bytes wait in memory and go to the store at once, so that a small file is a single
     write, and no handle is held meanwhile.

@@ -22,7 +22,7 @@ from txlog.util.arguments import described, type_name_of
 __all__ = ["DataStream", "open_data"]
 
 _READAHEAD = 4
-"""Batches of a dataset in memory beyond the one in hand; its own default is 16 of each of 4 files."""
+"""Batches of a dataset in memory beyond the one that is read; its own default is 16 of each of 4 files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class DataStream:
 
 
 def open_data(data: Any) -> DataStream:
-    """Open ``data`` for one pass; a batch is asked for only when the one before it has been dealt with.
+    """Open ``data`` for one pass; a batch is asked for only when the caller is done with the one before it.
 
     Takes a ``pyarrow`` Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a polars LazyFrame, any object with
     ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those. A batch with more text than a table's

@@ -47,7 +47,7 @@ class KeyColumn:
         return ".".join(self.path)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The column from rows with the table's names; null where a struct around it is null.
+        """The column from rows with the table's names; null if a struct around it is null.
 
         More text than a string array of Arrow holds comes as ``large_string`` or ``large_binary``.
         """

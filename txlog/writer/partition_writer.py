@@ -88,9 +88,10 @@ class PartitionWriter:
         *,
         is_last: bool = False,
     ) -> None:
-        """Append ``table``, and roll where a file is full, inside the table too. ``encoding`` is held to encode.
+        """Append ``table``, and start a new file when one is full, also in the middle of the table. ``encoding`` is
+        held while rows are encoded.
 
-        ``is_last``: nothing follows this table, so a small file begun here is written in one piece.
+        ``is_last``: nothing follows this table, so a small file that it starts is written in one piece.
         """
         if not self._row_bytes:
             self._row_bytes = held_bytes(table) / max(table.num_rows, 1)

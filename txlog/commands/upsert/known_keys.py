@@ -37,7 +37,7 @@ def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], state: TableState) -
     """The cached keys of the table's files for these columns."""
     types = [type_to_arrow(key.type) for key in keys]
     paths = tuple(physical_path(state.schema, key.path) for key in keys)
-    # A table created anew at the same location, or a column of another type, has its own cache.
+    # A table created again at the same location, or a column of another type, has its own cache.
     identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in keys))
     return cache.of(identity, types)
 

@@ -42,7 +42,7 @@ class Changes:
 
     @property
     def are_deletes(self) -> NDArray[np.bool_]:
-        """Which of them delete a row: ``-D``, and ``-U`` where it was kept."""
+        """Which of them delete a row: ``-D``, and ``-U`` if it was kept."""
         found: NDArray[np.bool_] = (self.kinds == DELETE) | (self.kinds == UPDATE_BEFORE)
         return found
 

@@ -5,8 +5,7 @@ it the row's task. No file contains it, but programs rely on it, so it does not 
 
 Spark hashes one column after the other; the seed is 42 for the first column, then the hash so far, and a null leaves it
 unchanged. Bytes are hashed by XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), integers of up to 32 bits, dates
-and
-booleans as 4 bytes, and longs, timestamps and decimals of up to 18 digits as 8.
+and booleans as 4 bytes, and longs, timestamps and decimals of up to 18 digits as 8.
 """
 
 from __future__ import annotations

@@ -27,11 +27,12 @@ class MismatchPolicy:
     """What is done in each case.
 
     Attributes:
-        missing: Rows are taken away, ``-D`` or ``-U``, by a key that the table has no row of. Ignored, nothing is done.
-        several: A key is that of several rows of the table. Ignored, the change takes all of them away.
+        missing: A change deletes or takes back a row (``-D``, ``-U``), and no row of the table has its key. If this is
+            ignored, nothing is done.
+        several: Several rows of the table have the key of a change. If this is ignored, the change deletes all of them.
         unfit: What a merge engine makes of the changes and the table's row cannot be stored: a sum out of the range of
-            its column, a null in a column that is NOT NULL, a value that cannot be taken back. Ignored, the changes of
-            the key are left out.
+            its column, a null in a column that is NOT NULL, a value that cannot be taken back. If this is ignored, the
+            changes of the key are left out.
     """
 
     missing: MismatchAction = "ignore"
@@ -40,9 +41,9 @@ class MismatchPolicy:
 
     @classmethod
     def of(cls, given: str | Mapping[str, Any] | None, changelog: ChangelogSpec | None) -> MismatchPolicy:
-        """One action for every case, or a mapping from case to action; None: as the fields say.
+        """The policy of an argument: one action for every case, a mapping from case to action, or None for `USUAL`.
 
-        Raises ``InvalidInputError`` for what nothing can be made of, and for a sink without a ``changelog``.
+        Raises ``InvalidInputError`` for another argument, and for a sink without a ``changelog``.
         """
         names = [field.name for field in fields(cls)]
         if given is None:
@@ -60,4 +61,4 @@ class MismatchPolicy:
 
 
 USUAL = MismatchPolicy()
-"""What is done if a sink says nothing."""
+"""The policy of a sink that gives none."""

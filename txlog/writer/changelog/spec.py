@@ -86,9 +86,9 @@ class ChangelogSpec:
 def changelog_of(
     mode: str, keys: Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
 ) -> ChangelogSpec | None:
-    """What the rows of a sink of this mode are, where they are changes; None where they are rows.
+    """What the rows of a sink of this mode are, if they are changes; None if they are plain rows.
 
-    Raises ``InvalidInputError`` as `ChangelogSpec.of`, and where arguments about changes are given for rows.
+    Raises ``InvalidInputError`` as `ChangelogSpec.of`, and if arguments about changes are given for plain rows.
     """
     if mode in get_args(ChangelogMode):
         return ChangelogSpec.of(keys, mode, row_kind, row_kinds, *others)

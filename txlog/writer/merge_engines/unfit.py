@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["keys_that_lack_values", "unfit_keys"]
 
 _UNFIT_MAX = 1000
-"""Each unfit key costs some merges of others. Where there are more, it is not single rows that are wrong."""
+"""Each unfit key costs some merges of others. If there are more, not only single rows are wrong."""
 
 
 def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows) -> NDArray[np.bool_]:
