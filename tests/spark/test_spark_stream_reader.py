@@ -364,8 +364,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "unknown option 'maxfiles' (did you mean 'maxFilesPerTrigger'?)": {"maxFiles": 1, "ignoreDeletes": "true"},
     "versionAsOf is for batch reads": {"versionAsOf": 1},
     "both name a start": {"startingVersion": 1, "startingTimestamp": "2026-01-01"},
-    "startingVersion = 'newest'": {"startingVersion": "newest"},
-    "maxFilesPerTrigger = '0'": {"maxFilesPerTrigger": 0},
+    "Invalid option startingVersion 'newest'": {"startingVersion": "newest"},
+    "Invalid option maxFilesPerTrigger '0'": {"maxFilesPerTrigger": 0},
     "leave out ignoreDeletes": {"readChangeFeed": "true", "ignoreDeletes": "true"},
     "stops at a version that was cleaned up": {"failOnDataLoss": "false"},
 }

@@ -40,7 +40,7 @@ from txlog.snapshot import Snapshot
 from txlog.store.base import LogStore, ObjectMeta, PutOutcome, TableStore
 from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
-from txlog.util.arguments import described
+from txlog.util.arguments import described, invalid
 from txlog.writer import sealed_json
 
 __all__ = ["NamedVersion", "kept_log", "named_versions", "snapshot_named", "tag", "untag"]
@@ -276,11 +276,8 @@ def _check_no_vacuum(open_table: OpenTable, version: int, added: Sequence[AddFil
 
 def _check_name(name: object, uri: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidInputError(
-            f"a version's name has at most 100 letters, digits, '.', '_' and '-', and begins with a letter or digit:"
-            f" not {described(name)}",
-            table=uri,
-        )
+        expected = "at most 100 letters, digits, '.', '_' and '-', the first of them a letter or a digit"
+        raise invalid("name of a version", name, expected, table=uri)
 
 
 def _no_such_name(open_table: OpenTable, name: object) -> NotFoundError:
