@@ -360,7 +360,7 @@ def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark
         txlog.spark.delete(spark, table.uri, predicate="id = 1")
     with pytest.raises(txlog.InvalidInputError, match="must be a Spark DataFrame"):
         txlog.spark.upsert(spark, table.uri, pa.table({"id": [1]}), ["id"])
-    with pytest.raises(txlog.InvalidInputError, match="the first argument is the SparkSession"):
+    with pytest.raises(txlog.InvalidInputError, match=r"Invalid first argument .*: expected the SparkSession"):
         txlog.spark.upsert(table.uri, rows, ["id"], "v")
     with pytest.raises(txlog.InvalidInputError, match="a merge without a clause"):
         txlog.spark.merge(spark, table.uri, rows, ["id"]).execute()
