@@ -219,6 +219,11 @@ def test_new_columns_may_come_with_the_rows_of_a_predicate(table: Table) -> None
     assert newest(table)["operationParameters"]["canMergeSchema"] == "true"
 
 
+def test_rows_outside_of_a_predicate_without_columns_are_refused_by_number_alone(table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"The first is row 0, counting from 0\. Nothing was written"):
+        table.overwrite(rows_of((1, "mon")), "false")
+
+
 @pytest.mark.parametrize("where", ["nope = 1", "id = 'x'", "id ="])
 def test_a_predicate_that_does_not_fit_the_table_is_refused(table: Table, where: str) -> None:
     with pytest.raises(txlog.InvalidInputError):

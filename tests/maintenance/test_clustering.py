@@ -123,7 +123,7 @@ def test_tracked_rows_keep_their_ids(make_table: MakeTable) -> None:
     [
         ("nope", "nope"),
         ("day", "partition column"),
-        ("l", "has no order"),
+        ("l", "whose type array<bigint> has no order"),
         ("x,x", "twice"),
         ([], "1 to 8 columns"),
         ([f"c{n}" for n in range(9)], "1 to 8 columns"),

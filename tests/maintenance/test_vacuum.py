@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -494,6 +495,15 @@ def test_an_inventory_without_its_columns_is_refused(tmp_path: Path) -> None:
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hours", [1e300, sys.float_info.max, 10**400, 2**63], ids=["1e300", "max", "10**400", "2**63"])
+def test_a_retention_of_any_length_keeps_everything(tmp_path: Path, hours: float) -> None:
+    txlog.write(tmp_path / "t", pa.table({"x": [1]}))
+    table = txlog.Table.open(tmp_path / "t")
+    table.overwrite(pa.table({"x": [2]}))
+    assert table.vacuum(hours).paths == ()
+    assert table.to_arrow()["x"].to_pylist() == [2]
 
 
 def test_a_retention_shorter_than_the_tables_is_refused_unless_it_is_forced(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from txlog.expressions.tree import path_text
 from txlog.maintenance.bins import Bin
 from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 from txlog.protocol.clustering import named_columns
-from txlog.protocol.schema import Struct, type_to_arrow
+from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class ClusterColumns:
                     f"cluster_by names {name}, a partition column, which has one value in each file: leave it out"
                 )
             if not can_rank(type_to_arrow(data_type)):
-                raise InvalidInputError(f"cluster_by names {name}, whose type {data_type} has no order: leave it out")
+                raise InvalidInputError(
+                    f"cluster_by names {name}, whose type {type_name(data_type)} has no order: leave it out"
+                )
             paths.append(path)
         if len(set(paths)) < len(paths):
             raise InvalidInputError(f"cluster_by names a column twice: {', '.join(map(path_text, asked))}")

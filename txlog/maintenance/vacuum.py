@@ -50,6 +50,7 @@ OnStep = Callable[[str, int, int], None]
 _DELETED_AT_ONCE = 1000
 _CLOCK_AHEAD_MAX_MS = HOUR_MS
 _RETENTION = "delta.deletedFileRetentionDuration"
+_HOURS_MAX = 1e10  # a longer retention keeps no more: no file is a million years old
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,7 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
         return properties.deleted_file_retention_ms
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours < math.inf:
         raise invalid("retention_hours", hours, "a number of hours, 0 or more")
-    retention_ms = round(hours * HOUR_MS)
+    retention_ms = round(min(hours, _HOURS_MAX) * HOUR_MS)
     if retention_ms < properties.deleted_file_retention_ms and not options.force:
         raise InvalidInputError(
             f"retention_hours={hours:g} is shorter than the table's {_RETENTION}, which is"

@@ -43,9 +43,10 @@ class RowGuard:
             return
         sample = rows.slice(at, 1).to_pylist()[0]
         values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
+        shown = f", with {values[:_SHOWN_CHARACTERS_MAX]}" if values else ""
         raise InvalidInputError(
             f"the data has rows outside of the part that it replaces: they do not satisfy {self._predicate}. The first"
-            f" is row {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written;"
+            f" is row {first_row + at}, counting from 0{shown}. Nothing was written;"
             " remove such rows from the data, or widen the predicate",
             table=self._table,
         )
