@@ -95,6 +95,26 @@ def test_a_call_that_does_not_say_what_to_do_is_a_usage_error(table: Path, argum
     assert version(table) == 0
 
 
+def test_an_assignment_may_have_spaces_as_in_sql_but_not_name_a_column_twice(table: Path) -> None:
+    done = run("update", table, "--set", "day = 'x'", "--where", "true")
+    assert done.exit_code == 0, done.output
+    before = version(table)
+    done = run("update", table, "--set", "day = 'y'", "--set", "day='z'")
+    assert done.exit_code == 2
+    assert "twice" in done.output
+    assert version(table) == before
+
+
+@pytest.mark.parametrize("body", [b"PAR1" + bytes(40) + b"PAR1", b"PAR1\x15\xff\xff\x04\x00\x00\x00PAR1", b""])
+def test_a_damaged_file_of_rows_is_named(table: Path, tmp_path: Path, body: bytes) -> None:
+    before, damaged = version(table), tmp_path / "damaged.parquet"
+    damaged.write_bytes(body)
+    done = run("upsert", table, damaged, "--key", "id")
+    assert done.exit_code != 0
+    assert "damaged.parquet cannot be read as parquet" in " ".join(done.output.split())
+    assert version(table) == before
+
+
 def test_a_condition_that_does_not_fit_is_reported(table: Path) -> None:
     done = run("delete", table, "--where", "nope = 1", "--json")
     assert done.exit_code == 1

@@ -145,8 +145,11 @@ class _DataFile:
             # Arrow reads ahead in its own threads. One that runs Python code when the program ends aborts the program.
             with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            message = f"{self.path} cannot be read as {self.format}: {self._problem(str(error))}"
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            # For a damaged Parquet file Arrow raises an OSError without a number.
+            message = f"{self.path} cannot be read as {self.format}: {self._problem(str(error).strip())}"
             raise InvalidInputError(message, path=str(self.path)) from None
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:

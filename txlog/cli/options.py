@@ -44,13 +44,16 @@ def names(texts: list[str] | None) -> tuple[str, ...]:
 
 
 def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """``KEY=VALUE`` strings as a dict. Any other string is a usage error that names ``option`` and its ``form``."""
+    """``KEY=VALUE`` strings as a dict. Any other string, and a key that comes twice, is a usage error that names
+    ``option``."""
     found = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
             shown = "" if option == "--storage-option" else f" {text!r}"  # it may be a secret
             raise typer.BadParameter(f"Invalid {option}{shown}: expected {form}")
+        if key in found:
+            raise typer.BadParameter(f"{option} gives {key} twice")
         found[key] = value
     return found
 

@@ -88,7 +88,7 @@ def update(
 ) -> None:
     """Set columns of the rows for which a condition is true, as one version."""
     check_usage(None, app_id, checkpoint_id)
-    assigned = pairs(values, "--set")
+    assigned = pairs([_without_spaces(each) for each in values], "--set", "COLUMN=SQL")
     with opened(uri, storage_options, as_json) as (table, out):
         if dry_run:
             from txlog.commands.row_change.preview import preview_update
@@ -96,6 +96,12 @@ def update(
             _preview(out, table, preview_update(table._open_table, assigned, where))
         else:
             _result(out, table, table.update(assigned, where, **_identity(app_id, checkpoint_id, user_metadata)))
+
+
+def _without_spaces(assignment: str) -> str:
+    """``n = n + 1``, as SQL writes it, without the space around the column."""
+    column, separator, value = assignment.partition("=")
+    return f"{column.strip()}{separator}{value}"
 
 
 def upsert(
