@@ -272,7 +272,7 @@ def test_a_row_that_is_taken_back_keeps_its_sequence_where_an_engine_keeps_no_to
 def test_a_late_row_of_a_later_commit_is_a_new_row_where_an_engine_keeps_no_tombstones(
     tmp_path: Path, engine: str
 ) -> None:
-    """Paimon drops such a row until its compaction has dropped the delete; docs/merge-engines.md tells it."""
+    """Paimon drops such a row until its compaction has dropped the delete; docs/merge-engines.md says so."""
     table = txlog.Table.create(
         tmp_path,
         SCHEMA,
