@@ -61,10 +61,12 @@ def kill_and_restart(
     seed: int,
     pause_s: tuple[float, float],
     at_work: Callable[[Any], bool] = lambda race: True,
+    share_done: Callable[[], float] = lambda: 1.0,
 ) -> int:
     """As `run_to_the_end`, but kill a worker again and again, and run ``life(race)`` in its place.
 
-    Returns how many kills there were. ``pause_s`` is the shortest and the longest wait before one.
+    Returns how many kills there were. ``pause_s`` is the shortest and the longest wait before one. With ``share_done``,
+    which returns the share of the work that is done, the kills are spread over the race however fast the machine is.
     """
     choose = random.Random(seed)
     started = event()
@@ -73,6 +75,8 @@ def kill_and_restart(
     killed = 0
     while killed < kills:
         time.sleep(choose.uniform(*pause_s))
+        if share_done() < (killed + 1) / (kills + 1) and any(worker.is_alive() for worker in workers):
+            continue
         alive = [index for index, worker in enumerate(workers) if worker.is_alive()]
         if not alive:
             break

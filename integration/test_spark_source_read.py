@@ -125,7 +125,7 @@ def test_the_source_takes_the_read_options_of_delta_and_of_a_snapshot(spark: Spa
 REFUSED = {
     "unknown option 'colums' (did you mean 'columns'?)": {"colums": "id"},
     "both name a version": {"versionAsOf": "1", "timestampAsOf": "2026-01-01"},
-    "versionAsOf = 'x'": {"versionAsOf": "x"},
+    "Invalid option versionAsOf 'x'": {"versionAsOf": "x"},
     "no column 'nope'": {"columns": "nope"},
     "version 99": {"versionAsOf": "99"},
 }
