@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,13 @@ LONGEST = (
     "test_crash_points",
     *GO_PACKAGES,  # by now they should be built
 )
+
+
+@pytest.fixture
+def seed() -> int:
+    """When processes are killed: the same in every run, unless TXLOG_RACE_SEED is another number or ``random``."""
+    asked = os.environ.get("TXLOG_RACE_SEED", "19")
+    return random.SystemRandom().randrange(1 << 32) if asked == "random" else int(asked)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,13 +2,13 @@
 
 Up to 32 processes, on a local disk and on S3 servers, of txlog alone and beside deltalake. `race_worker` says what
 each of them notes and when; `races.judge` says what must be true in the end. Minutes on two busy cores.
-TXLOG_RACE_SECONDS=600 makes `test_a_long_race...` as long as that. The seed of the kills is printed with a failure.
+TXLOG_RACE_SECONDS=600 makes `test_a_long_race...` as long as that. Each run kills by the same seed, unless
+TXLOG_RACE_SEED is another number or `random`; the seed is printed with a failure.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +23,6 @@ from servers import S3Location
 import txlog
 
 Record = Callable[[str, object], None]
-
-
-@pytest.fixture
-def seed() -> int:
-    """Another one in every run; a test that fails shows it."""
-    return int(os.environ.get("TXLOG_RACE_SEED") or random.randrange(1 << 32))
 
 
 def _race(

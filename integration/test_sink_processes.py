@@ -93,21 +93,25 @@ def _run(job: SinkJob, seed: int, record_property: Record) -> None:
     )
 
 
-def test_processes_that_stage_and_are_killed_lose_nothing(memory_folder: Path, record_property: Record) -> None:
+def test_processes_that_stage_and_are_killed_lose_nothing(
+    memory_folder: Path, seed: int, record_property: Record
+) -> None:
     job = SinkJob(str(memory_folder / "t"), checkpoints=5, tasks=6)
-    _run(job, random.randrange(2**32), record_property)
+    _run(job, seed, record_property)
 
 
-def test_processes_that_stage_changes_and_are_killed_lose_nothing(memory_folder: Path, record_property: Record) -> None:
+def test_processes_that_stage_changes_and_are_killed_lose_nothing(
+    memory_folder: Path, seed: int, record_property: Record
+) -> None:
     job = SinkJob(str(memory_folder / "t"), checkpoints=2, tasks=3, upserts=True)
-    _run(job, random.randrange(2**32), record_property)
+    _run(job, seed, record_property)
 
 
 def test_processes_that_stage_on_an_object_store_and_are_killed_lose_nothing(
-    s3_location: S3Location, record_property: Record
+    s3_location: S3Location, seed: int, record_property: Record
 ) -> None:
     job = SinkJob(s3_location.uri, checkpoints=3, tasks=4, storage_options=s3_location.storage_options)
-    _run(job, random.randrange(2**32), record_property)
+    _run(job, seed, record_property)
 
 
 @pytest.mark.parametrize("check", STAGING_CONTRACT, ids=lambda check: check.__name__)

@@ -27,7 +27,9 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import action_to_json
 from txlog.protocol.log_names import checkpoint_name, commit_name
 from txlog.store.base import PutOutcome, TableStore
+from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.stopped_clock import StoppedClock
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.util import ambient
 
@@ -606,6 +608,38 @@ class _At(ambient.Ambient):
 
     def now_ms(self) -> int:
         return self._moment_ms
+
+
+def test_sidecars_of_a_checkpoint_that_a_log_cleanup_may_delete_are_not_reused(small: None) -> None:
+    """Another process may write a checkpoint of version 2 meanwhile, and then clean up the one of version 1."""
+    world = World(**{"delta.logRetentionDuration": "interval 3 days"})
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    world.checkpoint()
+    world.commit(add("second"))
+    later_ms = ambient.now_ms() + 4 * 86_400_000
+    with ambient.use(_At(later_ms)):
+        world.commit(add("third"))
+        world.checkpoint()
+    assert not set(world.sidecars(1)) & set(world.sidecars(3))
+    assert len(paths(world.without_commits())) == 26
+
+
+@pytest.mark.parametrize("at", ["_sidecars/", f"{1:020d}.checkpoint."])
+def test_a_checkpoint_whose_writer_slept_until_its_sidecars_could_be_deleted_does_not_stay(
+    at: str, small: None
+) -> None:
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    clock = StoppedClock()
+
+    def sleep(call: StoreCall) -> None:
+        if call.operation == "put_if_absent" and call.name.startswith(at):
+            clock.pass_hours(24)
+
+    log = DeltaLog(TableStore("memory://t", FaultyLogStore(world.store, sleep), MemoryFileStore()))
+    with ambient.use(clock), pytest.raises(StorageError, match="may have deleted its sidecars"):
+        log.write_checkpoint(log.newest_state())
+    assert world.names(".checkpoint.") == []
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.log import clean_up
 from txlog.log.checkpoint.classic import Checkpoint, build_checkpoint
 from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns
 from txlog.log.checkpoint.order import RowGroup
@@ -28,7 +29,7 @@ from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.hint import publish_hint
 from txlog.protocol.actions import Sidecar
 from txlog.protocol.commit_file import Limits
-from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, commit_name, v2_checkpoint_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.util import ambient
 from txlog.util.logs import logger
@@ -37,6 +38,10 @@ from txlog.util.parallel import parallel_map
 __all__ = ["CheckpointWriter"]
 
 T = TypeVar("T")
+
+_LONGEST_HOURS = 12
+"""How long the sidecars of a checkpoint are safe from log cleanups before its top-level file names them. A cleanup
+deletes a sidecar that no checkpoint names once it is a day old, and then maybe within a second."""
 
 
 class CheckpointWriter:
@@ -88,6 +93,7 @@ class CheckpointWriter:
 
     def _write_v2(self, state: TableState) -> tuple[CheckpointFiles, Totals | None]:
         """Write under a unique name, unless this version already has a checkpoint: a second one would be of no use."""
+        began = ambient.instant()
         newest_checkpoint = self._files.newest_checkpoint(state)
         if newest_checkpoint is not None and newest_checkpoint.version == state.version:
             return newest_checkpoint, None
@@ -110,10 +116,28 @@ class CheckpointWriter:
             )
         name = v2_checkpoint_name(state.version, ambient.uuid4(), "json")
         self._reader.require_readable(name, state.version, checkpoint.body)
+        self._require_sidecars_stay(state, began)
         self._publish_new(name, checkpoint.body)
+        try:
+            self._require_sidecars_stay(state, began)
+        except StorageError:
+            self._store.delete(name)
+            raise
         publish_hint(self._store, self._table, state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
         published = CheckpointFiles(state.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
         return published, None if kept else _totals(live)
+
+    def _require_sidecars_stay(self, state: TableState, began: ambient.Instant) -> None:
+        """Raise StorageError if a log cleanup may have deleted sidecars of a checkpoint begun at this moment."""
+        hours = ambient.age_s(began) / 3600
+        if hours > _LONGEST_HOURS:
+            raise StorageError(
+                f"writing the checkpoint of version {state.version} took {hours:.0f} hours, maybe because the machine"
+                " was suspended. The checkpoint is not published, since a log cleanup may have deleted its sidecars."
+                " The table is complete without it, and a later commit writes another one",
+                table=self._table,
+                version=state.version,
+            )
 
     def _increment(
         self, state: TableState, base: CheckpointFiles, columns: FileColumns
@@ -123,6 +147,8 @@ class CheckpointWriter:
         ``base`` must be the newest checkpoint, not only the newest known one: a log cleanup deletes sidecars that only
         older checkpoints name.
         """
+        if not self._stays(base, state):
+            return None
         try:
             newest = self._files.newest_after(state, base)
             untouched = self._untouched(base, columns, newest)
@@ -137,6 +163,15 @@ class CheckpointWriter:
         except (CorruptLogError, NotFoundError) as error:
             logger.warning("%s: writing a full checkpoint, since the last one cannot be read: %s", self._table, error)
             return None
+
+    def _stays(self, base: CheckpointFiles, state: TableState) -> bool:
+        """Whether no log cleanup deletes ``base`` soon. One may, once the version after it is older than the retention:
+        another process may be writing a checkpoint of that version, which names other sidecars."""
+        cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=ambient.now_ms() + _LONGEST_HOURS * 3_600_000)
+        try:
+            return self._store.stat(commit_name(base.version + 1)).modified_ms > cutoff_ms
+        except NotFoundError:
+            return False
 
     def _untouched(self, base: CheckpointFiles, columns: FileColumns, newest: Newest) -> list[StoredSidecar]:
         schema = columns.schema()
