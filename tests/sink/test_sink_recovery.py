@@ -843,6 +843,21 @@ def test_concurrently_removed_work_is_not_sealed_and_sealed_work_is_complete(who
     assert ("refused", 0) in landed
 
 
+def test_a_seal_that_arrives_after_a_clean_up_stops_a_recovery_until_it_is_discarded() -> None:
+    """A coordinator slept inside ``prepare`` while its work was cleaned up, put the seal, and died before it looked."""
+    store, slept = staged_long_ago(), staged_long_ago()
+    sink_of(slept).prepare(1, [0, 1])
+    clean_staging(OpenTable(store), AGE_MIN_MS)
+    seal = next(name for name in slept.staging.objects if name.endswith(".manifest"))  # type: ignore[union-attr]
+    store.staging.put_if_absent(seal, slept.staging.read(seal))  # type: ignore[union-attr]
+    with pytest.raises(txlog.NotFoundError, match=r"task\.0\.0 does not exist.*sink\.discard\(1\)"):
+        sink_of(store).recover()
+    assert sink_of(store).discard(1)
+    sealed(sink_of(store), 1, 1, 3)
+    assert sink_of(store).recover().results[1].outcome == "committed"
+    assert sorted(txlog.Table(OpenTable(store)).snapshot().to_arrow()["id"].to_pylist()) == [1, 3]
+
+
 def test_the_next_removal_finishes_an_interrupted_one(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(sink, 1, 0, 1)
     log = OpenTable(open_store(table.uri)).store.staging
