@@ -15,6 +15,7 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deaths import judge_every_death
 from fault_tools import process
@@ -25,7 +26,7 @@ from steps import note_steps, stop
 import txlog
 from txlog.protocol.schema import from_arrow
 from txlog.writer.changelog.key_hash import spark_expression
-from txlog.writer.keys import KeyColumn
+from txlog.writer.keys import key_columns
 
 ReadDelta = Callable[..., DataFrame]
 
@@ -39,8 +40,9 @@ KEYS = pa.table(
         "i": pa.array([0, 1, -1, 2**31 - 1, -(2**31)], pa.int32()),
         "s": pa.array([0, 1, -1, 2**15 - 1, -(2**15)], pa.int16()),
         "b": pa.array([0, 1, -1, 127, -128], pa.int8()),
-        "t": pa.array([True, False, True, False, True]),
+        "t": pa.array([True, False, None, False, True]),
         "text": ["", "a", "Spark", "é" * 40, "x" * 100],
+        "script": ["日本語", "😀 family", "e\u0301", None, "ÿ" * 31],
         "bytes": [b"", b"\x00", b"1234", b"12345678", bytes(range(77))],
         "d": [
             datetime.date(1970, 1, 1),
@@ -48,27 +50,40 @@ KEYS = pa.table(
             *[datetime.date(2026, 11, day) for day in (1, 2, 3)],
         ],
         "ts": pa.array([0, -1, 1, 1_700_000_000_000_000, -62_135_596_800_000_000], pa.timestamp("us", "UTC")),
-        "n": pa.array([decimal.Decimal(text) for text in ("0.00", "-1.50", "1.50", "9999999.99", "-9.99")]).cast(
-            pa.decimal128(18, 2)
+        "local": pa.array([0, -1, None, 1_700_000_000_000_000, -62_135_596_800_000_000], pa.timestamp("us")),
+        **{
+            f"n{digits}": pa.array(
+                [decimal.Decimal(units).scaleb(-scale) for units in (0, -1, 1, 10**digits - 1, 1 - 10**digits)],
+                pa.decimal128(digits, scale),
+            )
+            for digits, scale in ((1, 0), (5, 5), (9, 2), (10, 0), (18, 2))
+        },
+        "o": pa.array(
+            [{"a": {"l": 1, "w": "x"}}, {"a": {"l": None, "w": "ü"}}, {"a": None}, None, {"a": {"l": -7, "w": ""}}],
+            pa.struct([("a", pa.struct([("l", pa.int64()), ("w", pa.string())]))]),
         ),
     }
 )
+NAMES = [
+    *([name] for name in KEYS.column_names if name != "o"),
+    ["o.a.l"],
+    ["text", "l", "d"],
+    ["local", "t", "script"],
+    ["o.a.w", "n18", "o.a.l", "bytes"],
+]
 
 
-@pytest.mark.parametrize("names", [*([name] for name in KEYS.column_names), ["text", "l", "d"]], ids="-".join)
-def test_partition_of_gives_each_key_the_task_that_sparks_expression_gives(
-    spark: SparkSession, tmp_path: Path, names: list[str]
-) -> None:
+def test_partition_of_gives_each_key_the_task_that_sparks_expression_gives(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads the keys from a file, so that it has the types of the table."""
+    path = tmp_path / "keys.parquet"
+    pq.write_table(KEYS, path)
     table = txlog.Table.create(str(tmp_path / "t"), KEYS.schema)
-    sink = txlog.Sink(table, "app", mode="upsert", keys=names)
-    keys = [
-        KeyColumn((field.name,), field.type)
-        for name in names
-        for field in from_arrow(KEYS.select([name]).schema).fields
-    ]
-    expression = spark_expression(keys, 7)
-    found = [row[0] for row in spark.createDataFrame(KEYS).selectExpr(expression).collect()]
-    assert sink.partition_of(KEYS, 7).to_pylist() == found
+    for num_tasks in (7, 1 << 30):
+        asked = [spark_expression(key_columns(names, from_arrow(KEYS.schema)), num_tasks) for names in NAMES]
+        rows = spark.read.parquet(str(path)).selectExpr(*asked).collect()
+        theirs = {"-".join(names): list(found) for names, found in zip(NAMES, zip(*rows, strict=True), strict=True)}
+        sinks = {"-".join(names): txlog.Sink(table, "app", mode="upsert", keys=names) for names in NAMES}
+        assert {name: sink.partition_of(KEYS, num_tasks).to_pylist() for name, sink in sinks.items()} == theirs
 
 
 def checkpoint(rows: list[tuple[str, int, str | None, int | None]]) -> pa.Table:
