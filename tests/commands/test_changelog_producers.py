@@ -140,6 +140,30 @@ def test_the_feed_shows_the_rows_of_a_sink_as_they_came_too(tmp_path: Path) -> N
     ]
 
 
+def test_the_feed_of_a_retract_stream_has_both_rows_of_each_update(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {**LAST, "txlog.changelog-producer": "input"})
+    sink = txlog.Sink(table, "app", mode="retract", keys=["k"], row_kind="op")
+    checkpoints = (
+        [("+I", row(1, 1)), ("+I", row(2, 1)), ("+I", row(3, 1))],
+        [("-U", row(1, 1)), ("+U", row(1, 2)), ("-U", row(2, 1)), ("-D", row(3, 1))],
+        [("+U", row(2, 2))],
+    )
+    words = {"+I": "insert", "-U": "update_preimage", "+U": "update_postimage", "-D": "delete"}
+    for number, steps in enumerate(checkpoints):
+        with sink.task(number) as task:
+            task.write(changes(*steps))
+        sink.stage(task.committable)
+        sink.prepare(number, [0])
+        version = txlog.Sink(table, "app").recover().results[number].version
+        assert reported(table, version) == [(words[kind], *each.values()) for kind, each in steps]
+        assert found(table) == merge_model.apply(
+            {"merge-engine": "deduplicate"},
+            SCHEMA.names,
+            {},
+            [("-D" if kind == "-U" else kind, each) for steps in checkpoints[: number + 1] for kind, each in steps],
+        )
+
+
 @pytest.mark.parametrize("engine", [SUM, LAST])
 def test_updates_that_change_nothing_are_left_out_if_the_property_is_set(
     tmp_path: Path, engine: dict[str, str]
@@ -158,6 +182,10 @@ def test_producers_that_contradict_the_feed_are_refused_when_they_are_set(tmp_pa
     for properties, match in (
         ({"txlog.changelog-producer": "none"}, "contradicts delta.enableChangeDataFeed"),
         ({"txlog.changelog-producer": "input"}, "set txlog.merge-engine too"),
+        (
+            {"txlog.changelog-producer": "input", "txlog.merge-engine": "first-row"},
+            "first-row leaves out rows of known keys",
+        ),
         ({"txlog.changelog-producer.row-deduplicate": "true"}, "is for tables with a merge engine"),
         ({"txlog.changelog-producer": "lookup", "delta.enableChangeDataFeed": "false"}, "which is off"),
     ):

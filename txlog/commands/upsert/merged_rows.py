@@ -287,7 +287,8 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
         """See `BringsChanges`: the rows of the changelog as they came, without ignored deletes."""
         import numpy as np
 
-        rows, kinds = self._changes.rows, self._changes.kinds
+        rows, kinds = self._changes.rows, self._changes.came_as
+        kinds = self._changes.kinds if kinds is None else kinds
         if kinds is None:
             kinds = np.full(rows.num_rows, INSERT, dtype=np.int8)
         if self._engine.ignores_deletes:

@@ -8,6 +8,7 @@ on their order, or a sequence orders them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from txlog.errors import InvalidInputError, StorageError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
-from txlog.writer.changelog.row_kinds import KINDS
+from txlog.writer.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
 from txlog.writer.changelog.staged_rows import read_staged_rows
 from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
@@ -126,6 +127,11 @@ def _source(
         found, tasks = taken_rows(found, order), tasks[order]
     rows, kinds = found.select(range(width)), found.column(width).to_numpy()
     source = numbered(rows, kinds, keys)
+    taken_back = kinds == TAKEN_BACK
+    if taken_back.any():
+        merged_as = np.where(taken_back, np.int8(DELETE), kinds)
+        came_as = np.where(taken_back, np.int8(UPDATE_BEFORE), kinds)
+        source = replace(source, changes=replace(source.changes, kinds=merged_as, came_as=came_as))
     if len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
         _refuse_unclear(open_table, source, tasks, keys, engine)
     return source

@@ -23,7 +23,7 @@ from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, sorted_by_key
 from txlog.writer.changelog.key_files import key_plan, key_rows
 from txlog.writer.changelog.required_values import check_columns, check_members
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, as_deletes
+from txlog.writer.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
 from txlog.writer.committable import Committable, KeyFile, PendingFile
@@ -205,13 +205,15 @@ class ChangelogWriter:
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
         """Write rows as they came, for the commit to merge."""
+        import numpy as np
+
         batch, kinds = self._with_kinds(batch, kind)
-        if self._spec.mode == "retract" and engine.name == "deduplicate":
-            kinds = as_deletes(kinds)
         check_kinds(engine, kinds)
         rows = self._fitted(batch, kinds)
         self._check_keys(rows)
         self._check_required(engine, rows, kinds)
+        if self._spec.mode == "retract" and engine.name == "deduplicate":
+            kinds = np.where(kinds == UPDATE_BEFORE, np.int8(TAKEN_BACK), kinds)
         if self._staged is None:
             self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)
         self._staged.write(staged_rows(self._staged_plan, rows, kinds, self.num_rows))

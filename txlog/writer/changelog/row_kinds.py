@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DELETE", "INSERT", "KINDS", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds", "as_deletes"]
+__all__ = ["DELETE", "INSERT", "KINDS", "TAKEN_BACK", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds"]
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
 UPDATE_AFTER: Final = 2
 DELETE: Final = 3
 """Flink's ``RowKind.toByteValue()``."""
+
+TAKEN_BACK: Final = 4
+"""In files of changes: a ``-U`` of a retract stream, which deletes the old version until the new one comes."""
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
 """Flink's ``RowKind.shortString()``, by code."""
@@ -111,10 +114,3 @@ class RowKinds:
             raise InvalidInputError(
                 f"the row kinds in column {name} are of the type {data_type}, and must be strings or whole numbers"
             )
-
-
-def as_deletes(kinds: NDArray[np.int8]) -> NDArray[np.int8]:
-    """The same with ``-D`` for ``-U``: in a retract stream an old version is deleted until the new one comes."""
-    import numpy as np
-
-    return np.where(kinds == UPDATE_BEFORE, np.int8(DELETE), kinds)

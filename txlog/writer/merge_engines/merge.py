@@ -43,19 +43,21 @@ class KeyedRows:
         rows: In order of arrival.
         keys: Key numbers, from 0.
         kinds: As ``row_kinds`` numbers them; None: all of them are inserts and updates.
+        came_as: The kinds that the changelog has, if some of them are merged as others; None: ``kinds``.
     """
 
     rows: pa.Table
     keys: NDArray[np.int64]
     kinds: NDArray[np.int8] | None = None
+    came_as: NDArray[np.int8] | None = None
 
     def of_keys(self, is_meant: NDArray[np.bool_]) -> KeyedRows:
         """Those whose keys are marked."""
         stays = is_meant[self.keys]
         if stays.all():
             return self
-        kinds = None if self.kinds is None else self.kinds[stays]
-        return KeyedRows(self.rows.filter(pa.array(stays)), self.keys[stays], kinds)
+        kinds, came_as = (None if each is None else each[stays] for each in (self.kinds, self.came_as))
+        return KeyedRows(self.rows.filter(pa.array(stays)), self.keys[stays], kinds, came_as)
 
 
 @dataclass(frozen=True, slots=True)
