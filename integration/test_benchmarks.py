@@ -38,6 +38,7 @@ def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_pat
     first_cells = _first_cells(lines)
     assert {f"upsert: {words}" for words in LAYOUTS.values()} < first_cells
     assert {"delete of one row in a hundred", "update of one row in a hundred", "**txlog**", "deltalake"} < first_cells
+    assert "upsert with the change feed: integers, in no order" in first_cells
     assert any("failed" in line and "keys once" in line for line in lines)
     assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
 

@@ -58,11 +58,22 @@ def run(bench: Bench) -> str:
         what = f"upsert: {LAYOUTS[layout]}"
         _compare(bench, found, what, "upsert", tables[TABLE_OF.get(layout, layout)], source)
     _compare(bench, found, "upsert by copies: integers, in no order", "upsert", tables["random"], sources["random"])
+    fed = _with_feed(tables["random"], bench)
+    _compare(bench, found, "upsert with the change feed: integers, in no order", "upsert", fed, sources["random"])
     for work in ("delete", "update"):
         _compare(bench, found, f"{work} of one row in a hundred", work, tables["random"], sources["random"])
     _by_spark(bench, found, tables, sources)
     parts = [_report(found, rows, files, changed), _stream(bench, tables["random"], rows), _races(bench)]
     return "\n\n".join([*parts, _by_files(bench, rows, changed)])
+
+
+def _with_feed(table: Path, bench: Bench) -> Path:
+    """A copy whose writers record each row before and after its change."""
+    import txlog
+
+    copy = linked(table, bench.scratch / "upsert-fed")
+    txlog.Table.open(copy).set_properties({"delta.enableChangeDataFeed": "true"})
+    return copy
 
 
 def _compare(bench: Bench, found: Samples, what: str, work: str, table: Path, source: Path) -> None:
