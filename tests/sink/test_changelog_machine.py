@@ -73,6 +73,19 @@ def rows_in(table: txlog.Table) -> Rows:
     return {key: (part, value) for key, part, value in found}
 
 
+def feed_of(table: txlog.Table) -> Rows:
+    """The rows that the change feed adds up to."""
+    folded: Rows = {}
+    feed = table.changes(0).read_all().to_pylist()
+    for row in sorted(feed, key=lambda row: (row["_commit_version"], row["_change_type"] in _NEW)):
+        if row["_change_type"] in _NEW:
+            assert row["id"] not in folded, row
+            folded[row["id"]] = (row["part"], row["v"])
+        else:
+            assert folded.pop(row["id"]) == (row["part"], row["v"]), row
+    return folded
+
+
 class Checkpoints(RuleBasedStateMachine):
     """One application with random checkpoints, restarts and replays, beside writers of other keys and of the same."""
 
@@ -156,15 +169,7 @@ class Checkpoints(RuleBasedStateMachine):
     def the_change_feed_tells_the_same(self) -> None:
         if not FEED.items() <= self.table.snapshot().properties.items():
             return
-        folded: Rows = {}
-        feed = self.table.changes(0).read_all().to_pylist()
-        for row in sorted(feed, key=lambda row: (row["_commit_version"], row["_change_type"] in _NEW)):
-            if row["_change_type"] in _NEW:
-                assert row["id"] not in folded, row
-                folded[row["id"]] = (row["part"], row["v"])
-            else:
-                assert folded.pop(row["id"]) == (row["part"], row["v"]), row
-        assert folded == self.rows
+        assert feed_of(self.table) == self.rows
         assert verify_table(self.table._open_table.store).is_sound
 
 
@@ -182,6 +187,11 @@ GIVEN: list[list[Change]] = [
 AFTER: Rows = {1: ("b", 11), 3: ("b", 30), 5: ("b", 51), 9: ("a", 90)}
 
 
+SUM = {"txlog.merge-engine": "aggregation", "txlog.fields.v.aggregate-function": "sum"}
+MERGED: Rows = {1: ("b", 21), 2: ("a", 20), 3: ("b", 30), 5: ("b", 101), 9: ("a", 90)}
+"""By `SUM`, each row once: a merge that is done twice, or left out, shows."""
+
+
 def a_table(properties: dict[str, str]) -> TableStore:
     store = memory_table_store()
     create_table(OpenTable(store), SCHEMA, ["part"], properties)
@@ -193,13 +203,16 @@ def a_table(properties: dict[str, str]) -> TableStore:
 def life(store: TableStore, attempt: int) -> None:
     """An application: what an earlier life sealed is committed; else its checkpoint is written, sealed, committed."""
     table = txlog.Table(OpenTable(store))
-    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
+    merges = "txlog.merge-engine" in table.snapshot().properties
+    sequence_by = None if merges else "at"
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", sequence_by=sequence_by)
     sink.recover()
     if sink.last_checkpoint_id() == 1:
         return
-    for task_id, rows in enumerate(GIVEN):
+    tasks = [[change for task in GIVEN for change in task], []] if merges else GIVEN
+    for task_id, rows in enumerate(tasks):
         with sink.task(1, task_id, attempt) as task:
-            task.write(batch_of(rows))
+            task.write(batch_of(rows, with_sequence=not merges))
         sink.stage(task.committable)
     sink.prepare(1, dict.fromkeys(range(2), attempt))
     sink.commit(1)
@@ -236,12 +249,24 @@ class Death:
 
 
 @pytest.mark.parametrize(
-    ("properties", "is_after"),
-    [(TABLES[0], False), (TABLES[0], True), (FEED, False)],
-    ids=["before-each-call", "after-each-call", "before-each-call-with-a-feed"],
+    ("properties", "is_after", "expected"),
+    [
+        (TABLES[0], False, AFTER),
+        (TABLES[0], True, AFTER),
+        (FEED, False, AFTER),
+        (TABLES[2] | SUM, False, MERGED),
+        (TABLES[0] | SUM, True, MERGED),
+    ],
+    ids=[
+        "before-each-call",
+        "after-each-call",
+        "before-each-call-with-a-feed",
+        "before-each-call-of-a-merge",
+        "after-each-call-of-a-merge",
+    ],
 )
 def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
-    properties: dict[str, str], is_after: bool
+    properties: dict[str, str], is_after: bool, expected: Rows
 ) -> None:
     steps = []
     while True:
@@ -254,11 +279,13 @@ def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
         steps.append(death.step)
         life(store, attempt=1)
         table = txlog.Table(OpenTable(store))
-        assert rows_in(table) == AFTER, f"died at {death.step}"
+        assert rows_in(table) == expected, f"died at {death.step}"
         assert table.version == 2, f"died at {death.step}"
         assert store.staging is not None
         assert store.staging.list_from("") == [], f"died at {death.step}"
         assert verify_table(store).is_sound
+        if FEED.items() <= properties.items():
+            assert feed_of(table) == expected, f"died at {death.step}"
     for wanted in ("task.0.0", "task.1.0", ".manifest", "keys-", "part-", "00002.json"):
         assert any(wanted in step for step in steps), f"no process died at {wanted}"
 
