@@ -193,6 +193,19 @@ def test_the_feed_of_merged_changelogs_is_the_same_in_all_engines(
     assert_told_alike(table, read_delta)
 
 
+def test_the_rows_of_a_changelog_that_change_nothing_are_read_by_all_engines(
+    read_delta: ReadDelta, tmp_path: Path
+) -> None:
+    """A version may have change files and no other file."""
+    named = {"txlog.merge-engine": "deduplicate", "txlog.sequence.field": "n", "txlog.changelog-producer": "input"}
+    table = txlog.Table.create(str(tmp_path / "t"), MERGED, properties={**VECTORS, **named})
+    for kind, n in (("+I", 5), ("+U", 3), ("-D", 4)):
+        row = {"k": 1, "n": n, "t": "a", "op": kind}
+        table.upsert(pa.Table.from_pylist([row], pa.schema([*MERGED, ("op", pa.string())])), ["k"], row_kind="op")
+    assert table.changes(0).read_all()["n"].to_pylist() == [5, 3, 4]
+    assert_told_alike(table, read_delta)
+
+
 def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> None:
     """One change by us and the same one by Spark."""
     target = f"delta.`{theirs}`"

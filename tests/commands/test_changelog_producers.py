@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import merge_model
 import pyarrow as pa
 import pytest
@@ -138,6 +139,29 @@ def test_the_feed_shows_the_rows_of_a_sink_as_they_came_too(tmp_path: Path) -> N
         ("update_preimage", 1, 1, None),
         ("update_postimage", 1, 2, None),
     ]
+
+
+def test_input_shows_rows_that_leave_the_table_as_it_was(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {**LAST, "txlog.sequence.field": "n", "txlog.changelog-producer": "input"})
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["k"], row_kind="op")
+    for number, steps in enumerate(
+        (
+            [("+I", row(1, 5))],
+            [("+U", row(1, 3))],
+            [("-D", row(2, 1))],
+            [("+I", row(3, 1)), ("-D", row(3, 2))],
+        )
+    ):
+        with sink.task(number) as task:
+            task.write(changes(*steps))
+        version = sink.commit(number, [task.committable]).version
+        told = {"+I": "insert", "+U": "update_postimage", "-D": "delete"}
+        assert reported(table, version) == [(told[kind], *each.values()) for kind, each in steps]
+        assert reported(table, upsert(table, *steps[-1:])) == [(told[steps[-1][0]], *steps[-1][1].values())]
+        assert found(table) == {1: row(1, 5)}
+    theirs = pa.table(deltalake.DeltaTable(table.uri).load_cdf(0).read_all())
+    assert theirs.num_rows == table.changes(0).read_all().num_rows == 9
+    assert table.verify().is_sound
 
 
 def test_the_feed_of_a_retract_stream_has_both_rows_of_each_update(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ class RowChanges:
     @property
     def need_files(self) -> bool:
         """Whether added and removed files alone would not show the same changes."""
-        if self.given is not None:
-            return bool(self.touched) or bool(self.new_files)
+        if self.given is not None:  # a row that leaves the table as it was is shown too
+            return True
         return bool(self.touched) and (
             self.operation.replaces_rows or bool(self.marked) or bool(self.new_files) or self.is_written is not None
         )
