@@ -183,6 +183,18 @@ def test_a_checkpoint_that_was_sealed_before_the_table_had_an_engine_is_refused_
     assert found(table) == {}
 
 
+def test_a_checkpoint_that_was_sealed_before_the_table_lost_its_engine_is_refused_saying_so(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {"merge-engine": "first-row"})
+    staged(sink_of(table), 0, changes(("+I", row(1, 2, 3, "a"))))
+    table.unset_properties(["txlog.merge-engine"])
+    with pytest.raises(InvalidInputError, match="written while the table had a merge engine, and it has none now"):
+        sink_of(txlog.Table.open(table.uri)).commit(0)
+    assert found(table) == {}
+    table.set_properties({"txlog.merge-engine": "first-row"})
+    sink_of(txlog.Table.open(table.uri)).commit(0)
+    assert found(table) == {1: row(1, 2, 3, "a")}
+
+
 GROUPED = {"merge-engine": "partial-update", "fields.s.sequence-group": "n"}
 PRODUCT = {"merge-engine": "aggregation", **{f"fields.{name}.aggregate-function": "product" for name in "sn"}}
 PRODUCT |= {"fields.t.aggregate-function": "max", "fields.t.ignore-retract": "true"}

@@ -23,6 +23,7 @@ from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.protocol.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.store.base import FileStore
 from txlog.writer.changelog.collapse import Changes
+from txlog.writer.changelog.staged_rows import are_staged_rows
 from txlog.writer.committable import KeyFile
 from txlog.writer.keys import KeyColumn
 from txlog.writer.write_plan import WritePlan
@@ -94,6 +95,13 @@ def read_keys(
         ) as source:
             parquet = pq.ParquetFile(source)
             there, num_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
+            if are_staged_rows(there):
+                raise InvalidInputError(
+                    f"the file of changes {file.path} was written while the table had a merge engine, and it has none"
+                    " now: nothing was committed. Set its properties again, or write the checkpoint again",
+                    table=table,
+                    path=file.path,
+                )
             if there[: len(names)] != names or num_rows != file.num_keys:
                 raise _not_what_was_staged(file, f"has {num_rows} rows of {', '.join(there)}", table)
             wanted = [*names, _SEQUENCE] if with_sequence and _SEQUENCE in there else names

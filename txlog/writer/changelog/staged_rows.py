@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["read_staged_rows", "staged_rows", "staged_rows_plan"]
+__all__ = ["are_staged_rows", "read_staged_rows", "staged_rows", "staged_rows_plan"]
 
 
 _PREFIX = "c_"  # so that no column of the table has the name of one of ours
@@ -55,6 +56,11 @@ def _staged_schema(schema: Struct) -> Struct:
         for field in nullable(schema).fields
     ]
     return Struct((*own, Field(_KIND, BYTE, False, {}), Field(_PLACE, LONG, False, {})))
+
+
+def are_staged_rows(names: Sequence[str]) -> bool:
+    """Whether a file with these columns is a file of changes."""
+    return {_KIND, _PLACE} <= set(names)
 
 
 def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
@@ -84,7 +90,7 @@ def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str
         raise _unusable(file, f"cannot be read: {error}", table) from error
     if found.num_rows != file.num_keys:
         raise _unusable(file, f"has {found.num_rows} rows, not the {file.num_keys} that its task wrote", table)
-    if not {_KIND, _PLACE} <= set(found.column_names):
+    if not are_staged_rows(found.column_names):
         raise _unusable(file, "was written while the table had no merge engine, and it has one now", table)
     try:
         conformer = conformer_for(_staged_schema(schema), found.schema, table)
