@@ -958,6 +958,45 @@ class Table(metaclass=Hinted):
 
         return add_columns(self._open_table, schema, user_metadata)
 
+    def add_constraint(self, name: str, condition: str, *, user_metadata: str | None = None) -> WriteResult:
+        """Require a condition of every row from now on, in every engine; as Spark's ``ALTER TABLE ... ADD CONSTRAINT``.
+
+        The rows of the table are checked first, also those that others add in the meantime. Upgrades the protocol.
+
+        Args:
+            name: The name of the constraint, in any case.
+            condition: SQL, such as ``"amount > 0"``. A row violates it if it is false or NULL.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version that has the constraint.
+
+        Raises:
+            InvalidInputError: A row violates the condition, the condition does not fit the table, or the name is taken.
+            ConflictError: A concurrent commit changed the definition of the table.
+        """
+        from txlog.commands.constraints import add_constraint
+
+        return add_constraint(self._open_table, name, condition, user_metadata)
+
+    def drop_constraint(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> WriteResult:
+        """Drop a constraint; rows need no longer meet it.
+
+        Args:
+            name: The name of the constraint, in any case.
+            if_exists: Whether to do nothing if there is none.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version without it.
+
+        Raises:
+            InvalidInputError: The table has no such constraint.
+        """
+        from txlog.commands.constraints import drop_constraint
+
+        return drop_constraint(self._open_table, name, user_metadata, is_optional=if_exists)
+
     def cluster_by(self, columns: str | Iterable[str] | None, *, user_metadata: str | None = None) -> WriteResult:
         """Cluster the table by other columns from now on, or by none; as Spark's ``ALTER TABLE ... CLUSTER BY``.
 

@@ -162,8 +162,11 @@ def commit(table: txlog.Table, *lines: dict[str, Any]) -> None:
 def test_tables_with_rules_for_new_rows_are_compacted(make_table: MakeTable) -> None:
     table = filled(make_table)
     metadata = next(line["metaData"] for line in actions(table, 0) if "metaData" in line)
-    metadata["configuration"]["delta.constraints.positive"] = "id >= 0"
-    commit(table, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}}, {"metaData": metadata})
+    schema = orjson.loads(metadata["schemaString"])
+    schema["fields"][0]["metadata"] = {"CURRENT_DEFAULT": "7"}
+    metadata["schemaString"] = orjson.dumps(schema).decode()
+    features = {"writerFeatures": ["allowColumnDefaults"]}
+    commit(table, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, **features}}, {"metaData": metadata})
     table = txlog.Table.open(table.uri)
     with pytest.raises(UnsupportedFeatureError):
         table.append(pa.table({"id": [1], "day": ["a"]}))

@@ -52,8 +52,6 @@ def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_writt
 @pytest.mark.parametrize(
     ("protocol", "used", "feature"),
     [
-        (Protocol(1, 2), metadata(column_with(delta__invariants="{}")), "invariants"),
-        (Protocol(1, 3), metadata(delta__constraints__positive="id > 0"), "checkConstraints"),
         (Protocol(1, 4), metadata(column_with(delta__generationExpression="id + 1")), "generatedColumns"),
         (Protocol(1, 6), metadata(column_with(delta__identity__start=1)), "identityColumns"),
         (listed("allowColumnDefaults"), metadata(column_with(CURRENT_DEFAULT="1")), "allowColumnDefaults"),
@@ -69,9 +67,9 @@ def test_an_unsupported_feature_that_the_metadata_uses_is_refused_to_writers_onl
     assert caught.value.features == (feature,)
 
 
-def test_a_constraint_is_refused_even_where_the_protocol_forgot_to_list_it() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
-        check_can_write(listed("appendOnly"), metadata(delta__constraints__positive="id > 0"))
+def test_a_generated_column_is_refused_even_where_the_protocol_forgot_to_list_it() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="generatedColumns"):
+        check_can_write(listed("appendOnly"), metadata(column_with(delta__generationExpression="id + 1")))
 
 
 def test_a_column_comment_that_mentions_a_feature_does_not_use_it() -> None:
@@ -150,6 +148,7 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
         ),
     )
     used = metadata(
+        delta__constraints__positive="id > 0",
         delta__enableChangeDataFeed="true",
         delta__enableDeletionVectors="true",
         delta__appendOnly="true",
@@ -163,8 +162,8 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
 
 def test_the_error_names_every_unsupported_feature_at_once() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_can_write(listed("icebergCompatV2", "checkpointProtection"), metadata(delta__constraints__c="true"))
-    assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "checkConstraints")
+        check_can_write(listed("icebergCompatV2", "checkpointProtection"), metadata(column_with(CURRENT_DEFAULT="1")))
+    assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "allowColumnDefaults")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +254,6 @@ def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() ->
     ("schema", "properties", "feature"),
     [
         (PLAIN, {"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
-        (PLAIN, {"delta.constraints.c": "id > 0"}, "checkConstraints"),
         (PLAIN, {"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
         (Struct((Field("v", VARIANT),)), {}, "variantType"),
         (column_with(delta__generationExpression="1"), {}, "generatedColumns"),
@@ -278,6 +276,7 @@ def test_no_upgrade_where_the_table_has_what_it_needs() -> None:
 
 
 def test_an_upgrade_stays_legacy_while_it_can() -> None:
+    assert upgraded_for(Protocol(1, 2), PLAIN, {"delta.constraints.c": "id > 0"}) == Protocol(1, 3)
     assert upgraded_for(Protocol(1, 2), PLAIN, {"delta.enableChangeDataFeed": "true"}) == Protocol(1, 4)
     assert upgraded_for(Protocol(1, 1), PLAIN, {"delta.appendOnly": "true"}) == Protocol(1, 2)
 

@@ -38,6 +38,7 @@ from txlog.result import WriteResult
 from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
+from txlog.writer.constraints import stored_constraints
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["GlobalCommitter"]
@@ -137,6 +138,8 @@ class GlobalCommitter:
                 if name is not None:
                     detail = f"gave the name {name} to another column than it had at v{version}, when the files were"
                     detail += " written"
+                elif (constraint := _new_constraint(job, then)) is not None:
+                    detail = f"added the {constraint}, which the rows written at v{version} were not checked for"
                 elif reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
                     continue
                 else:
@@ -279,6 +282,14 @@ class GlobalCommitter:
             result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
         plan.warn_of_dead_rows(result.version)
         return result
+
+
+def _new_constraint(job: WriteJob, then: TableState) -> str | None:
+    """A constraint of the table that it did not have in the version ``then``; None if there is none."""
+    if not job.plan.constraints:
+        return None
+    before = stored_constraints(then.metadata.configuration, then.schema)
+    return next((each.name for each in job.plan.constraints if before.get(each.name) != each.sql), None)
 
 
 def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:

@@ -48,6 +48,7 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import invalid, names_in
+from txlog.writer.constraints import check_conditions, check_same_conditions
 from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = [
@@ -97,6 +98,7 @@ def new_table(
     _check_log_retention({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
+    check_conditions(configuration, struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
@@ -210,6 +212,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     is_same = without_metadata(state.schema, MAPPING_PREFIX, TYPE_CHANGES_KEY) == struct
     if is_same and columns == state.partition_columns:
         return None
+    check_conditions(configuration, struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
@@ -349,6 +352,7 @@ def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse properties that cannot be changed alone, since the files or the schema would have to change too."""
     _check_promises(before, after)
     _check_log_retention(before, after)
+    check_same_conditions(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
         raise InvalidInputError(

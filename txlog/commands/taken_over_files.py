@@ -21,6 +21,7 @@ from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
 from txlog.store.base import TableStore
 from txlog.util.arguments import invalid, whole_number
+from txlog.writer.constraints import stored_constraints
 
 __all__ = ["take_over"]
 
@@ -30,6 +31,7 @@ def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> 
 
     Raises ``InvalidInputError`` for a file that a reader would refuse, ``NotFoundError``, ``StorageError``.
     """
+    _refuse_constraints(store, state)
     taken: list[AddFile] = []
     paths: list[str] = []
     for file in files:
@@ -38,6 +40,17 @@ def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> 
         paths += [path, *_vector_file(store, state, add, path)]
     store.files.make_durable(paths, with_contents=True)
     return taken
+
+
+def _refuse_constraints(store: TableStore, state: TableState) -> None:
+    names = list(stored_constraints(state.metadata.configuration, state.schema))
+    if names:
+        raise InvalidInputError(
+            f"the table has the {', the '.join(names)}, and the rows of files that other programs wrote are not read"
+            " here: append the rows instead, by table.append(pyarrow.dataset.dataset(paths))",
+            table=store.uri,
+            version=state.version,
+        )
 
 
 def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, str]:

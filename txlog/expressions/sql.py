@@ -37,7 +37,7 @@ from txlog.util.arguments import described
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Context", "assign", "bind_value", "parse", "parse_predicate"]
+__all__ = ["Context", "assign", "bind_value", "parse", "parse_predicate", "parse_stored_condition"]
 
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
@@ -59,6 +59,14 @@ class _Dialect(Databricks):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
         }
+
+
+class _SparkDialect(_Dialect):
+    """The same with Spark's quotes: a string may be in double quotes."""
+
+    class Tokenizer(_Dialect.Tokenizer):
+        QUOTES = ["'", '"']  # noqa: RUF012
+        IDENTIFIERS = ["`"]  # noqa: RUF012
 
 
 class Context(TypedDict, total=False):
@@ -100,6 +108,18 @@ def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -
     scope = Scope(schema, **context)
     try:
         return Reader(sql_text, scope).condition(_parsed(sql_text))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def parse_stored_condition(sql_text: str, schema: Struct) -> Predicate:
+    """A bound condition from the text that a table has of it, in Spark's dialect: double quotes are those of a string.
+
+    Raises:
+        InvalidInputError: As `parse`.
+    """
+    try:
+        return Reader(sql_text, Scope(schema)).condition(_parsed(sql_text, _SparkDialect))
     except RecursionError:
         raise _too_deep() from None
 
@@ -178,10 +198,11 @@ def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
         )
 
 
-def _parsed(sql_text: str) -> exp.Expression:
+def _parsed(sql_text: str, dialect: type[_Dialect] = _Dialect) -> exp.Expression:
     try:
-        _refuse_double_quotes(sql_text)
-        statements = [statement for statement in sqlglot.parse(sql_text, dialect=_Dialect) if statement is not None]
+        if dialect is _Dialect:
+            _refuse_double_quotes(sql_text)
+        statements = [statement for statement in sqlglot.parse(sql_text, dialect=dialect) if statement is not None]
     except sqlglot.errors.ParseError as error:
         raise InvalidInputError(f"cannot parse the expression {sql_text!r}: {_first_fault(error)}") from None
     except sqlglot.errors.TokenError as error:

@@ -108,7 +108,10 @@ class BinRewriter:
         plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         self.plan = dataclasses.replace(
-            plan, target_file_size_bytes=_ONE_FILE_BYTES, max_records_per_file=None, memory_budget_bytes=_MEMORY_BYTES
+            plan.for_old_rows(),
+            target_file_size_bytes=_ONE_FILE_BYTES,
+            max_records_per_file=None,
+            memory_budget_bytes=_MEMORY_BYTES,
         )
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()

@@ -97,6 +97,7 @@ def _joined(open_table: OpenTable, state: TableState, adds: Sequence[AddFile], u
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+    plan = plan.for_old_rows()
     task = TaskIdentity(ambient.uuid4(), 0)
     written = write_task(open_table.store.files, plan, task, DataStream(schema, batches())).files
     unsent.own(file.path for file in written)

@@ -47,8 +47,9 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
     """Raise UnsupportedFeatureError naming the features that writers of this table need and txlog lacks.
 
     A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
-    protocol requires something only of tables that use it, and the metadata shows no use. Constraints, generated
-    columns and similar features in the metadata are refused whether or not the protocol lists them.
+    protocol requires something only of tables that use it, and the metadata shows no use. Generated columns and
+    similar features in the metadata are refused whether or not the protocol lists them. Whether constraints can be
+    checked shows when rows are planned (``writer.constraints``).
     """
     _check_can_change(protocol, metadata, "write", set())
 
@@ -178,8 +179,8 @@ _YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
 
 _FEATURES: tuple[_Feature, ...] = (
     _Feature("appendOnly", _YES, _property("delta.appendOnly"), legacy=(1, 2)),
-    _Feature("invariants", _UNLESS_USED, _mark("delta.invariants"), "column metadata delta.invariants", legacy=(1, 2)),
-    _Feature("checkConstraints", _UNLESS_USED, _has_constraints, f"{CONSTRAINT_PREFIX}*", legacy=(1, 3)),
+    _Feature("invariants", _YES, _mark("delta.invariants"), "column metadata delta.invariants", legacy=(1, 2)),
+    _Feature("checkConstraints", _YES, _has_constraints, f"{CONSTRAINT_PREFIX}*", legacy=(1, 3)),
     _Feature("changeDataFeed", _YES, _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
     _Feature(
         "generatedColumns",
@@ -239,7 +240,7 @@ _FEATURES: tuple[_Feature, ...] = (
 )
 """Every other feature is refused by the name that the table gives it, as the protocol requires for unknown ones."""
 
-_RULES_OF_NEW_ROWS = {"invariants", "checkConstraints", "generatedColumns", "identityColumns", "allowColumnDefaults"}
+_RULES_OF_NEW_ROWS = {"generatedColumns", "identityColumns", "allowColumnDefaults"}
 """These constrain rows when they are first written. A row that moves to another file meets them already."""
 
 _RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {

@@ -51,7 +51,7 @@ ELSEWHERE = {
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
     "Table": {
-        "alter": "table.add_columns(schema), table.set_properties(properties)",
+        "alter": "table.add_columns(schema), table.set_properties(properties), table.add_constraint(name, condition)",
         "begin": "with table.transaction() as txn",
         "alter_column": f"{_REWRITE}, and their types",
         "checkpoint": "table.create_checkpoint()",

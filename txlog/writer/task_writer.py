@@ -29,6 +29,7 @@ from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.conform import Conformer, conformer_for
+from txlog.writer.constraints import violation
 from txlog.writer.data_file import FileFormat
 from txlog.writer.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
 from txlog.writer.encoder_pool import ENCODERS, EncoderPool
@@ -200,7 +201,20 @@ class TaskWriter:
             rows = conformer.conform(piece, self.num_rows)
             if self._guard is not None:
                 self._guard.check(rows, self.num_rows)
+            self._check_constraints(rows)
             self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
+
+    def _check_constraints(self, rows: pa.RecordBatch) -> None:
+        for constraint in self._plan.constraints:
+            found = violation(constraint, rows, self._plan.table)
+            if found is not None:
+                at, values = found
+                raise InvalidInputError(
+                    f"a row violates the {constraint.name}, which is {constraint.sql}{values and f', with {values}'}:"
+                    f" row {self.num_rows + at} of those that are written, counting from 0. A condition that is NULL is"
+                    " violated too. Nothing was committed; correct such rows, or leave them out",
+                    table=self._plan.table,
+                )
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         self._make_room(size_bytes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from txlog.errors import UnsupportedFeatureError
@@ -18,6 +18,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
+from txlog.writer.constraints import Constraint, constraints_of
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -82,7 +83,8 @@ class WritePlan:
 
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
     has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
-    ``rows_where``, bound to the schema, must be true for every row; None takes any row. ``hidden_columns`` are columns
+    ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
+    are the table's; plans for rows that are not new have none (`for_old_rows`). ``hidden_columns`` are columns
     of ``schema`` that the table does not have: files have them, statistics do not. ``folder`` is the one
     that change files are below; data files have none. The names of files begin with ``file_kind``.
     """
@@ -100,6 +102,7 @@ class WritePlan:
     max_open_files: int = MAX_OPEN_FILES
     random_prefix_length: int = 0
     rows_where: Predicate | None = None
+    constraints: tuple[Constraint, ...] = ()
     hidden_columns: tuple[str, ...] = ()
     folder: str = ""
     file_kind: str = "part"
@@ -139,7 +142,12 @@ class WritePlan:
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
+            constraints=constraints_of(metadata.configuration, schema, table),
         )
+
+    def for_old_rows(self) -> WritePlan:
+        """The same plan for rows that are in the table already, or that are no rows of the table."""
+        return replace(self, constraints=()) if self.constraints else self
 
     def at(self, read_version: int) -> WritePlan:
         """The same plan for another version of the table; `dataclasses.replace` would take four times as long."""
@@ -157,6 +165,7 @@ class WritePlan:
             self.max_open_files,
             self.random_prefix_length,
             self.rows_where,
+            self.constraints,
             self.hidden_columns,
             self.folder,
             self.file_kind,

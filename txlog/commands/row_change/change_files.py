@@ -104,7 +104,7 @@ class ChangeFiles:
         self._schema = to_arrow(Struct(fields))
         plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
         self._plan = replace(
-            plan,
+            plan.for_old_rows(),
             schema=Struct(fields),
             folder=CHANGE_DATA_FOLDER,
             file_kind="cdc",

@@ -63,6 +63,7 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
         partition_columns=(),
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
+        constraints=(),
         hidden_columns=(),
         file_kind="keys",
     )

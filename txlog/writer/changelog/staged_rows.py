@@ -45,6 +45,7 @@ def staged_rows_plan(plan: WritePlan) -> WritePlan:
         partition_columns=(),
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
+        constraints=(),
         hidden_columns=(),
         file_kind="keys",
     )

@@ -1,0 +1,340 @@
+"""Constraints of a table: every way of writing rows checks them, and adding one checks the rows that are there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.commands import constraints
+from txlog.read.scan_plan import ScanPlan
+from txlog.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])
+POSITIVE = "amount > 0"
+
+
+def rows_of(*rows: tuple[int, str | None, float | None]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+GOOD = rows_of((1, "tue", 5.0), (8, "wed", 8.0))
+BAD = rows_of((1, "tue", 5.0), (8, "wed", -8.0))
+
+
+@pytest.fixture(params=[[], ["day"]], ids=["flat", "by day"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by=request.param)
+    table.append(rows_of((1, "mon", 1.0), (2, "tue", 2.0), (3, None, 3.0)))
+    table.add_constraint("positive", POSITIVE)
+    return table
+
+
+def in_transaction(table: Table, rows: pa.Table) -> None:
+    with table.transaction() as txn:
+        txn.append(rows)
+
+
+def by_sink(table: Table, rows: pa.Table, **options: Any) -> None:
+    sink = txlog.Sink(table, "app", **options)
+    with sink.task(1) as task:
+        task.write(rows)
+    sink.commit(1, [task.committable])
+
+
+def by_merge(table: Table, rows: pa.Table) -> None:
+    merge = table.merge(rows, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+WRITES: dict[str, Callable[[Table, pa.Table], object]] = {
+    "append": lambda table, rows: table.append(rows),
+    "overwrite": lambda table, rows: table.overwrite(rows),
+    "overwrite of a predicate": lambda table, rows: table.overwrite(rows, where="id IN (1, 8)"),
+    "merged schema": lambda table, rows: table.append(rows.append_column("new", pa.array([1, 2])), schema_mode="merge"),
+    "transaction": in_transaction,
+    "upsert": lambda table, rows: table.upsert(rows, keys=["id"]),
+    "merge": by_merge,
+    "sink": by_sink,
+    "sink of changes": lambda table, rows: by_sink(table, rows, keys=["id"], mode="upsert"),
+    "update": lambda table, rows: table.update({"amount": min(rows["amount"].to_pylist())}, "id = 2"),
+}
+
+
+def data_files(table: Table) -> list[str]:
+    return sorted(str(path) for path in Path(table.uri).rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_every_way_of_writing_refuses_a_row_that_violates_a_constraint(table: Table, write: str) -> None:
+    before, files = table.to_arrow().sort_by("id"), data_files(table)
+    version = table.version
+    with pytest.raises(txlog.InvalidInputError, match=r"constraint positive, which is amount > 0, with amount = -8\.0"):
+        WRITES[write](table, BAD)
+    assert table.version == version
+    assert table.to_arrow().sort_by("id") == before
+    if not write.startswith("sink"):  # a sink's files are for the next attempt
+        assert data_files(table) == files
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_rows_that_meet_every_constraint_are_written(table: Table, write: str) -> None:
+    WRITES[write](table, GOOD)
+    assert min(table.to_arrow()["amount"].to_pylist()) > 0
+    assert 5.0 in table.to_arrow()["amount"].to_pylist()
+
+
+def test_a_condition_that_is_null_is_violated(table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="row 1 of those that are written"):
+        table.append(rows_of((7, "mon", 1.0), (8, "mon", None)))
+
+
+def test_only_the_merged_row_has_to_meet_a_constraint(tmp_path: Path) -> None:
+    """The changes that a merge engine merges need not: they may lack columns."""
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"txlog.merge-engine": "partial-update"})
+    table.append(rows_of((1, "mon", 1.0)))
+    table.add_constraint("positive", POSITIVE)
+    sink = txlog.Sink(table, "app", keys=["id"], mode="upsert")
+    with sink.task(1) as task:
+        task.write(rows_of((1, "tue", None)))
+    sink.commit(1, [task.committable])
+    assert table.to_arrow().to_pylist() == [{"id": 1, "day": "tue", "amount": 1.0}]
+    with sink.task(2) as task:
+        task.write(rows_of((1, None, -1.0)))
+    with pytest.raises(txlog.InvalidInputError, match=r"constraint positive.*amount = -1\.0"):
+        sink.commit(2, [task.committable])
+    assert table.to_arrow().to_pylist() == [{"id": 1, "day": "tue", "amount": 1.0}]
+
+
+def test_a_table_is_created_with_constraints(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.constraints.positive": POSITIVE})
+    assert "checkConstraints" in (table.snapshot().protocol.writer_features or ["checkConstraints"])
+    assert table.snapshot().protocol.min_writer_version >= 3
+    with pytest.raises(txlog.InvalidInputError, match="positive"):
+        table.append(BAD)
+    with pytest.raises(txlog.InvalidInputError, match="there is no column nope"):
+        Table.create(tmp_path / "u", SCHEMA, properties={"delta.constraints.c": "nope > 0"})
+
+
+# --- adding and dropping ----------------------------------------------------------------------------------------------
+
+
+def test_rows_that_violate_a_condition_prevent_the_constraint(table: Table) -> None:
+    version = table.version
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"violate the constraint early \(id < 3\), such as one with id = 3"
+    ):
+        table.add_constraint("early", "id < 3")
+    with pytest.raises(txlog.InvalidInputError, match="such as one with day = None"):
+        table.add_constraint("known", "day <> 'sun'")
+    assert table.version == version
+    table.delete("day IS NULL")
+    table.add_constraint("known", "day <> 'sun'")
+    assert table.snapshot().properties["delta.constraints.known"] == "day <> 'sun'"
+
+
+def test_a_row_that_is_added_while_the_rows_are_checked_is_checked_too(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = iter([rows_of((4, "mon", 4.0)), rows_of((5, "mon", 99.0))])
+    read: list[int] = []
+    execute, batches = constraints._Addition.execute, ScanPlan.batches
+
+    def beside_an_append(self: Any, state: Any) -> Any:
+        proposal = execute(self, state)
+        rows = next(others, None)
+        if rows is not None:
+            Table.open(table.uri).append(rows)
+        return proposal
+
+    def counted(self: ScanPlan, store: Any) -> Any:
+        read.append(self.files.num_rows)
+        return batches(self, store)
+
+    monkeypatch.setattr(constraints._Addition, "execute", beside_an_append)
+    monkeypatch.setattr(ScanPlan, "batches", counted)
+    files = table.snapshot().num_files
+    with pytest.raises(txlog.InvalidInputError, match="amount = 99"):
+        table.add_constraint("small", "amount < 50")
+    assert read == [files, 1, 1]
+
+
+def test_an_append_that_began_before_a_constraint_conflicts_with_it(table: Table) -> None:
+    def append_beside_a_new_constraint() -> None:
+        with table.transaction() as txn:
+            txn.append(rows_of((9, "mon", 900.0)))
+            Table.open(table.uri).add_constraint("small", "amount < 50")
+
+    with pytest.raises(txlog.ConflictError):
+        append_beside_a_new_constraint()
+    assert max(table.to_arrow()["amount"].to_pylist()) == 3.0
+
+
+def test_staged_rows_of_an_older_version_are_refused_if_a_constraint_was_added(table: Table) -> None:
+    sink = txlog.Sink(table, "app")
+    with sink.task(1) as task:
+        task.write(rows_of((9, "mon", 900.0)))
+    sink.stage(task.committable)
+    sink.prepare(1, [0])
+    Table.open(table.uri).add_constraint("small", "amount < 50")
+    with pytest.raises(txlog.MetadataChangedError, match="constraint small"):
+        txlog.Sink(Table.open(table.uri), "app").recover()
+    Table.open(table.uri).drop_constraint("small")
+    assert txlog.Sink(Table.open(table.uri), "app").recover().results[1].outcome == "committed"
+
+
+def test_a_constraint_is_dropped_in_any_case_and_its_history_is_delta_s(table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="it has positive"):
+        table.drop_constraint("negative")
+    assert table.drop_constraint("negative", if_exists=True).version == table.version
+    table.drop_constraint("Positive")
+    table.append(BAD)
+    dropped, added = (entry for entry in table.history() if "CONSTRAINT" in entry["operation"])
+    assert (added["operation"], dropped["operation"]) == ("ADD CONSTRAINT", "DROP CONSTRAINT")
+    assert added["operationParameters"] == {"name": "positive", "expr": POSITIVE}
+    assert dropped["operationParameters"] == {"name": "positive", "expr": POSITIVE, "existed": "true"}
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "said"),
+    [
+        ("POSITIVE", "id > 0", "has a constraint of this name"),
+        ("", "id > 0", "Invalid name"),
+        (" x", "id > 0", "Invalid name"),
+        ("x", 7, "Invalid condition"),
+        ("x", "id", "cannot be compared with True"),
+        ("x", "nope > 0", "there is no column nope"),
+        ("x", 'day = "mon"', "double quotes"),
+        ("x", "current_date() > '2026-01-01'", "current_date"),
+    ],
+)
+def test_what_cannot_be_a_constraint_is_refused(table: Table, name: Any, condition: Any, said: str) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=said):
+        table.add_constraint(name, condition)
+
+
+def test_a_constraint_is_neither_set_nor_unset_as_a_property(table: Table) -> None:
+    for change in (
+        lambda: table.set_properties({"delta.constraints.early": "id < 100"}),
+        lambda: table.set_properties({"delta.constraints.positive": "amount > 1"}),
+        lambda: table.unset_properties(["delta.constraints.positive"]),
+    ):
+        with pytest.raises(txlog.InvalidInputError, match="add_constraint"):
+            change()
+    table.set_properties({"delta.appendOnly": "true"})
+
+
+def test_a_new_schema_must_have_the_columns_of_the_constraints(table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"constraint positive .* does not fit the schema"):
+        table.overwrite(pa.table({"id": [1], "day": ["mon"]}), schema_mode="overwrite")
+
+
+def test_a_condition_without_columns_and_one_on_a_member_of_a_struct(tmp_path: Path) -> None:
+    schema = pa.schema([("place", pa.struct([("city", pa.string())])), ("id", pa.int64())])
+    table = Table.create(tmp_path / "t", schema)
+    table.append(pa.Table.from_pylist([{"place": {"city": "a"}, "id": 1}], schema=schema))
+    table.add_constraint("always", "1 = 1")
+    table.add_constraint("named", "length(place.city) > 0")
+    with pytest.raises(txlog.InvalidInputError, match="constraint named"):
+        table.append(pa.Table.from_pylist([{"place": {"city": ""}, "id": 2}], schema=schema))
+    with pytest.raises(txlog.InvalidInputError, match="constraint never"):
+        table.add_constraint("never", "1 = 2")
+
+
+# --- files that move, and files of others -----------------------------------------------------------------------------
+
+
+def commit_metadata(table: Table, change: Callable[[dict[str, Any]], None]) -> Table:
+    """Change the table's metadata as an engine that checks no rows."""
+    log = Path(table.uri) / "_delta_log"
+    version = Table.open(table.uri).version
+    metadata = next(
+        line["metaData"]
+        for path in sorted(log.glob("*.json"), reverse=True)
+        for line in map(json.loads, path.read_text().splitlines())
+        if "metaData" in line
+    )
+    change(metadata)
+    lines = [{"commitInfo": {"timestamp": 1, "operation": "other"}}, {"metaData": metadata}]
+    (log / f"{version + 1:020}.json").write_text("".join(orjson.dumps(line).decode() + "\n" for line in lines))
+    return Table.open(table.uri)
+
+
+def test_rows_that_only_move_are_not_checked(table: Table) -> None:
+    table.append(GOOD)
+
+    def tighten(metadata: dict[str, Any]) -> None:
+        metadata["configuration"]["delta.constraints.unchecked"] = "id < 2"
+
+    tightened = commit_metadata(table, tighten)
+    rows = tightened.snapshot().count()
+    assert tightened.optimize().files_removed
+    assert tightened.snapshot().count() == rows
+
+
+def test_files_of_other_programs_are_refused_since_their_rows_are_not_read(table: Table) -> None:
+    is_partitioned = bool(table.snapshot().partition_columns)
+    name = "day=tue/other.parquet" if is_partitioned else "other.parquet"
+    path = Path(table.uri) / name
+    pq.write_table(GOOD.drop(["day"]) if is_partitioned else GOOD, path)
+    with pytest.raises(txlog.InvalidInputError, match=r"constraint positive.*table\.append"):
+        table.add_files([name])
+
+
+def test_an_invariant_of_a_column_is_checked_in_sparks_dialect(table: Table) -> None:
+    def invent(metadata: dict[str, Any]) -> None:
+        schema = json.loads(metadata["schemaString"])
+        condition = json.dumps({"expression": {"expression": 'day <> "sun"'}})
+        schema["fields"][1]["metadata"] = {"delta.invariants": condition}
+        metadata["schemaString"] = json.dumps(schema)
+
+    with_invariant = commit_metadata(table, invent)
+    with_invariant.append(rows_of((4, "mon", 4.0)))
+    with pytest.raises(txlog.InvalidInputError, match='invariant of column day, which is day <> "sun", with day = '):
+        with_invariant.append(rows_of((4, "sun", 4.0)))
+
+
+@pytest.mark.parametrize(
+    "condition", ["java_method('java.util.UUID', 'randomUUID') <> ''", "amount >", "current_date() > day"]
+)
+def test_a_condition_that_txlog_cannot_evaluate_is_refused_before_anything_is_written(
+    table: Table, condition: str
+) -> None:
+    def invent(metadata: dict[str, Any]) -> None:
+        metadata["configuration"]["delta.constraints.odd"] = condition
+
+    odd, files = commit_metadata(table, invent), data_files(table)
+    with pytest.raises(txlog.UnsupportedFeatureError, match="cannot check the constraint odd") as caught:
+        odd.append(GOOD)
+    assert caught.value.features == ("checkConstraints",)
+    assert data_files(table) == files
+    odd.drop_constraint("odd")
+    odd.append(GOOD)
+
+
+def test_an_invariant_that_is_not_in_the_protocols_form_is_refused(table: Table) -> None:
+    def invent(metadata: dict[str, Any]) -> None:
+        schema = json.loads(metadata["schemaString"])
+        schema["fields"][0]["metadata"] = {"delta.invariants": "{}"}
+        metadata["schemaString"] = json.dumps(schema)
+
+    with pytest.raises(txlog.UnsupportedFeatureError, match="invariant of column id") as caught:
+        commit_metadata(table, invent).append(GOOD)
+    assert caught.value.features == ("invariants",)
+
+
+def test_deltalake_checks_the_constraints_that_txlog_adds_and_txlog_those_of_deltalake(table: Table) -> None:
+    with pytest.raises(Exception, match="failed validation check"):
+        deltalake.write_deltalake(table.uri, BAD, mode="append")
+    deltalake.write_deltalake(table.uri, GOOD, mode="append")
+    deltalake.DeltaTable(table.uri).alter.add_constraint({"small": "id < 100"})
+    with pytest.raises(txlog.InvalidInputError, match="constraint small"):
+        Table.open(table.uri).append(rows_of((100, "mon", 1.0)))

@@ -1,0 +1,161 @@
+"""Constraints: conditions that every new row of a table must meet, which other engines set and check too.
+
+In: a table's properties and schema; batches of new rows. Out: the constraints, bound once for each plan; or an error
+that names the constraint and shows a row that violates it. A condition that is NULL for a row is violated, as in Spark.
+PROTOCOL.md, "CHECK Constraints", "Column Invariants".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.protocol.properties import CONSTRAINT_PREFIX
+from txlog.protocol.schema import Field, Struct
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
+
+__all__ = [
+    "Constraint",
+    "check_conditions",
+    "check_same_conditions",
+    "constraints_of",
+    "stored_constraints",
+    "violation",
+]
+
+_INVARIANTS = "delta.invariants"
+_SHOWN_CHARACTERS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """``name`` is as messages show it, ``sql`` as the table has it; ``condition`` is bound to the table's schema."""
+
+    name: str
+    sql: str
+    condition: Predicate
+
+
+def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
+    """Check that the CHECK constraints in these properties fit the schema.
+
+    Raises:
+        InvalidInputError: One does not, or txlog cannot evaluate it.
+    """
+    for name, text in _conditions(configuration).items():
+        from txlog.expressions.sql import parse_stored_condition
+
+        try:
+            parse_stored_condition(text, schema)
+        except InvalidInputError as error:
+            error.message = f"the constraint {name} ({text}) does not fit the schema: {error.message}"
+            raise
+
+
+def check_same_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidInputError if a change of properties would add, change or drop a CHECK constraint."""
+    if _conditions(before) != _conditions(after):
+        raise InvalidInputError(
+            "a constraint is not set as a property, since the rows of the table have to meet it: use"
+            " table.add_constraint(name, condition) and table.drop_constraint(name)"
+        )
+
+
+def _conditions(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The SQL text of each CHECK constraint by its name, in the order of the names."""
+    found = sorted(item for item in configuration.items() if item[0].startswith(CONSTRAINT_PREFIX))
+    return {key.removeprefix(CONSTRAINT_PREFIX): text for key, text in found}
+
+
+def stored_constraints(configuration: Mapping[str, str], schema: Struct) -> dict[str, str]:
+    """The SQL text of each constraint by its name: CHECK constraints, then invariants of columns.
+
+    Raises:
+        UnsupportedFeatureError: An invariant is not in the form that the protocol describes.
+    """
+    found = {f"constraint {name}": text for name, text in _conditions(configuration).items()}
+    found.update((f"invariant of column {path}", _invariant(path, text)) for path, text in _invariants(schema, ""))
+    return found
+
+
+def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str) -> tuple[Constraint, ...]:
+    """The constraints of a table with these properties and this schema.
+
+    Raises:
+        UnsupportedFeatureError: A condition uses something that txlog cannot evaluate, so no row may be written.
+    """
+    found = stored_constraints(configuration, schema)
+    if not found:
+        return ()
+    from txlog.expressions.sql import parse_stored_condition
+
+    bound = []
+    for name, text in found.items():
+        try:
+            bound.append(Constraint(name, text, parse_stored_condition(text, schema)))
+        except InvalidInputError as error:
+            raise UnsupportedFeatureError(
+                f"txlog cannot check the {name} ({text}), so it cannot write rows to this table: {error.message}. Use"
+                " an engine that supports it, or drop it there first",
+                table=table,
+                features=("invariants" if name.startswith("invariant") else "checkConstraints",),
+            ) from None
+    return tuple(bound)
+
+
+def violation(constraint: Constraint, rows: pa.RecordBatch, table: str) -> tuple[int, str] | None:
+    """The first row that violates a constraint: its position, and the values that the condition names; None if all meet
+    it.
+
+    Raises:
+        InvalidInputError: The condition has no value for some row, for example because of a division by zero.
+    """
+    from txlog.writer.row_guard import false_or_unknown
+
+    with TxlogError.located(table):
+        try:
+            outside = false_or_unknown(constraint.condition, rows)
+        except InvalidInputError as error:
+            error.message = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.message}"
+            raise
+    at = outside.index(True).as_py()
+    if at < 0:
+        return None
+    sample: dict[str, Any] = rows.slice(at, 1).to_pylist()[0]
+    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(constraint.condition.columns()))
+    return at, values[:_SHOWN_CHARACTERS_MAX]
+
+
+def _invariants(schema: Struct, prefix: str) -> Iterator[tuple[str, object]]:
+    for field in schema.fields:
+        path = prefix + field.name
+        if _INVARIANTS in field.metadata:
+            yield path, field.metadata[_INVARIANTS]
+        yield from _invariants_below(field, path)
+
+
+def _invariants_below(field: Field, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(field.type, Struct):
+        yield from _invariants(field.type, f"{path}.")
+
+
+def _invariant(path: str, text: object) -> str:
+    """The condition in ``{"expression": {"expression": "x > 3"}}``."""
+    try:
+        found = orjson.loads(text)["expression"]["expression"]  # type: ignore[arg-type]
+    except (ValueError, KeyError, TypeError):
+        found = None
+    if not isinstance(found, str):
+        raise UnsupportedFeatureError(
+            f"the invariant of column {path} is {text!r}, which txlog does not understand, so it cannot write rows to"
+            " this table",
+            features=("invariants",),
+        )
+    return found
