@@ -243,6 +243,29 @@ def test_a_path_that_the_log_spells_in_another_way_stays(tmp_path: Path) -> None
     assert txlog.Table.open(table.uri).vacuum().paths == ()
 
 
+@pytest.mark.parametrize("linked", ["folder", "file", "chain"])
+def test_a_file_that_the_log_names_by_a_symbolic_link_stays(linked: str, tmp_path: Path) -> None:
+    """Readers follow links within the table: an administrator may have moved a partition, or one file."""
+    table = make(tmp_path)
+    table.append(rows(1))
+    root = Path(table.uri)
+    (name,) = (name for name in files_of(root) if name.endswith(".parquet"))
+    if linked == "file":
+        (root / name).rename(root / "moved.parquet")
+        (root / name).symlink_to(root / "moved.parquet")
+    else:
+        (root / "day=a").rename(root / "moved")
+        if linked == "chain":
+            (root / "hop").symlink_to("moved")
+        (root / "day=a").symlink_to("hop" if linked == "chain" else "moved")
+    (root / "day=b").mkdir()
+    (root / "day=b" / "up").symlink_to(root)
+    orphan = put(table.uri, "day=b/orphan.parquet")
+    age(table.uri)
+    assert table.vacuum().paths == (orphan,)
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
 def test_a_log_that_names_a_file_in_no_readable_way_lets_nothing_be_deleted(tmp_path: Path) -> None:
     table = make(tmp_path)
     add = {

@@ -87,6 +87,8 @@ class _Vacuum:
         self._cutoff_ms = self._now_ms - retention_ms
         self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
         self._mode: str = "full"
+        self._linked: list[str] = []
+        """What symbolic links in the table lead to. The log may name its files by the links, so they all stay."""
         state = self._needed.state
         self._folders = Folders(physical_names(state.schema, state.partition_columns))
 
@@ -117,10 +119,14 @@ class _Vacuum:
     # --- which files ----------------------------------------------------------------------------------------------
 
     def _doomed(self, expired_version: int | None) -> pa.Table:
+        import pyarrow.compute as pc
+
         found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
         doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=CANDIDATES)
         if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
             doomed = _distinct(doomed)
+        for path in self._linked:
+            doomed = doomed.filter(pc.invert(_is_below(doomed["path"], path)))
         if _has_change_data(doomed):
             self._needed.read_window()
             doomed = doomed.filter(self._unneeded_flags(doomed["path"]))
@@ -143,7 +149,7 @@ class _Vacuum:
                 self._mode = "lite"
                 last = -1 if expired_version is None else expired_version
                 return removed_by(self._log.commits_between(first + 1, last), self._log.uri, self._folders)
-        return in_listing(self._log.store.files, self._folders)
+        return in_listing(self._log.store.files, self._folders, self._linked.append)
 
     def _has_commits(self, first: int, last: int | None) -> bool:
         """Whether the log still has these versions; its clean-up removes the oldest first."""
@@ -264,6 +270,13 @@ def _has_change_data(doomed: pa.Table) -> bool:
     import pyarrow.compute as pc
 
     return any(pc.starts_with(chunk, "_change_data/").true_count for chunk in doomed["path"].chunks)
+
+
+def _is_below(paths: Any, folder: str) -> Any:
+    """Whether each path is ``folder`` or below it."""
+    import pyarrow.compute as pc
+
+    return pc.or_(pc.equal(paths, array_of([folder], pa.string())[0]), pc.starts_with(paths, f"{folder}/"))
 
 
 def _distinct(doomed: pa.Table) -> pa.Table:

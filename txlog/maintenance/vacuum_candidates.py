@@ -18,7 +18,7 @@ from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, is_hidden, is_in_progress, path_below, resolve_data_path
-from txlog.store.base import FileStore, ObjectMeta
+from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.util.arguments import invalid
 
 __all__ = ["CANDIDATES", "Folders", "in_inventory", "in_listing", "removed_by", "without_hidden"]
@@ -49,9 +49,9 @@ class Folders:
         return 1 + len(self._seen)
 
 
-def in_listing(files: FileStore, folders: Folders) -> Iterator[pa.RecordBatch]:
+def in_listing(files: FileStore, folders: Folders, on_link: OnLink) -> Iterator[pa.RecordBatch]:
     """Every file of the table. Raises StorageError."""
-    pages = files.list(skip=folders)
+    pages = files.list(skip=folders, on_link=on_link)
     waiting: list[ObjectMeta] = []
     for page in itertools.chain(pages, (None,)):
         if page is not None:

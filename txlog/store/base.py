@@ -25,6 +25,7 @@ __all__ = [
     "FileStore",
     "LogStore",
     "ObjectMeta",
+    "OnLink",
     "OutputFile",
     "PutOutcome",
     "SkipFolder",
@@ -47,6 +48,9 @@ ICEBERG = "_iceberg/metadata"
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
+
+OnLink: TypeAlias = Callable[[str], None]
+"""Takes the path, relative to the root, of what a symbolic link in the table leads to."""
 
 
 class PutOutcome(enum.Enum):
@@ -162,7 +166,9 @@ class FileStore(Protocol):
     def stat(self, path: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""
 
-    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+    def list(
+        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+    ) -> Iterator[Sequence[ObjectMeta]]:
         """Every file below ``folder`` (the table's root if it is empty), at any depth, in pages of bounded size.
 
         Names are paths relative to the root, in any order. All files are listed: those of ``_delta_log``, of
@@ -170,6 +176,10 @@ class FileStore(Protocol):
         hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is called with
         the path of each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file
         created or deleted meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
+
+        ``on_link`` is called for each symbolic link that leads to a file or folder of the same table, with the path of
+        that file or folder: the log may name files by the link. It is not called for a link to a folder that holds the
+        link itself.
         """
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.paths import IN_PROGRESS
 from txlog.store import disk
-from txlog.store.base import ObjectMeta, SkipFolder
+from txlog.store.base import ObjectMeta, OnLink, SkipFolder
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
@@ -110,13 +110,17 @@ class LocalFileStore:
         except OSError as error:
             raise storage_failure("look at", self._root, path, error) from error
 
-    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+    def list(
+        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+    ) -> Iterator[Sequence[ObjectMeta]]:
         start = _checked(self._root, folder) if folder else self._root
-        files = self._below(start, f"{folder}/" if folder else "", skip)
+        files = self._below(start, f"{folder}/" if folder else "", skip, on_link)
         while page := tuple(itertools.islice(files, _LIST_PAGE)):
             yield page
 
-    def _below(self, directory: str, prefix: str, skip: SkipFolder | None) -> Iterator[ObjectMeta]:
+    def _below(
+        self, directory: str, prefix: str, skip: SkipFolder | None, on_link: OnLink | None
+    ) -> Iterator[ObjectMeta]:
         """The regular files of a directory, then those of each directory in it."""
         folders = []
         try:
@@ -132,12 +136,23 @@ class LocalFileStore:
                         except FileNotFoundError:  # deleted meanwhile
                             continue
                         yield ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
+                    elif on_link is not None and entry.is_symlink():
+                        target = self._target_of(path)
+                        if target is not None:
+                            on_link(target)
         except FileNotFoundError:
             return
         except OSError as error:
             raise storage_failure("list", self._root, prefix.rstrip("/") or ".", error) from error
         for path in folders:
-            yield from self._below(f"{self._root}/{path}", f"{path}/", skip)
+            yield from self._below(f"{self._root}/{path}", f"{path}/", skip, on_link)
+
+    def _target_of(self, link: str) -> str | None:
+        """The path that a link leads to; None if that is not in the table, or is a folder that holds the link."""
+        root = os.path.realpath(self._root)
+        target, holding = os.path.realpath(f"{root}/{link}"), os.path.realpath(os.path.dirname(f"{root}/{link}"))
+        is_below = target.startswith(f"{root}/") and not f"{holding}/".startswith(f"{target}/")
+        return target[len(root) + 1 :] if is_below else None
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
         """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""

@@ -15,7 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
+from txlog.store.base import (
+    ICEBERG,
+    STAGING,
+    VERSIONS,
+    ObjectMeta,
+    OnLink,
+    PutOutcome,
+    SkipFolder,
+    TableStore,
+    folders_above,
+)
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
@@ -212,7 +222,9 @@ class ObjectFileStore:
         _checked(path)
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
-    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+    def list(
+        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+    ) -> Iterator[Sequence[ObjectMeta]]:
         """Skipped folders are still requested and then left out, since the store has no folders."""
         prefix = _checked(folder) if folder else None
         is_skipped = functools.lru_cache(maxsize=_FOLDERS_KEPT)(skip) if skip is not None else lambda path: False

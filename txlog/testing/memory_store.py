@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
+from txlog.store.base import ObjectMeta, OnLink, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
@@ -166,7 +166,9 @@ class MemoryFileStore:
         body = self.read(path)
         return ObjectMeta(name=path, size=len(body), modified_ms=self.objects[path][1])
 
-    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+    def list(
+        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+    ) -> Iterator[Sequence[ObjectMeta]]:
         prefix = f"{_check(folder)}/" if folder else ""
         with self.lock:
             found = [
