@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -219,8 +220,86 @@ def test_staged_work_and_files_that_no_commit_names_are_named(time: Clock) -> No
     world.store.files.publish("day=a/orphan.parquet", MARK.encode())
     deleted = world.table.delete(f"name = '{MARK}'").version
     found = kept(world.check(deleted))
-    assert found["staging"] == [staged]
+    assert found["staging"][0] == staged
+    assert [path.startswith("_txlog/staging/") for path in found["staging"][1:]] == [True]  # it has bounds
     assert found["no version"] == ["day=a/orphan.parquet"]
+
+
+def holding_on_disk(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file() and MARK in _text(path)}
+
+
+def _text(path: Path) -> str:
+    if path.suffix in (".parquet", ".files"):
+        return str(pq.read_table(path, partitioning=None).to_pylist())
+    return path.read_bytes().decode("latin-1")
+
+
+def on_disk(tmp_path: Path) -> txlog.Table:
+    table = txlog.Table.create(tmp_path / "t", "id bigint, name string")
+    table.append(pa.table({"id": [1], "name": [MARK]}))
+    return table
+
+
+def test_what_a_task_staged_is_named_since_it_has_bounds_of_its_files(tmp_path: Path) -> None:
+    table = on_disk(tmp_path)
+    with (sink := txlog.Sink(table, "app")).task(1) as task:
+        task.write(pa.table({"id": [7], "name": [MARK]}))
+    sink.stage(task.committable)
+    for file in task.committable.files:
+        Path(table.uri, file.path).unlink()  # another engine's vacuum does not know staged work
+    deleted = table.delete("id >= 0").version
+    (staged,) = (path for path in holding_on_disk(Path(table.uri)) if path.startswith("_txlog/staging/"))
+    assert kept(table.check_deleted(deleted))["staging"] == [staged]
+    sink.discard(1)
+    assert "staging" not in kept(table.check_deleted(deleted))
+
+
+def test_a_checkpoint_that_lost_its_name_in_a_crash_is_named_until_a_vacuum_deletes_it(tmp_path: Path) -> None:
+    table = on_disk(tmp_path)
+    table.tag("before")
+    root = Path(table.uri)
+    (root / "_txlog" / "versions" / "before.version").unlink()
+    deleted = table.delete("id >= 0").version
+    (left,) = (path for path in holding_on_disk(root) if path.startswith("_txlog/versions/"))
+    assert kept(table.check_deleted(deleted))["no version"] == [left]
+    table.vacuum()
+    assert (root / left).exists()  # its name may be about to be written
+    age(root, days=2)
+    table.vacuum()
+    assert not (root / left).exists()
+    assert "no version" not in kept(table.check_deleted(deleted))
+
+
+def test_files_beside_the_log_that_no_reader_looks_at_are_named(tmp_path: Path) -> None:
+    """What a crash left of a commit, what another program put there, and harmless checksums."""
+    table = on_disk(tmp_path)
+    root = Path(table.uri)
+    body = (root / "_delta_log" / f"{1:020}.json").read_bytes()
+    left = f"_delta_log/.{1:020}.json.{ambient.uuid4()}.tmp"
+    others = [f"_delta_log/_commits/{1:020}.{ambient.uuid4()}.json", "_txlog/copy/commit.json", "_iceberg/old/v1.json"]
+    harmless = [f"_delta_log/.{1:020}.json.crc", "_delta_log/.empty", ".part-0.parquet.crc"]
+    for path in (left, *others, *harmless, "_temporary/commit.json"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(body if path not in harmless else b"" if path.endswith("empty") else b"crc")
+    deleted = table.delete("id >= 0").version
+    found = table.check_deleted(deleted)
+    named = {each.path: each for each in found.remains}
+    assert holding_on_disk(root) <= named.keys()
+    assert not named.keys() & set(harmless)
+    assert named[left].until_ms is not None
+    # No vacuum and no clean-up of the log deletes these, so no time is promised.
+    assert [named[path].until_ms for path in (*others, "_temporary/commit.json")] == [None] * 4
+
+    age(root, days=2)
+    table.clean_up_log()
+    assert left not in {each.path for each in table.check_deleted(deleted).remains}
+
+
+def age(root: Path, days: float) -> None:
+    for path in root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (path.stat().st_mtime - days * 86_400,) * 2)
 
 
 def test_a_dropped_column_counts_until_its_values_are_purged(time: Clock) -> None:

@@ -7,8 +7,9 @@ no clean-up of the log and no vacuum looks into:
     <name>.<id>.files       a checkpoint of that version, so that no clean-up of the log can lose it
 
 The checkpoint is written first, so a name always has one; a crash between the two leaves a checkpoint that nothing
-names. txlog's vacuum keeps the files of every named version (`NeededFiles`). A running vacuum reads the names again
-before each batch, and `tag` looks for running vacuums and for its files after it has written the name.
+names, which a vacuum deletes after a day. txlog's vacuum keeps the files of every named version (`NeededFiles`). A
+running vacuum reads the names again before each batch, and `tag` looks for running vacuums and for its files after it
+has written the name.
 """
 
 from __future__ import annotations
@@ -43,10 +44,24 @@ from txlog.util import ambient
 from txlog.util.arguments import described, invalid
 from txlog.writer import sealed_json
 
-__all__ = ["NamedVersion", "kept_log", "named_versions", "snapshot_named", "tag", "untag"]
+__all__ = [
+    "UNNAMED_STAY_MS",
+    "NamedVersion",
+    "delete_unnamed",
+    "kept_log",
+    "named_versions",
+    "snapshot_named",
+    "tag",
+    "unnamed_checkpoints",
+    "untag",
+]
+
+UNNAMED_STAY_MS = 24 * 3_600_000
+"""How long a checkpoint without a name stays: its name may be about to be written."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX = ".version"
+_CHECKPOINT = ".files"
 _KIND = "named-version"
 
 
@@ -79,7 +94,7 @@ class NamedVersion:
     @property
     def checkpoint_name(self) -> str:
         """The checkpoint that is kept with it, in the folder of named versions."""
-        return f"{self.name}.{self.checkpoint_id}.files"
+        return f"{self.name}.{self.checkpoint_id}{_CHECKPOINT}"
 
 
 def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
@@ -116,6 +131,7 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
         store.delete(named.checkpoint_name)
         return tag(open_table, name, state.version)
     try:
+        store.stat(named.checkpoint_name)  # a vacuum deletes one that has no name for a day: was this caller suspended?
         _check_no_vacuum(open_table, state.version, added)
         _check_whole(open_table, state.version, gone_paths(open_table.store, paths))
     except TxlogError:
@@ -142,6 +158,24 @@ def named_versions(store: TableStore) -> list[NamedVersion]:
     listed = {meta.name for _ in range(2) for meta in store.versions.list_from("")}  # a changing folder may hide one
     found = [_find(store, name.removesuffix(_SUFFIX)) for name in listed if name.endswith(_SUFFIX)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
+
+
+def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
+    """Checkpoints that a crash between the two steps of `tag` or `untag` left. Raises as `named_versions`."""
+    if store.versions is None:
+        return []
+    listed = [meta for meta in store.versions.list_from("") if meta.name.endswith(_CHECKPOINT)]
+    named = {each.checkpoint_name for each in named_versions(store)} if listed else set()
+    return [meta for meta in listed if meta.name not in named]
+
+
+def delete_unnamed(store: TableStore, now_ms: int) -> None:
+    """Delete the `unnamed_checkpoints` that are older than a day: they hold bounds of values, and nothing reads them.
+    Raises StorageError."""
+    assert store.versions is not None
+    for meta in unnamed_checkpoints(store):
+        if meta.modified_ms + UNNAMED_STAY_MS < now_ms:
+            store.versions.delete(meta.name)
 
 
 def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:

@@ -31,12 +31,20 @@ from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
-from txlog.maintenance.named_versions import NamedVersion, kept_log, named_versions
+from txlog.maintenance.last_vacuum import LAST_VACUUM
+from txlog.maintenance.named_versions import (
+    UNNAMED_STAY_MS,
+    NamedVersion,
+    kept_log,
+    named_versions,
+    unnamed_checkpoints,
+)
 from txlog.maintenance.path_set import PathSet
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
-from txlog.protocol.paths import canonical_path, canonical_paths, encode_path
+from txlog.protocol.paths import canonical_path, canonical_paths, encode_path, is_hidden, is_in_progress
 from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
@@ -56,9 +64,11 @@ KeptBy: TypeAlias = Literal[
     "Iceberg metadata",
 ]
 _VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
+_HADOOP_CHECKSUM = re.compile(r"(^|/)\.[^/]+\.crc$")
 _TXLOG = STAGING.partition("/")[0]
 _OF_DATA_FILES = f"-m{DATA}.avro"
 _ICEBERG = ICEBERG.partition("/")[0]
+_HIDDEN_FOLDERS: dict[str, KeptBy] = {LOG_DIRECTORY: "the log", _TXLOG: "no version", _ICEBERG: "Iceberg metadata"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +80,10 @@ class Remnant:
         size_bytes: Its size.
         kept_by: Why it is still there. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging":
             a sink has not committed or discarded it. "quarantine": changes that a sink held back; delete the file once
-            they are dealt with. "no version": no commit names it; vacuum deletes it once it is old
-            enough. "the log": clean-up of the log deletes it once it is old enough. "Iceberg metadata":
-            `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour.
+            they are dealt with. "no version": no commit names it; vacuum deletes it once it is old enough. "the log":
+            clean-up of the log deletes it once it is old enough. "Iceberg metadata": `Table.export_iceberg` with
+            ``rebuild`` deletes it once it is older than an hour. Another program's hidden file has no ``until_ms``,
+            since nothing deletes it: delete it by hand.
         name: The named version that keeps it.
         until_ms: The earliest time at which vacuum or clean-up of the log may delete it, ms since the epoch; None if it
             is not kept for a time.
@@ -159,6 +170,8 @@ class _Check:
         self._newest = newest
         self._listed: dict[str, ObjectMeta] = {}
         self._clean = PathSet(self._log.uri)
+        self._given_up_until_ms = self._time_ms() + DAY_MS
+        """A write that was given up may have read the rows before they were deleted, and written them until then."""
         self._last_dirty = state.version - 1
         """The newest version with a live file that is not clean: the log has the bounds of its values."""
         self._dirty_names: set[str] = set()
@@ -176,7 +189,7 @@ class _Check:
         named = named_versions(self._log.store)
         suspects = self._suspects()
         remains = [*self._data_files(suspects, staged, named), *self._log_files(), *self._checkpoints_of(named)]
-        remains += [*self._iceberg_files(), *self._quarantined()]
+        remains += [*self._iceberg_files(), *self._quarantined(), *self._staged_bounds(), *self._leftovers()]
         return DeletionCheck(self._state.version, len(self._listed), tuple(remains))
 
     # --- what is clean ----------------------------------------------------------------------------------------------
@@ -234,7 +247,8 @@ class _Check:
     def _suspects(self) -> dict[str, ObjectMeta]:
         import pyarrow.compute as pc
 
-        names = array_of([name for name in self._listed if not _VECTOR.search(name)], pa.string())
+        names = [name for name in self._listed if not _VECTOR.search(name) and not _HADOOP_CHECKSUM.search(name)]
+        names = array_of(names, pa.string())
         found = names.filter(pc.invert(self._clean.holds(names))).to_pylist()
         return {name: self._listed[name] for name in sorted(found)}
 
@@ -246,7 +260,7 @@ class _Check:
         tags = {name: each.name for each in named for name in _among(suspects, self._log.uri, self._files_of(each))}
         removed_ms = _removed_ms(suspects, tombstones)
         retention_ms = self._newest.properties.deleted_file_retention_ms
-        given_up_until_ms = self._time_ms() + DAY_MS
+        columns = physical_names(self._newest.schema, self._newest.partition_columns)
         for name, meta in suspects.items():
             until_ms = max(meta.modified_ms, removed_ms.get(name, 0)) + retention_ms
             if name in live_names:
@@ -259,8 +273,9 @@ class _Check:
                 yield Remnant(name, meta.size, "older versions", None, until_ms)
             elif name.startswith("_change_data/"):
                 yield Remnant(name, meta.size, "change data", None, until_ms)
-            elif meta.modified_ms < given_up_until_ms:
-                yield Remnant(name, meta.size, "no version", None, until_ms)
+            elif meta.modified_ms < self._given_up_until_ms:
+                is_left = is_hidden(name, columns) and not is_in_progress(name, columns)  # no vacuum deletes it
+                yield Remnant(name, meta.size, "no version", None, None if is_left else until_ms)
 
     def _files_of(self, named: NamedVersion) -> pa.Table:
         log = kept_log(self._log.store, named)
@@ -294,16 +309,37 @@ class _Check:
                 yield _of_log(f"{LOG_DIRECTORY}/", meta, retention_ms)
 
     def _checkpoints_of(self, named: Sequence[NamedVersion]) -> Iterator[Remnant]:
-        if self._log.store.versions is None or not named:
+        if self._log.store.versions is None:
             return
         holding = {each.checkpoint_name: each.name for each in named if each.version <= self._last_dirty}
         for meta in self._log.store.versions.list_from(""):
             if meta.name in holding:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
+        for meta in unnamed_checkpoints(self._log.store):
+            if meta.modified_ms < self._given_up_until_ms:
+                until_ms = meta.modified_ms + UNNAMED_STAY_MS
+                yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "no version", None, until_ms)
 
     def _quarantined(self) -> Iterator[Remnant]:
         for page in self._log.store.files.list(QUARANTINE):
             yield from (Remnant(meta.name, meta.size, "quarantine") for meta in page)
+
+    def _staged_bounds(self) -> Iterator[Remnant]:
+        """What a task staged names its files with the bounds of their values."""
+        store = self._log.store.staging
+        for meta in store.list_from("") if store is not None else ():
+            if ".task." in meta.name:
+                yield Remnant(f"{STAGING}/{meta.name}", meta.size, "staging")
+
+    def _leftovers(self) -> Iterator[Remnant]:
+        """Files beside the log and the metadata that none of them names: of a crash, or of another program."""
+        for folder, kept_by in _HIDDEN_FOLDERS.items():
+            for page in self._log.store.files.list(folder):
+                for meta in page:
+                    if meta.size and meta.modified_ms < self._given_up_until_ms and not _is_known(meta.name):
+                        is_of_crash = folder == LOG_DIRECTORY and meta.name.endswith(".tmp")
+                        until_ms = meta.modified_ms + DAY_MS if is_of_crash else None
+                        yield Remnant(meta.name, meta.size, kept_by, None, until_ms)
 
     def _iceberg_files(self) -> Iterator[Remnant]:
         """The manifests and lists of exported versions in which such files are live or named as removed."""
@@ -330,6 +366,18 @@ class _Check:
             return any(_last_name(path) in self._dirty_names for path in file_paths(body, name, deleted=True))
         except IcebergExportError:
             return True  # unknown, so assume it does
+
+
+def _is_known(path: str) -> bool:
+    """Whether a file in a hidden folder needs no look of its own: it holds no values, or is found by its name."""
+    folder, _, name = path.rpartition("/")
+    if name.startswith("."):
+        return _HADOOP_CHECKSUM.search(name) is not None
+    if folder == LOG_DIRECTORY:
+        return parse_log_name(name) is not None or name in ("_last_checkpoint", LAST_VACUUM)
+    return folder in (f"{LOG_DIRECTORY}/{SIDECARS}", STAGING, VERSIONS, ICEBERG) or f"{folder}/".startswith(
+        f"{QUARANTINE}/"
+    )
 
 
 def _last_name(path: str) -> str:

@@ -31,6 +31,7 @@ from txlog.log.proposal import Isolation, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
+from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
@@ -100,6 +101,8 @@ class _Vacuum:
             self._begin(doomed)
             doomed = self._delete_or_report(doomed)
             self._note_expired(expired_version)
+            if self._log.store.versions is not None:
+                delete_unnamed(self._log.store, self._now_ms)
             version = self._end("COMPLETED", doomed.num_rows)
         return VacuumResult(
             paths=tuple(doomed["path"].to_pylist()),

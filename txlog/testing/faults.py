@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
-from txlog.store.base import FileStore, LogStore, ObjectMeta, OnLink, OutputFile, PutOutcome, SkipFolder, TableStore
+from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
 from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
@@ -229,10 +229,8 @@ class FaultyFileStore(_Intercepted):
         found: ObjectMeta = self._call("stat", self.inner.stat, path)
         return found
 
-    def list(
-        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
-    ) -> Iterator[Sequence[ObjectMeta]]:
-        pages = self.inner.list(folder, skip=skip, on_link=on_link)
+    def list(self, folder: str = "", **asked: Any) -> Iterator[Sequence[ObjectMeta]]:
+        pages = self.inner.list(folder, **asked)
         yield from iter(lambda: self._call("list", lambda _: next(pages, None), folder), None)
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
