@@ -418,6 +418,22 @@ def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
     assert sorted(rows) == [*range(12), 99]
 
 
+@pytest.mark.parametrize("in_commit_timestamps", ["true", "false"])
+def test_a_writer_whose_clock_is_ahead_of_the_stores_deletes_no_young_version(
+    in_commit_timestamps: str, tmp_path: Path
+) -> None:
+    properties = {"delta.checkpointInterval": "2", "delta.enableInCommitTimestamps": in_commit_timestamps}
+    table = txlog.Table.create(str(tmp_path), "id bigint", properties=properties)
+    for value in range(4):
+        table.append(pa.table({"id": [value]}))
+    with ambient.use(At(ambient.now_ms() + 40 * DAY_MS)):
+        ahead = txlog.Table.open(str(tmp_path))
+        for value in range(4):
+            ahead.append(pa.table({"id": [value]}))
+        ahead._open_table.post_commit.drain()
+    assert {commit_name(version) for version in range(9)} <= {path.name for path in (tmp_path / "_delta_log").iterdir()}
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_checkpoint_after_a_commit_cleans_up_the_expired_log_unless_the_table_forbids_it(
     tmp_path: Path, enabled: bool

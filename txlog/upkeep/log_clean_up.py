@@ -40,19 +40,23 @@ def clean_up_log(
     dry_run: bool = False,
     most: int | None = None,
     on_progress: OnDeleted | None = None,
+    has_written: bool = False,
 ) -> LogCleanUp:
     """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only list it.
 
     ``most`` limits the files of versions that one run deletes; the oldest go first, the rest in the next run.
+    ``has_written`` states that the caller has just written to the log. Then the newest file shows the store's time, and
+    a clock of this machine that is ahead of it deletes nothing early.
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
     """
     with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
-    return _CleanUp(log, state).run(dry_run, most, on_progress)
+    return _CleanUp(log, state, has_written=has_written).run(dry_run, most, on_progress)
 
 
 class _CleanUp:
-    def __init__(self, log: DeltaLog, state: TableState) -> None:
+    def __init__(self, log: DeltaLog, state: TableState, *, has_written: bool) -> None:
+        self._has_written = has_written
         self._log = log
         self._store = log.store.log
         self._state = state
@@ -61,6 +65,8 @@ class _CleanUp:
 
     def run(self, dry_run: bool, most: int | None, on_progress: OnDeleted | None) -> LogCleanUp:
         files, is_settled = _settled_listing(self._store)
+        if self._has_written:
+            self._now_ms = min(self._now_ms, max((file.modified_ms for file in files), default=self._now_ms))
         plan = self._plan_versions(files)
         first_version = plan.first_version if plan else 0
         doomed = list(plan.files if plan else ())[:most]

@@ -146,7 +146,7 @@ class PostCommit:
         began_s = ambient.monotonic_s()
         if began_s < self._clean_up_from_s:
             return False
-        done = log_clean_up.clean_up_log(self._log, state, most=_CLEANED_UP_AT_ONCE)
+        done = log_clean_up.clean_up_log(self._log, state, most=_CLEANED_UP_AT_ONCE, has_written=True)
         if len(done.names) < _CLEANED_UP_AT_ONCE:
             ended_s = ambient.monotonic_s()
             self._clean_up_from_s = ended_s + _CLEAN_UP_SHARE * (ended_s - began_s)
