@@ -148,6 +148,7 @@ def test_a_golden_table_reads_as_sparks_delta_reads_it(
         field.dataType.simpleString() for field in theirs.schema
     ]
     assert rows == as_rows(theirs)
+    assert as_rows(spark.read.format("txlog").load(str(root))) == rows
 
 
 def test_types_that_were_widened_read_as_the_snapshot_reads_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""The commands `txlog optimize` and `txlog purge`."""
+"""The commands that rewrite, delete and bring back files: `txlog optimize`, `purge`, `vacuum`, `restore`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +48,22 @@ def test_refusals_of_vacuum_and_restore_name_options_of_the_command_line(table: 
     table.vacuum(0, force=True)
     refused = CliRunner().invoke(app, ["restore", table.uri, "--version", "1"])
     assert "pass --allow-missing-files to leave" in refused.stderr
+
+
+def test_a_dry_run_of_restore_and_vacuum_changes_nothing_and_the_run_does_what_it_said(table: txlog.Table) -> None:
+    assert "would restore version 1: 0 files back (0 B), 4 files removed" in run(
+        "restore", table.uri, "--version", 1, "--dry-run"
+    )
+    assert table.version == 3
+    assert "restored version 1, as version 4" in run("restore", table.uri, "--version", 1)
+    vacuum = ("vacuum", table.uri, "--retention-hours", 0, "--force")
+    would = run(*vacuum, "--dry-run")
+    named = [line for line in would.splitlines() if line.endswith(".parquet")]
+    assert len(named) == 4
+    assert "would delete 4 files" in would
+    assert all((Path(table.uri) / name).exists() for name in named)
+    assert "deleted 4 files" in run(*vacuum)
+    assert not any((Path(table.uri) / name).exists() for name in named)
 
 
 def test_purge_takes_deleted_rows_out_of_the_files(table: txlog.Table) -> None:

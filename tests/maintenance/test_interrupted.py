@@ -1,8 +1,9 @@
-"""A vacuum or a restore that dies at any call to the store, or meets another actor there, costs no row."""
+"""Maintenance that dies at any call to the store, or meets another actor there, costs no row."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -108,6 +109,66 @@ def test_a_process_that_dies_at_any_call_leaves_a_whole_table(operation: Operati
             assert "day=a/orphan.parquet" not in world.store.files.objects
 
 
+def optimize(table: txlog.Table) -> object:
+    return table.optimize()
+
+
+def purge(table: txlog.Table) -> object:
+    return table.purge()
+
+
+@pytest.mark.parametrize("fault", ["crash_before", "crash_after"])
+@pytest.mark.parametrize("operation", [optimize, purge])
+def test_a_rewrite_that_dies_at_any_call_neither_loses_nor_repeats_a_row(operation: Operation, fault: str) -> None:
+    step = total = 0
+    while step <= total:
+        with ambient.use(StoppedClock()) as clock:
+            assert isinstance(clock, StoppedClock)
+            world, seen = World(clock), []
+            world.open().delete("id = 5")
+
+            def decide(call: StoreCall, seen: list[StoreCall] = seen, step: int = step) -> Fault | None:
+                seen.append(call)
+                return Fault(fault) if len(seen) == step else None
+
+            with contextlib.suppress(Crashed):
+                operation(world.open(decide))
+            total = total or len(seen)
+            table = world.check()
+            assert ids(table) == [4, 6]
+            operation(table)
+            assert ids(world.check()) == [4, 6]
+            assert operation(table).versions == ()  # type: ignore[attr-defined]
+            recover(table)
+            clock.pass_hours(60)
+            assert table.vacuum().paths != ()
+            assert ids(table) == [4, 6, 7]
+        step += 1
+    assert total > 5
+
+
+@pytest.mark.parametrize("other", ["append", "recover", "restore", "tag", "vacuum", "optimize", "purge", "delete"])
+@pytest.mark.parametrize("operation", [optimize, purge])
+def test_a_concurrent_operation_at_any_call_of_a_rewrite_loses_nothing(operation: Operation, other: str) -> None:
+    expected = {"append": [4, 6, 8], "recover": [4, 6, 7], "restore": [4], "delete": [4]}.get(other, [4, 6])
+    for step in itertools.count(1, 2):
+        with ambient.use(StoppedClock()) as clock:
+            assert isinstance(clock, StoppedClock)
+            world, seen = World(clock), []
+            world.open().delete("id = 5")
+
+            def decide(call: StoreCall, world: World = world, seen: list[StoreCall] = seen, step: int = step) -> None:
+                seen.append(call)
+                if len(seen) == step:
+                    OTHERS[other](world.open())
+
+            operation(world.open(decide))
+            table = world.check()
+            assert ids(table) == (expected if len(seen) >= step else [4, 6])
+            if len(seen) < step:
+                return
+
+
 def append(table: txlog.Table) -> None:
     table.append(rows(8))
 
@@ -125,6 +186,15 @@ def restore_old(table: txlog.Table) -> None:
 
 def tag(table: txlog.Table) -> None:
     table.tag("kept", 3)
+
+
+def delete(table: txlog.Table) -> None:
+    table.delete("id = 6")
+
+
+OTHERS: dict[str, Callable[[txlog.Table], object]] = {
+    each.__name__: each for each in (append, recover, restore, tag, vacuum, optimize, purge, delete)
+}
 
 
 @pytest.mark.parametrize(
