@@ -612,6 +612,21 @@ def test_a_clock_that_is_ahead_of_the_stores_deletes_nothing(tmp_path: Path) -> 
     assert table.history(1)[0]["operationParameters"] == {"status": "FAILED"}
 
 
+def test_a_writer_whose_clock_is_behind_the_tables_own_does_not_shorten_the_retention(time: StoppedClock) -> None:
+    """With in-commit timestamps the time of a version is known: no file of it was removed before then."""
+    table, _ = in_memory(**{"delta_enableInCommitTimestamps": "true"})
+    table.append(rows(1))
+    time.pass_hours(24 * 30)
+    table.append(rows(2))
+    time.pass_hours(-24 * 20)
+    table.overwrite(rows(3))
+    time.pass_hours(24 * 21)  # the right time again, a day after the overwrite in fact
+    assert table.vacuum().paths == ()
+    assert sorted(table.snapshot(2).to_arrow()["id"].to_pylist()) == [1, 2]
+    time.pass_hours(24 * 7)
+    assert len(table.vacuum().paths) == 2
+
+
 # --- others ---------------------------------------------------------------------------------------------------------
 
 
