@@ -213,8 +213,7 @@ class ProposalBuilder:
 
         Args:
             txn_id: The id of the logical transaction; the same for every attempt and every re-execution.
-            now_ms: The time of removed files and recorded applications, ms since the epoch; not before the in-commit
-                timestamp of the version that was read.
+            now_ms: The time of removed files and recorded applications, ms since the epoch.
             isolation: The level for the check against concurrent commits.
             operation: commitInfo's ``operation`` as Spark names it: WRITE, DELETE, UPDATE, MERGE, ...
             parameters: commitInfo's ``operationParameters``; see `proposal.operation_parameters`.
@@ -235,9 +234,6 @@ class ProposalBuilder:
             schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
         else:
             raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
-        if self._state is not None and self._state.in_commit_timestamp_ms is not None:
-            # A clock that is behind must not remove a file before the version that has it: it would expire too early.
-            now_ms = max(now_ms, self._state.in_commit_timestamp_ms)
         return Proposal(
             txn_id=txn_id,
             read_version=self._state.version if self._state else -1,
@@ -280,6 +276,9 @@ class ProposalBuilder:
 
     def _actions(self, now_ms: int) -> tuple[Action, ...]:
         """Definition first, then applications, then removes before adds, then change data."""
+        if self._state is not None and self._state.in_commit_timestamp_ms is not None:
+            # A clock that is behind must not remove a file before the version that has it: it would expire too early.
+            now_ms = max(now_ms, self._state.in_commit_timestamp_ms)
         removes: list[RemoveFile] = []
         adds: list[AddFile] = []
         for file in self._files.values():
