@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,11 @@ import txlog
 ROOT = Path(__file__).parent.parent
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 REFERENCE = "\n".join(path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md")))
+RAISE_NOTHING = (
+    "adds|at|error_from|is_not_null|is_null|isin|located|named_paths|on_commit|on_conflict|on_retry|operation_metrics"
+    "|pacing|register|starts_with|steps|storage_options|to_bytes|to_dict|transaction_version|when_.*|window_s"
+)
+"""Functions of the reference that have no errors of their own."""
 PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
 
 
@@ -60,6 +67,40 @@ def test_every_public_name_and_each_of_its_methods_has_a_docstring(name: str) ->
     members = inspect.getmembers(public, lambda member: inspect.isroutine(member) or isinstance(member, property))
     silent = [member for member, value in members if not member.startswith("_") and not inspect.getdoc(value)]
     assert not [member for member in silent if not hasattr(Exception, member)]
+
+
+@pytest.mark.parametrize("name", re.findall(r"^::: ([\w.]+)$", REFERENCE, re.MULTILINE))
+def test_every_function_of_the_reference_lists_its_arguments_what_it_returns_and_its_errors(name: str) -> None:
+    missing = [f"{label}: {part}" for label, function in functions_of(name) for part in missing_sections(function)]
+    assert not missing
+
+
+def functions_of(name: str) -> list[tuple[str, Callable[..., object]]]:
+    """The function of a name of the reference, or the public methods of a class, those it inherits left out."""
+    public = pkgutil.resolve_name(name)
+    if not inspect.isclass(public):
+        return [(name, public)]
+    methods = [(label, getattr(public, label)) for label in vars(public) if not label.startswith("_")]
+    return [(f"{name}.{label}", method) for label, method in methods if inspect.isroutine(method)]
+
+
+def missing_sections(function: Callable[..., object]) -> list[str]:
+    """What the docstring of a function lacks. It may refer to another function for "the other arguments"."""
+    text, signature = inspect.getdoc(function) or "", inspect.signature(function)
+    arguments = [name for name in signature.parameters if name not in ("self", "cls")]
+    documented = set(re.findall(r"^ {4}\*{0,2}(\w+): ", section(text, "Args"), re.MULTILINE))
+    refers = "The other arguments" in text or "options: See `ChangeOptions`" in text
+    missing = [f"argument {name}" for name in arguments if name not in documented and not (refers and documented)]
+    if signature.return_annotation not in (None, "None", "NoReturn") and not section(text, "Returns"):
+        missing.append("Returns")
+    raises = not re.fullmatch(RAISE_NOTHING, function.__name__)
+    return [*missing, "Raises"] if raises and not section(text, "Raises") else missing
+
+
+def section(text: str, name: str) -> str:
+    """The indented lines of one section of a docstring."""
+    found = re.search(rf"^{name}:\n((?: {{4}}.*\n?|\n)+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

@@ -15,7 +15,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULE_LINES_MAX = 450
-FACADE_LINES_MAX = 1500  # `table.py` is documentation for users: every method delegates
+FACADE_LINES_MAX = 800  # `table.py`: every method of a user delegates
+FACES = {
+    *("commands/merge_builder.py", "expressions/predicates.py", "sink/sink.py", "snapshot.py", "table.py"),
+    "transaction.py",
+}
+"""Modules that are documentation for users too: the docstrings of their functions are not counted."""
 FUNCTION_LINES_MAX = 60
 EXPORTED_NAMES_MAX = 30
 
@@ -38,7 +43,8 @@ def test_the_library_is_found_by_these_tests() -> None:
 def test_a_module_says_what_it_is_and_stays_short(path: Path) -> None:
     text = path.read_text()
     assert ast.get_docstring(_tree(path)), "a module opens with what lives here, what comes in and what goes out"
-    assert len(text.splitlines()) <= (FACADE_LINES_MAX if path.name == "table.py" else MODULE_LINES_MAX)
+    lines = len(text.splitlines()) - sum(_documentation(path, node) for node in ast.walk(_tree(path)))
+    assert lines <= (FACADE_LINES_MAX if path.name == "table.py" else MODULE_LINES_MAX)
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
@@ -99,12 +105,19 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    """The functions of a module and their lines; those of the facade without the docstring, which users read."""
+    """The functions of a module and their lines; those of faces without the docstring, which users read."""
     for node in ast.walk(_tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
-            docstring = node.body[0] if path.name == "table.py" and ast.get_docstring(node) else None
-            left_out = 0 if docstring is None else (docstring.end_lineno or 0) - docstring.lineno + 1
-            yield node.name, node.end_lineno - node.lineno + 1 - left_out
+            yield node.name, node.end_lineno - node.lineno + 1 - _documentation(path, node)
+
+
+def _documentation(path: Path, node: ast.AST) -> int:
+    """The lines of a function's docstring, in a module that is a face."""
+    if path.relative_to(ROOT / "txlog").as_posix() not in FACES:
+        return 0
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not ast.get_docstring(node):
+        return 0
+    return (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
 
 
 def _text_files() -> Iterator[Path]:

@@ -110,7 +110,14 @@ class Snapshot:
         return {app_id: transaction.version for app_id, transaction in self._state.transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The last ``checkpoint_id`` (``txn`` version) this application committed; None if it never did."""
+        """The last ``checkpoint_id`` (``txn`` version) that an application committed.
+
+        Args:
+            app_id: The name of the application.
+
+        Returns:
+            The number; None if the application has committed nothing, or its record is past its retention.
+        """
         return self._state.transaction_version(app_id)
 
     # --- files ------------------------------------------------------------------------------------------------
@@ -171,15 +178,48 @@ class Snapshot:
         return self._plan(columns, self._predicate(where)).batches(self._log.store)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The rows as one Arrow table. Takes the same arguments and raises the same errors as `to_batches`."""
+        """The rows as one Arrow table.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned. See `to_batches`.
+
+        Returns:
+            All matching rows, in memory.
+
+        Raises:
+            TxlogError: What `to_batches` raises.
+        """
         return self._plan(columns, self._predicate(where)).to_arrow(self._log.store)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
-        """The rows as a pandas DataFrame. Takes the same arguments and raises the same errors as `to_batches`."""
+        """The rows as a pandas DataFrame.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned. See `to_batches`.
+
+        Returns:
+            All matching rows, in memory. Needs pandas.
+
+        Raises:
+            TxlogError: What `to_batches` raises.
+        """
         return self.to_arrow(columns, where).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
-        """The rows as a polars DataFrame. Takes the same arguments and raises the same errors as `to_batches`."""
+        """The rows as a polars DataFrame.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned. See `to_batches`.
+
+        Returns:
+            All matching rows, in memory. Needs polars.
+
+        Raises:
+            TxlogError: What `to_batches` raises.
+        """
         import polars
 
         return polars.DataFrame(self.to_arrow(columns, where))
@@ -203,9 +243,18 @@ class Snapshot:
         return SnapshotDataset(self._log.store, plan.selection, plan.files)
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The first ``n`` rows found; reads no more files than necessary.
+        """The first rows found; reads no more files than necessary.
 
-        Takes the same other arguments and raises the same errors as `to_batches`.
+        Args:
+            n: The number of rows.
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned. See `to_batches`.
+
+        Returns:
+            At most ``n`` rows.
+
+        Raises:
+            TxlogError: What `to_batches` raises.
         """
         left = whole_number("n", n, table=self._log.uri)
         plan = self._plan(columns, self._predicate(where))
@@ -220,8 +269,17 @@ class Snapshot:
     def count(self, where: str | Predicate | None = None) -> int:
         """The number of rows, or of matching rows.
 
-        Without ``where`` the log has the number, and only footers of files without ``numRecords`` in their statistics
-        are read. With ``where`` the columns in it are read. Raises the same errors as `to_batches`.
+        Without a condition the log has the number, and only footers of files without ``numRecords`` in their statistics
+        are read. With one, the columns in it are read.
+
+        Args:
+            where: A condition in SQL; None counts all rows.
+
+        Returns:
+            The number.
+
+        Raises:
+            TxlogError: What `to_batches` raises.
         """
         from txlog.read.row_count import count_rows
 

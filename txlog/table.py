@@ -162,21 +162,25 @@ def resolve(
     The answer of `Table.resolve`, given a location, so that it also works for the creation of a table (version 0).
 
     Args:
-        uri: the table's location, ``error.table``.
+        uri: The table's location, ``error.table``.
         txn_id: ``error.txn_id``.
         version: ``error.version``.
-        schema: with ``partition_by`` and ``properties``, as for `Table.create`. For an object store without a version
-        0, where the request may still be on its way: the table is created empty, so that the request can never land,
-        and a write may then be run again. Not needed on a local disk, where no request can be delayed.
+        schema: The columns, as for `Table.create`. For an object store without a version 0, where the request may still
+            be on its way: the table is created empty, so that the request can never land, and a write may then be run
+            again. Not needed on a local disk, where no request can be delayed.
+        partition_by: As for `Table.create`, with ``schema``.
+        properties: As for `Table.create`, with ``schema``.
+
+    The other arguments are those of `Table.open`.
 
     Returns:
         Whether the commit landed; final.
 
     Raises:
-        CommitStateUnknownError: an object store has no version 0 and no ``schema`` is given, or the store does not
+        CommitStateUnknownError: An object store has no version 0 and no ``schema`` is given, or the store does not
             answer.
-        TableNotFoundError: there is no table, and ``version`` is not 0.
-        NotFoundError: the version was cleaned up.
+        TableNotFoundError: There is no table, and ``version`` is not 0.
+        NotFoundError: The version was cleaned up.
     """
     from txlog.commit.resolve import resolve
 
@@ -305,7 +309,9 @@ class Table(metaclass=Hinted):
         """Whether there is a Delta table at a location.
 
         Args:
-            uri: The location, as for `open`, whose other arguments these are too.
+            uri: The location, as for `open`.
+            storage_options: As for `open`.
+            credential_provider: As for `open`.
 
         Returns:
             True if the location has a log with a commit or a checkpoint.
@@ -377,27 +383,89 @@ class Table(metaclass=Hinted):
         return self.snapshot().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The rows of the newest version as one Arrow table; see `Snapshot.to_arrow`."""
+        """The rows of the newest version as one Arrow table; see `Snapshot.to_arrow`.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned.
+
+        Returns:
+            All matching rows, in memory.
+
+        Raises:
+            TxlogError: What `Snapshot.to_batches` raises.
+        """
         return self.snapshot().to_arrow(columns, where)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
-        """The rows of the newest version as a pandas DataFrame; see `Snapshot.to_pandas`."""
+        """The rows of the newest version as a pandas DataFrame; see `Snapshot.to_pandas`.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned.
+
+        Returns:
+            All matching rows, in memory.
+
+        Raises:
+            TxlogError: What `Snapshot.to_batches` raises.
+        """
         return self.snapshot().to_pandas(columns, where)
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
-        """The rows of the newest version as a polars DataFrame; see `Snapshot.to_polars`."""
+        """The rows of the newest version as a polars DataFrame; see `Snapshot.to_polars`.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned.
+
+        Returns:
+            All matching rows, in memory.
+
+        Raises:
+            TxlogError: What `Snapshot.to_batches` raises.
+        """
         return self.snapshot().to_polars(columns, where)
 
     def to_dataset(self) -> SnapshotDataset:
-        """The newest version as a dataset, for duckdb, polars and others; see `Snapshot.to_dataset`."""
+        """The newest version as a dataset, for duckdb, polars and others; see `Snapshot.to_dataset`.
+
+        Returns:
+            A dataset of all columns and rows of this version, whatever is committed later.
+
+        Raises:
+            UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+        """
         return self.snapshot().to_dataset()
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The first ``n`` rows found in the newest version; see `Snapshot.head`."""
+        """The first rows found in the newest version; see `Snapshot.head`.
+
+        Args:
+            n: The number of rows.
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned.
+
+        Returns:
+            At most ``n`` rows.
+
+        Raises:
+            TxlogError: What `Snapshot.to_batches` raises.
+        """
         return self.snapshot().head(n, columns, where)
 
     def count(self, where: str | Predicate | None = None) -> int:
-        """The number of rows in the newest version, or of matching rows; see `Snapshot.count`."""
+        """The number of rows in the newest version, or of matching rows; see `Snapshot.count`.
+
+        Args:
+            where: A condition in SQL; None counts all rows.
+
+        Returns:
+            The number.
+
+        Raises:
+            TxlogError: What `Snapshot.to_batches` raises.
+        """
         return self.snapshot().count(where)
 
     def follow(
@@ -583,11 +651,13 @@ class Table(metaclass=Hinted):
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
             mode: How rows are removed from files that keep other rows, as for `delete`: "merge-on-read" or
-                "copy-on-write". on_conflict: "fail", or "rerun": replace what the newest version has, whatever this
-                handle has read, including rows that others appended meanwhile. For rows made from another source.
+                "copy-on-write".
+            on_conflict: "fail", or "rerun": replace what the newest version has, whatever this handle has read,
+                including rows that others appended meanwhile. For rows made from another source.
             read_version: The version that ``data`` was made from; a later change is a conflict. None: with ``where``
                 the version that this handle last read, if it read any; else the newest.
-            app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`; so are the remaining options.
+
+        The other arguments are those of `append`.
 
         Returns:
             The result; its metrics count the rows written, deleted and copied.
@@ -629,9 +699,17 @@ class Table(metaclass=Hinted):
     ) -> WriteResult:
         """Replace the partitions that have rows in ``data``, as one new version; all other partitions stay.
 
-        This is Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts, ``mode``,
-        ``on_conflict`` and ``read_version`` are those of `overwrite`, for the replaced partitions, whose files are
-        removed in either mode.
+        This is Spark's dynamic partition overwrite. A commit by another writer that touches the replaced partitions is
+        a conflict, as for `overwrite`.
+
+        Args:
+            data: The new rows; see `append`.
+            schema_mode: "strict", or "merge" to add columns that the table lacks.
+            mode: Accepted as for `overwrite`; the files of the replaced partitions are removed in either mode.
+            on_conflict: As for `overwrite`, for the replaced partitions.
+            read_version: As for `overwrite`.
+
+        The other arguments are those of `append`.
 
         Returns:
             What was written and removed, in which version.
@@ -680,7 +758,10 @@ class Table(metaclass=Hinted):
                 partition values or statistics prove that every row matches are never read.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
-            app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`: the delete happens at most once.
+            app_id: With ``checkpoint_id`` as for `append`: the delete happens at most once.
+            checkpoint_id: As for `append`.
+            fingerprint: As for `append`.
+            user_metadata: A note for the table's history.
             on_progress: Called with the number of files read so far, and the total.
 
         Returns:
@@ -892,7 +973,23 @@ class Table(metaclass=Hinted):
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> Transaction:
-        """Run several reads and writes as one version (see `Transaction`); it commits when the block ends normally."""
+        """Run several reads and writes as one version; it commits when the block ends normally (see `Transaction`).
+
+        Args:
+            isolation: "Serializable", "WriteSerializable" or, for rewrites that change no data, "SnapshotIsolation".
+                None: the table's ``delta.isolationLevel``.
+            operation: The operation in the history. None: DELETE if files were only removed, else WRITE.
+            data_change: False if the transaction only moves rows to other files, so that streams skip it.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            A context manager for one ``with`` block.
+
+        Raises:
+            InvalidInputError: The isolation level is unknown.
+            UnsupportedFeatureError: The table needs a feature that this release cannot write.
+            StorageError: The store failed.
+        """
         from txlog.transaction import Transaction
 
         return Transaction(
@@ -1097,8 +1194,11 @@ class Table(metaclass=Hinted):
             user_metadata: A note for the table's history.
             on_progress: Called with the bytes rewritten so far, and the total.
 
+        Returns:
+            The files and bytes before and after, and the versions committed.
+
         Raises:
-            What `optimize` raises.
+            TxlogError: What `optimize` raises.
         """
         from txlog.maintenance.optimize import purge
 
@@ -1117,7 +1217,10 @@ class Table(metaclass=Hinted):
             ``is_gone`` if nothing is left, and ``rows_are_gone`` if at most the log still has bounds of the values;
             ``remains`` lists each file that is left, with what keeps it and until when.
 
-        Raises ``NotFoundError`` for a version that does not exist yet, ``CorruptLogError``, ``StorageError``.
+        Raises:
+            NotFoundError: The version does not exist yet.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
         """
         from txlog.maintenance.remains import check_deleted
 
@@ -1140,10 +1243,12 @@ class Table(metaclass=Hinted):
         given are not given again.
 
         Args:
-            version: The version to restore. Give it or ``timestamp``, which is as for `snapshot`.
+            version: The version to restore. Give it or ``timestamp``.
+            timestamp: A time in place of a version, as for `snapshot`.
             allow_missing_files: Leave out rows whose files are gone; the result names the files.
             allow_expired_files: Also restore files past the retention. Only if no vacuum runs: it may delete them.
             dry_run: Change nothing, and return what would be changed and what is missing.
+            user_metadata: A note for the table's history.
             on_progress: Called with the number of files looked up so far, and the total.
 
         Returns:
@@ -1183,7 +1288,14 @@ class Table(metaclass=Hinted):
         return tag(self._open_table, name, None if version is None else whole_number("version", version))
 
     def tags(self) -> list[NamedVersion]:
-        """The named versions, by ``version``: each has a ``name``, and ``created_ms``, when it was named."""
+        """The named versions, in the order of their versions.
+
+        Returns:
+            A list with ``name``, ``version`` and ``created_ms``, when it was named, of each.
+
+        Raises:
+            StorageError: The store failed.
+        """
         from txlog.maintenance.named_versions import named_versions
 
         return named_versions(self._open_table.store)
@@ -1270,8 +1382,12 @@ class Table(metaclass=Hinted):
         Returns:
             What the round did.
 
-        Raises ``InvalidInputError``, ``TableNotFoundError``, ``UnsupportedFeatureError`` for a table that this release
-        cannot maintain, ``CorruptLogError``, and ``StorageError`` before anything was begun, in a single round.
+        Raises:
+            InvalidInputError: An argument is out of range.
+            TableNotFoundError: The table was removed.
+            UnsupportedFeatureError: This release cannot maintain the table.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed before anything was begun, in a single round.
         """
         from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 
@@ -1293,12 +1409,13 @@ class Table(metaclass=Hinted):
         that changed files becomes a snapshot, so that both kinds of readers can travel to the same versions. If the
         property ``txlog.iceberg`` is ``v2`` or ``v3``, every commit is followed by an export in the background, and
         this call only waits for the newest one. Without the property it exports once, as v2.
+
         Args:
             rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata exists: after an
                 Iceberg writer changed it, or to reduce the number of files.
             register: ``catalog.namespace.table``, the entry in an Iceberg catalog to create or update. The table stores
-            it (property ``txlog.iceberg.catalog``), and every later export updates it. The catalog must be configured
-            in PyIceberg; needs the extra ``iceberg``.
+                it (property ``txlog.iceberg.catalog``), and every later export updates it. The catalog must be
+                configured in PyIceberg; needs the extra ``iceberg``.
 
         Returns:
             The version that Iceberg readers see now, and the location of its metadata file.
@@ -1340,6 +1457,10 @@ class Table(metaclass=Hinted):
 
         Returns:
             The versions in the file; None if fewer than two commits follow the checkpoint.
+
+        Raises:
+            CorruptLogError: A commit is damaged.
+            StorageError: The store failed.
         """
         from txlog.upkeep.log_compaction import compact_log
 
@@ -1386,7 +1507,9 @@ class Table(metaclass=Hinted):
         Returns:
             ``is_sound``, the ``findings``, and in ``keys`` which keys several rows have, and where.
 
-        Raises ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` if the log cannot be read.
+        Raises:
+            InvalidInputError: A column cannot be a key.
+            StorageError: The log cannot be read.
         """
         from txlog.verify.verify import verify_table
 

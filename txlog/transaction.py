@@ -84,10 +84,21 @@ class Transaction:
     # --- reads --------------------------------------------------------------------------------------------------
 
     def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of the snapshot that satisfy ``where`` (None: all). The transaction then depends on them.
+        """The rows of the snapshot that satisfy a condition. The transaction then depends on them.
 
         A concurrent commit that adds or removes rows which this read would have seen makes the commit fail with a
         conflict, according to the isolation level.
+
+        Args:
+            where: A condition in SQL, or one built from `txlog.col`; None means all rows.
+            columns: The names of the columns to read; None means all.
+
+        Returns:
+            The rows as one Arrow table. Rows that this transaction wrote are not among them.
+
+        Raises:
+            InvalidInputError: A column or the condition does not fit the table.
+            TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
         self._require_open()
         if where is None:
@@ -106,14 +117,34 @@ class Transaction:
     # --- writes -------------------------------------------------------------------------------------------------
 
     def append(self, data: Any) -> None:
-        """Write ``data`` (anything ``Table.append`` takes) as new files of this version."""
+        """Write rows as new files of this version.
+
+        Args:
+            data: Anything `Table.append` takes.
+
+        Raises:
+            SchemaMismatchError: Columns of the data differ; the message lists all of them.
+            InvalidInputError: A row cannot be stored.
+            StorageError: The store failed.
+        """
         self._require_open()
         self._write(data, WriteOptions())
 
     def overwrite(self, data: Any, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
-        """Replace every row of the table, or the rows that satisfy ``where``, by ``data``: see `Table.overwrite`.
+        """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
         Rows that this transaction appended earlier count as being in the table.
+
+        Args:
+            data: The new rows: anything `Table.append` takes.
+            where: A condition in SQL on the table's columns, which each row of ``data`` must satisfy. None replaces
+                every row.
+            mode: How rows are removed from files that keep other rows: "merge-on-read" or "copy-on-write", as for
+                `Table.delete`.
+
+        Raises:
+            InvalidInputError: A row is outside of ``where``, or the table is append-only.
+            TxlogError: What `append` raises.
         """
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
@@ -122,16 +153,26 @@ class Transaction:
         """Replace the partitions that have rows in ``data``: see `Table.overwrite_partitions`.
 
         Rows that this transaction appended earlier count as being in the table.
+
+        Args:
+            data: The new rows: anything `Table.append` takes.
+
+        Raises:
+            InvalidInputError: The table is not partitioned or is append-only.
+            TxlogError: What `append` raises.
         """
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite_partitions"))
         self._overwrites_partitions = True
 
     def remove_partitions(self, where: str | Predicate) -> None:
-        """Remove every row of the partitions that satisfy ``where``, without reading a file.
+        """Remove every row of some partitions, without reading a file. The condition counts as read.
 
-        ``where`` uses partition columns only, such as ``"day < '2026-01-01'"``, and counts as read. Raises
-        ``InvalidInputError`` if partition values do not decide it, and for an append-only table.
+        Args:
+            where: A condition on partition columns only, such as ``"day < '2026-01-01'"``.
+
+        Raises:
+            InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
         from txlog.expressions.predicates import bind_predicate
 
@@ -153,10 +194,20 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> None:
-        """Delete the rows for which ``where`` is true, including rows of this transaction: see `Table.delete`.
+        """Delete the rows for which a condition is true, including rows of this transaction: see `Table.delete`.
 
         Delta's rules apply to the transaction as a whole, and it is not executed again: ``on_conflict`` is "fail" and
-        ``read_version`` that of `snapshot`. Set applications by `set_transaction`.
+        ``read_version`` is the version of `snapshot`. Set applications by `set_transaction`.
+
+        Args:
+            where: A condition in SQL, or one built from `txlog.col`; None deletes all rows.
+            mode: "merge-on-read" or "copy-on-write", as for `Table.delete`; None lets the table decide.
+            on_progress: Called with the number of files read so far, and the total.
+
+        Raises:
+            InvalidInputError: The condition does not fit the table, the table is append-only, or the transaction has
+                ``data_change=False``.
+            TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
         from txlog.commands.delete import Condition, DeleteRows
 
@@ -174,7 +225,18 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> None:
-        """Set columns of the rows for which ``where`` is true: see `Table.update`, and `delete`."""
+        """Set columns of the rows for which a condition is true: see `Table.update`, and `delete` for conflicts.
+
+        Args:
+            values: The new values by column, as for `Table.update`: a string is an SQL expression.
+            where: A condition, as for `delete`; None means all rows.
+            mode: As for `delete`.
+            on_progress: As for `delete`.
+
+        Raises:
+            InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
+            TxlogError: What `delete` raises.
+        """
         from txlog.commands.assignments import Assignments
         from txlog.commands.delete import Condition
         from txlog.commands.update import UpdateRows
@@ -194,10 +256,22 @@ class Transaction:
         on_progress: OnFiles | None = None,
         **how: Any,
     ) -> None:
-        """Update the rows whose keys are in ``rows``, and insert the others: see `Table.upsert`, and `delete`.
+        """Update the rows whose keys are in ``rows``, and insert the others: see `Table.upsert`.
 
-        ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
-        ``merge_engine``, ``row_kind`` and ``row_kinds``.
+        Conflicts are as for `delete`.
+
+        Args:
+            rows: Anything `Table.append` takes, with every column of the table.
+            keys: The columns that identify a row, as for `Table.upsert`.
+            mode: As for `delete`.
+            on_progress: As for `delete`.
+            **how: ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
+                ``merge_engine``, ``row_kind`` and ``row_kinds`` of `Table.upsert`.
+
+        Raises:
+            SchemaMismatchError: Columns are absent or do not fit.
+            InvalidInputError: A key is null or repeated, or a row kind is invalid.
+            TxlogError: What `delete` raises.
         """
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 
@@ -215,9 +289,24 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> MergeBuilder[None]:
-        """Start a merge of ``source``; add clauses, then call ``execute()``: see `Table.merge`, and `delete`.
+        """Start a merge of ``source``; add clauses, then call ``execute()``: see `Table.merge`.
 
-        Rows of this transaction count as being in the table. Without ``execute()`` nothing is merged.
+        Conflicts are as for `delete`. Rows of this transaction count as being in the table. Without ``execute()``
+        nothing is merged.
+
+        Args:
+            source: Anything `Table.append` takes.
+            on: Which rows match, as for `Table.merge`: a condition, or the names of key columns.
+            source_alias: The name of the source in conditions and values.
+            target_alias: The name of the table in conditions and values.
+            mode: As for `delete`.
+            on_progress: As for `delete`.
+
+        Returns:
+            A builder, to which clauses are added. Its ``execute()`` returns None: the merge is part of `result`.
+
+        Raises:
+            TxlogError: ``execute()`` raises what `upsert` raises.
         """
         from txlog.commands.merge import Clause, MergeOptions, bound_merge
         from txlog.commands.merge_builder import MergeBuilder
@@ -272,9 +361,15 @@ class Transaction:
         self._rows += sum(file.num_rows for file in files)
 
     def add(self, *files: AddFile) -> None:
-        """Add data files that another program wrote. Each must exist at its full size; it is synced to disk.
+        """Add data files that another program wrote. Each is synced to disk.
 
-        Raises ``NotFoundError``, ``InvalidInputError``, ``StorageError``.
+        Args:
+            *files: The ``add`` actions; each file must exist with its full size.
+
+        Raises:
+            NotFoundError: A file does not exist.
+            InvalidInputError: A file has another size, or no reader could read it as a part of this table.
+            StorageError: The store failed.
         """
         from txlog.commands.taken_over_files import take_over
         from txlog.protocol.statistics_read import num_records
@@ -285,9 +380,13 @@ class Transaction:
             self._rows += num_records(file.stats) or 0
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
-        """Remove live files, by their paths in the log, or by a column of paths (``snapshot.files(where)["path"]``).
+        """Remove live files. They count as read.
 
-        They count as read. Raises ``NotFoundError`` for a path that is not live in the snapshot.
+        Args:
+            *paths: Paths as they are in the log, or columns of paths (``snapshot.files(where)["path"]``).
+
+        Raises:
+            NotFoundError: The snapshot has no live file of this path.
         """
         import pyarrow.compute as pc
 
@@ -312,7 +411,16 @@ class Transaction:
             self._rows_deleted += live_rows(found[path])
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
+        """Record the last version of an application (a ``txn`` action): the commit then happens at most once.
+
+        Args:
+            app_id: The permanent name of the application.
+            version: The number of the application's batch; it grows. If the table has it already, the transaction
+                commits nothing, and the outcome of its result is "already_committed".
+
+        Raises:
+            InvalidInputError: The name or the number is invalid.
+        """
         self._require_open()
         number = whole_number("version", version, table=self._open_table.uri)
         check_app_id(app_id)

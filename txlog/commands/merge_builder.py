@@ -34,42 +34,99 @@ class MergeBuilder(Generic[Done]):
         self._clauses: list[Clause] = []
 
     def when_matched_update(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
-        """Set these columns of matched rows for which ``predicate`` (on both sides) is true."""
+        """Set columns of matched rows.
+
+        Args:
+            updates: The new values by column. A string is an SQL expression; other values are used as they are.
+            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("matched", "update", updates, predicate)
 
     def when_matched_update_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Replace matched rows by their source rows; the source must have all columns of the table."""
+        """Replace matched rows by their source rows; the source must have all columns of the table.
+
+        Args:
+            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("matched", "update", None, predicate)
 
     def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Delete matched rows."""
+        """Delete matched rows.
+
+        Args:
+            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("matched", "delete", None, predicate)
 
     def when_not_matched_insert(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
-        """Insert rows of the source that match no row of the table; columns that are not named become null."""
+        """Insert rows of the source that match no row of the table; columns that are not named become null.
+
+        Args:
+            updates: The new values by column. A string is an SQL expression on the source; other values are used
+                as they are.
+            predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("not matched", "insert", updates, predicate)
 
     def when_not_matched_insert_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Insert these rows with every column of the source, which must have all columns of the table."""
+        """Insert these rows with every column of the source, which must have all columns of the table.
+
+        Args:
+            predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("not matched", "insert", None, predicate)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, Any], predicate: str | None = None
     ) -> MergeBuilder[Done]:
-        """Set columns of rows that no row of the source matches. This reads every file of the table."""
+        """Set columns of rows that no row of the source matches. This reads every file of the table.
+
+        Args:
+            updates: The new values by column. A string is an SQL expression on the table; other values are used
+                as they are.
+            predicate: A condition in SQL on the table; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("not matched by source", "update", updates, predicate)
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Delete rows that no row of the source matches. This reads every file of the table."""
+        """Delete rows that no row of the source matches. This reads every file of the table.
+
+        Args:
+            predicate: A condition in SQL on the table; the clause applies only where it is true. None: always.
+
+        Returns:
+            This builder.
+        """
         return self._add("not matched by source", "delete", None, predicate)
 
     def execute(self) -> Done:
         """Run the merge as one new version, or as a part of the transaction; the source is read once.
 
-        Returns a ``WriteResult``; None in a transaction, whose own result covers the merge.
+        Returns:
+            A `WriteResult`; None in a transaction, whose own result covers the merge.
 
-        Raises ``InvalidInputError`` for a join that is not an equality of key columns, for columns and values that do
-        not fit, and if two rows of the source match one row of the table; and what `Table.upsert` raises.
+        Raises:
+            InvalidInputError: The join is not an equality of key columns, a column or value does not fit, or two rows
+                of the source match one row of the table.
+            TxlogError: What `Table.upsert` raises.
         """
         return self._run(tuple(self._clauses))
 

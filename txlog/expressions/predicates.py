@@ -184,7 +184,10 @@ class Not(Predicate):
 
 
 class Column:
-    """A column to build a predicate from: ``col("price") > 10``, ``col("address", "city").is_null()``."""
+    """A column to build a condition from: ``col("price") > 10``, ``col("address", "city").is_null()``.
+
+    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare it with a value; ``&``, ``|`` and ``~`` join conditions.
+    """
 
     __slots__ = ("path",)
     __hash__ = None  # type: ignore[assignment]
@@ -211,20 +214,58 @@ class Column:
         return self._compare(">=", value)
 
     def is_null(self) -> Predicate:
+        """Rows whose value is null.
+
+        Returns:
+            The condition.
+        """
         return IsNull(self.path)
 
     def is_not_null(self) -> Predicate:
+        """Rows whose value is not null.
+
+        Returns:
+            The condition.
+        """
         return Not(IsNull(self.path))
 
     def isin(self, values: Iterable[Literal | None]) -> Predicate:
+        """Rows whose value is one of some values.
+
+        Args:
+            values: The values. As in SQL, a None among them matches nothing.
+
+        Returns:
+            The condition.
+        """
         given = list(values)
         kept = tuple(value for value in given if value is not None)
         return In(self.path, kept, has_null=len(kept) < len(given))
 
     def between(self, low: Literal, high: Literal) -> Predicate:
+        """Rows whose value is in a range.
+
+        Args:
+            low: The first value of the range.
+            high: The last one.
+
+        Returns:
+            The condition.
+
+        Raises:
+            InvalidInputError: One of them is None.
+        """
         return (self >= low) & (self <= high)
 
     def starts_with(self, prefix: str) -> Predicate:
+        """Rows whose string starts with a prefix.
+
+        Args:
+            prefix: The first characters.
+
+        Returns:
+            The condition.
+        """
         return StartsWith(self.path, prefix)
 
     def _compare(self, operator: str, value: Literal | None) -> Predicate:
@@ -236,7 +277,17 @@ class Column:
 
 
 def col(*path: str) -> Column:
-    """The column of this name; further names lead to a member of a struct. A dot is part of a name."""
+    """A column, to build conditions from: ``txlog.col("amount") > 100``.
+
+    Args:
+        *path: The name of the column; further names lead to a member of a struct. A dot is part of a name.
+
+    Returns:
+        The column, as an operand of comparisons.
+
+    Raises:
+        InvalidInputError: No name is given, or a name is not a string.
+    """
     if not path or not all(type(name) is str and name for name in path):
         raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
     return Column(path)

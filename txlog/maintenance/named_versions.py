@@ -84,7 +84,11 @@ class NamedVersion:
     checkpoint_id: str
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         return {"name": self.name, "version": self.version, "created_ms": self.created_ms}
 
     def __repr__(self) -> str:

@@ -128,7 +128,11 @@ class DeletionCheck:
         return max((time for time in times if time is not None), default=None) if None not in times else None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         remains = [asdict(each) for each in self.remains]
         return {"version": self.version, "files": self.files, "is_gone": self.is_gone, "remains": remains}
 

@@ -53,7 +53,11 @@ class WriteMetrics:
     change_files: int = 0
 
     def operation_metrics(self) -> dict[str, str]:
-        """``commitInfo.operationMetrics`` of a WRITE, with Spark's names. Every value is a string."""
+        """``commitInfo.operationMetrics`` of a WRITE, with Spark's names.
+
+        Returns:
+            The values by name. Every value is a string.
+        """
         metrics = {"numFiles": self.files, "numOutputRows": self.rows, "numOutputBytes": self.bytes}
         if self.files_removed:
             metrics["numRemovedFiles"] = self.files_removed
@@ -82,7 +86,11 @@ class WriteResult:
     metrics: WriteMetrics = field(default_factory=WriteMetrics)
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         return {
             "version": self.version,
             "outcome": self.outcome,

@@ -49,7 +49,11 @@ class RewriteResult:
     dry_run: bool = False
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
@@ -93,7 +97,11 @@ class LogCleanUp:
     dry_run: bool
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         return {
             "names": list(self.names),
             "files": len(self.names),
@@ -134,7 +142,11 @@ class LogCompaction:
     replaced_bytes: int
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __str__(self) -> str:
@@ -174,11 +186,22 @@ class RestoreResult:
     dry_run: bool = False
 
     def at(self, version: int) -> RestoreResult:
-        """The same, committed as ``version``."""
+        """The same result, committed.
+
+        Args:
+            version: The new version of the table.
+
+        Returns:
+            A copy with ``version``.
+        """
         return replace(self, version=version)
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "missing": list(self.missing)}
 
     def __str__(self) -> str:
@@ -213,7 +236,11 @@ class VacuumResult:
     version: int | None = None
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {**facts, "paths": list(self.paths), "files": len(self.paths)}
 
@@ -250,7 +277,11 @@ class MaintenanceResult:
     dry_run: bool = False
 
     def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
         steps = {name: getattr(self, name) for name in ("compaction", "log_clean_up", "vacuum")}
         return {
             "version": self.version,
@@ -266,7 +297,11 @@ class MaintenanceResult:
     __repr__ = __str__
 
     def steps(self) -> list[str]:
-        """What was done, one phrase for each step that did something."""
+        """What was done, in words.
+
+        Returns:
+            One phrase for each step that did something.
+        """
         found = [] if self.version is None else [f"version {self.version}"]
         if (files := self.compaction) is not None and (files.files_removed or files.bins_given_up):
             sizes = human_size(files.bytes_removed) + ("" if self.dry_run else f" as {human_size(files.bytes_added)}")

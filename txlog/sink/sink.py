@@ -358,6 +358,9 @@ class Sink:
         later checkpoint that is already sealed is logged as a warning. A commit of this checkpoint that is under way
         may still succeed. The data files become orphans, which a vacuum removes.
 
+        Args:
+            checkpoint_id: The checkpoint.
+
         Returns:
             False if nothing was staged.
 
@@ -400,7 +403,14 @@ class Sink:
         return abandon(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
 
     def last_checkpoint_id(self) -> int | None:
-        """The last checkpoint of this application in the table; None before the first."""
+        """The last checkpoint of this application in the table, read from its newest version.
+
+        Returns:
+            The checkpoint's id; None before the first.
+
+        Raises:
+            TxlogError: The log cannot be read.
+        """
         return self._open_table.log.newest_state().transaction_version(self._app_id)
 
     # --- helpers ------------------------------------------------------------------------------------------------

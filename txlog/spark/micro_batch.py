@@ -267,8 +267,10 @@ class MicroBatch:
             storage_options: As for `txlog.spark.merge`.
 
         Returns:
-            A builder. Its ``execute()`` returns what `upsert` returns, and raises what `upsert` and
-            `txlog.spark.merge` raise.
+            A builder. Its ``execute()`` returns what `upsert` returns.
+
+        Raises:
+            TxlogError: ``execute()`` raises what `upsert` and `txlog.spark.merge` raise.
         """
         return merge_builder(
             os.fspath(path),

@@ -186,7 +186,11 @@ class Committable:
         return f"Committable({owner}task_id={self.task_id}, attempt={self.attempt}, {', '.join(counts)})"
 
     def named_paths(self) -> set[str]:
-        """The files below the table's root that it names, deletion vectors' too: relative paths, decoded."""
+        """The files below the table's root that it names, those of deletion vectors too.
+
+        Returns:
+            Relative paths, decoded.
+        """
         vectors = [file.deletion_vector for file in self.files] + [file.deletion_vector for file in self.replaced]
         found = [vector_path(vector) for vector in vectors if vector is not None]
         own = {file.path for file in self.files} | {file.path for file in self.changes}
@@ -194,18 +198,37 @@ class Committable:
         return own | {at.path for at in found if at is not None and at.is_relative}
 
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
-        """Its files as ``add`` actions, as the log will name them."""
+        """Its new files as ``add`` actions, as the log will name them.
+
+        Args:
+            data_change: False if the rows only move to other files.
+
+        Returns:
+            One action for each file.
+        """
         return tuple(file.to_add(data_change=data_change) for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """Its bytes, with a checksum: see ``sealed_json``."""
+        """Its bytes, for a message queue or a file: they have a format version and a checksum.
+
+        Returns:
+            What `from_bytes` takes.
+        """
         return sealed_json.to_bytes("committable", self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Committable:
-        """The committable again. Raises InvalidInputError if a byte was changed or lost.
+        """The committable that `to_bytes` wrote.
 
-        Raises UnsupportedFeatureError if a newer txlog wrote it.
+        Args:
+            data: The bytes, whole.
+
+        Returns:
+            An equal committable.
+
+        Raises:
+            InvalidInputError: A byte was changed or lost.
+            UnsupportedFeatureError: A newer txlog wrote it.
         """
         return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 

@@ -217,7 +217,10 @@ def merge(
         options: See `ChangeOptions`.
 
     Returns:
-        A builder whose ``execute()`` returns the result, and raises what `Table.merge` raises.
+        A builder. Its ``execute()`` returns the result, as `Table.merge` does.
+
+    Raises:
+        TxlogError: ``execute()`` raises what `Table.merge` raises.
     """
     site, row_options = _begun(spark, uri, options)
     frame = _frame(source)
