@@ -299,6 +299,14 @@ def test_a_variant_needs_format_version_3() -> None:
     assert reason_against(metadata, 3) is None
 
 
+@pytest.mark.parametrize("kind", ["string", array("string")])
+def test_strings_that_compare_by_a_collation_are_refused(kind: Any) -> None:
+    collations = {"__COLLATIONS": {"name": "icu.UTF8_LCASE"}}
+    assert "column s.name has a collation" in str(
+        reason_against(table(column("s", struct(column("name", kind, **collations)))), 3)
+    )
+
+
 @pytest.mark.parametrize("format_version", [2, 3])
 def test_a_column_without_a_type_is_refused(format_version: int) -> None:
     assert "column a is of type void" in str(reason_against(table(column("a", "void")), format_version))

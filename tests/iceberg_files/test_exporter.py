@@ -364,6 +364,31 @@ def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit
         table.export_iceberg()
 
 
+def test_a_table_whose_iceberg_metadata_another_engine_promises_is_refused_and_the_commit_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = created()
+    store = store_of(table)
+    uniform = "delta.universalFormat.enabledFormats"
+    created_line = next(
+        line for line in map(json.loads, store.log.read(commit_name(0)).splitlines()) if "metaData" in line
+    )
+    created_line["metaData"]["configuration"] |= {uniform: "hudi,Iceberg", "txlog.iceberg": "v2"}
+    store.log.put_if_absent(commit_name(1), json.dumps(created_line).encode() + b"\n")
+    table.append(rows(1))
+    table._open_table.post_commit.drain()
+    assert table.version == 2
+    assert "the commit is safe" in caplog.text
+    with pytest.raises(IcebergExportError, match=rf"{uniform} = hudi,Iceberg.*Unset that property"):
+        table.export_iceberg()
+    assert names_in_iceberg(store) == []
+
+
+def names_in_iceberg(store: TableStore) -> list[str]:
+    assert store.iceberg is not None
+    return [meta.name for meta in store.iceberg.list_from("")]
+
+
 def test_a_table_without_the_property_is_not_exported(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", SCHEMA)
     table.append(rows(1))

@@ -48,3 +48,28 @@ def test_the_newest_version_is_exported_whichever_thread_reports_its_commit_firs
     exported = upkeep.exporter().exported()
     assert exported is not None
     assert exported.version == third.version
+
+
+def test_commits_that_come_faster_than_exports_finish_are_exported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROW.schema, properties={"txlog.iceberg": "v2"})
+    table._open_table.post_commit.drain()
+    begun, may_go_on = threading.Event(), threading.Event()
+    exported: list[int] = []
+    export = IcebergExporter.export
+
+    def held(self: IcebergExporter, state: TableState, **options: Any) -> IcebergExport:
+        begun.set()
+        may_go_on.wait(30)
+        exported.append(state.version)
+        return export(self, state, **options)
+
+    monkeypatch.setattr(IcebergExporter, "export", held)
+    table.append(ROW)
+    assert begun.wait(30)
+    for _ in range(4):
+        assert table.append(ROW).outcome == "committed"  # no commit waits for the export that is held
+    may_go_on.set()
+    table._open_table.post_commit.drain()
+    assert exported == [1, 5]

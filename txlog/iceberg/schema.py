@@ -29,6 +29,9 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 
 __all__ = ["ColumnPath", "IcebergSchema", "Known", "KnownColumn", "Leaf", "NewMeaningError", "convert"]
 
+_COLLATIONS_KEY = "__COLLATIONS"
+"""Where Delta's schema has the collations of a string column, or of strings inside it."""
+
 ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
 
@@ -125,6 +128,7 @@ class _Conversion:
             physical = physical_name(member)
             place = _Place((*path, physical), (*names, member.name), physical, nested_ids(member), has_statistics)
             _check_type_changes(member, place.names)
+            _check_collations(member, place.names)
             number = self._id(place, member.type, field_id(member))
             typed, inner = self._type(member.type, place)
             entry = {"id": number, "name": member.name, "required": not member.nullable, "type": typed}
@@ -255,6 +259,11 @@ def _check_type_changes(member: Field, names: tuple[str, ...]) -> None:
                 f"was widened from {old} to {new}, which Iceberg does not allow: older files would be read wrongly or"
                 " not at all. Write the rows into a new table",
             )
+
+
+def _check_collations(member: Field, names: tuple[str, ...]) -> None:
+    if member.metadata.get(_COLLATIONS_KEY):
+        raise _refused(names, "has a collation, and Iceberg readers compare strings by their bytes")
 
 
 def _kind_named(name: str) -> str:

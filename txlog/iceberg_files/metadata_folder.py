@@ -200,8 +200,8 @@ class MetadataFolder:
         """Make the hint name the newest number, if it may name an older one.
 
         Some readers go by the hint alone: one that lags because an exporter ended before it put the hint, or was
-        overtaken, is mended. Newer metadata is looked for before too: of two exporters that end at once, the slower one
-        would take the other one's hint back for a moment. No store replaces a file only if it is older.
+        overtaken, is corrected. Newer metadata is looked for before too: of two exporters that end at once, the slower
+        one would take the other one's hint back for a moment. No store replaces a file only if it is older.
         """
         if number <= self._hinted:
             return

@@ -39,7 +39,7 @@ SortedValues: TypeAlias = "NDArray[Any]"
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """Ranges, ends included, that hold all keys of a column that are too many to be told one by one.
+    """Ranges, ends included, that hold all keys of a column that are too many to be listed one by one.
 
     They ascend, and none overlaps another.
     """

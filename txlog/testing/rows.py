@@ -141,15 +141,15 @@ class RowHistory:
     def _held_back(self, version: int, actions: list[Mapping[str, Any]]) -> list[tuple[Change, str]]:
         """The changes in the file that a commit names, each with its case."""
         infos = (action["commitInfo"].get("operationParameters", {}) for action in actions if "commitInfo" in action)
-        told: Mapping[str, Any] = next(infos, {})
-        path = told.get("quarantine")
+        recorded: Mapping[str, Any] = next(infos, {})
+        path = recorded.get("quarantine")
         if path is None:
             return []
         self.quarantined[version] = path
         self.require_quarantined()
         rows = pq.read_table(pa.BufferReader(self._files.objects[path][0])).to_pylist()
-        if int(told["heldBack"]) != len(rows):
-            raise InvariantBroken("what is held back is kept", f"v{version} holds {told['heldBack']} back: {rows}")
+        if int(recorded["heldBack"]) != len(rows):
+            raise InvariantBroken("what is held back is kept", f"v{version} holds {recorded['heldBack']} back: {rows}")
         return [((row["_kind"], row["id"], row["part"], row["v"]), row["_case"]) for row in rows]
 
     def _require_buried(self, version: int, live: Mapping[str, Any]) -> None:
