@@ -88,8 +88,8 @@ def _run(job: SinkJob, seed: int, record_property: Record) -> None:
     assert left.list_from("") == [], f"seed {seed}"
     record_property(
         "measured",
-        f"sink processes: {job.checkpoints} checkpoints of {job.tasks} tasks, {engine.killed} processes killed with"
-        f" kill -9 (seed {seed}): every row once",
+        f"sink processes: {job.checkpoints} checkpoints of {job.tasks} tasks, seed {seed}; processes"
+        f" killed with kill -9: {engine.killed}; every row once",
     )
 
 

@@ -99,6 +99,14 @@ def test_an_export_of_what_is_exported_changes_nothing() -> None:
     assert shared(store_of(table)).list_from("") == names
 
 
+def test_an_export_prints_what_is_new_and_where_it_is(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA)
+    table.append(rows(1))
+    where = f"file://{tmp_path}/t/_iceberg/metadata/v1.metadata.json"
+    assert str(table.export_iceberg()) == f"IcebergExport(version=1, 1 new snapshot, {where})"
+    assert repr(table.export_iceberg()) == f"IcebergExport(version=1, nothing new to export, {where})"
+
+
 def test_several_versions_behind_become_several_snapshots_in_one_metadata_file() -> None:
     table = created()
     table.append(rows(1))

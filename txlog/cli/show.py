@@ -145,7 +145,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "row")
     lines = {
         "table": facts["table"],
-        "version": f"{facts['version']}, of {utc_text(facts['timestamp_ms'])} UTC",
+        "version": f"{facts['version']}, committed {utc_text(facts['timestamp_ms'])} UTC",
         "size": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         **({"clustered by": ", ".join(facts["clustering_columns"])} if facts["clustering_columns"] else {}),

@@ -51,7 +51,7 @@ _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, Unsupport
 _EXPORTS_PER_CLEAN_UP = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class IcebergExport:
     """The result of an export.
 
@@ -66,6 +66,12 @@ class IcebergExport:
     metadata_location: str
     snapshots: int
     attempts: int
+
+    def __str__(self) -> str:
+        new = counted(self.snapshots, "new snapshot") if self.snapshots else "nothing new to export"
+        return f"IcebergExport(version={self.version}, {new}, {self.metadata_location})"
+
+    __repr__ = __str__
 
 
 def place_of(uri: str) -> Place:
