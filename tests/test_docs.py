@@ -55,6 +55,13 @@ def test_the_table_of_rooms_has_the_order_of_the_import_linter(page: str) -> Non
     assert found == sorted(found)
 
 
+def test_every_module_that_the_page_names_as_the_place_of_a_change_exists() -> None:
+    table = ARCHITECTURE[ARCHITECTURE.index("## Where a change goes") :].partition("\n## The laws")[0]
+    places = re.findall(r"`([a-z_]+/[a-z_/]+)`", table)
+    assert len(places) >= 20
+    assert not [place for place in places if not (ROOT / "txlog" / f"{place}.py").is_file()]
+
+
 @pytest.mark.parametrize("name", txlog.__all__)
 def test_every_public_name_has_a_place_in_the_reference(name: str) -> None:
     assert re.search(rf"^::: txlog\.{name}$", REFERENCE, re.MULTILINE)
