@@ -46,11 +46,18 @@ IsolationLevel: TypeAlias = Literal["Serializable", "WriteSerializable", "Snapsh
 
 @explains_calls
 class Transaction:
-    """Made by ``Table.transaction``; use it as a context manager, on one thread.
+    """Several reads and writes of a table as one version. Made by `Table.transaction`, whose arguments it has.
 
-    ``isolation`` is "Serializable", "WriteSerializable" or, for rewrites that change no data (``data_change=False``),
-    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is the operation in the history;
-    None means DELETE if files were only removed, else WRITE.
+    It is a context manager for one ``with`` block, on one thread. It commits when the block ends normally; an exception
+    in the block aborts it, and deletes the files that it wrote:
+
+        with table.transaction() as txn:
+            late = txn.read("day = '2026-11-20' and status = 'late'")
+            txn.delete("day = '2026-11-20'")
+            txn.append(corrected(late))
+        print(txn.result)
+
+    All operations see the version in `snapshot`. A writing operation also sees what those before it in the block wrote.
     """
 
     def __init__(
