@@ -121,8 +121,8 @@ def _remains_shown(found: DeletionCheck) -> list[Text]:
 
 
 def _kept(each: Remnant) -> str:
-    by = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
-    return by if each.until_ms is None else f"{by} until {_moment(each.until_ms)}"
+    keeper = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
+    return keeper if each.until_ms is None else f"{keeper} until {_moment(each.until_ms)}"
 
 
 def _still_kept(done: RewriteResult) -> list[Text]:

@@ -87,8 +87,8 @@ def preview_facts(uri: str, preview: OverwritePreview) -> Facts:
 def preview_shown(uri: str, preview: OverwritePreview) -> str:
     copied = f", {counted(preview.rows_copied, 'row')} would be copied" if preview.rows_copied else ""
     gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed + preview.files_marked, 'file')}"
-    at = f"{uri} stays at version {preview.version}"
-    return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {at}"
+    unchanged = f"{uri} stays at version {preview.version}"
+    return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {unchanged}"
 
 
 def rows_shown(uri: str, result: WriteResult) -> str:

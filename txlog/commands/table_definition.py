@@ -233,9 +233,9 @@ def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, 
     if there != wanted:
         wants = partitioning_text(asked.metadata.partition_columns)
         found.append(f"it is {partitioning_text(state.partition_columns)}, and you asked for one that is {wants}")
-    if asked.domains and (by := clustering_columns(state.domains, state.schema)) != asked.clustering_columns:
+    if asked.domains and (clustering := clustering_columns(state.domains, state.schema)) != asked.clustering_columns:
         wants = clustering_text(asked.clustering_columns)
-        found.append(f"it is {clustering_text(by)}, and you asked for one that is {wants}  -> table.cluster_by")
+        found.append(f"it is {clustering_text(clustering)}, and you asked for one that is {wants}  -> table.cluster_by")
     for key, value in stored(validate(properties)).items():
         has = state.metadata.configuration.get(key)
         if has != value:

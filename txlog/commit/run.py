@@ -307,8 +307,8 @@ class CommitRun:
                     return self._outcome(None, "already_committed", after)
                 reasons.append(("ConcurrentTransactionError", f"or a later commit moved app_id {mine.app_id!r}"))
         if reasons:
-            at = self.target, "unknown"
-            raise_conflict(tuple(ConflictReason(rule, *at, detail) for rule, detail in reasons), self.log.uri)
+            found = [ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons]
+            raise_conflict(tuple(found), self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
         self.is_behind = self.plan is not None

@@ -270,9 +270,9 @@ class Reader:
                 return self._case(node)
             case exp.If():
                 self._takes(node, "this", "true", "false")
-                no = node.args.get("false")
-                yes, otherwise = self.value(node.args["true"]), literal(None) if no is None else self.value(no)
-                return chosen([self.condition(node.this)], [yes, otherwise])
+                false = node.args.get("false")
+                otherwise = literal(None) if false is None else self.value(false)
+                return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
             case exp.Extract():
                 self._takes(node, "this", "expression")
                 return function(str(node.this.this), [self.value(node.expression)])
@@ -364,15 +364,15 @@ class Reader:
         return made
 
     def _type(self, node: exp.Expression) -> DataType:
-        to = node.args["to"]
-        parameters = [str(parameter.this.this) for parameter in to.expressions]
-        if to.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):
+        wanted = node.args["to"]
+        parameters = [str(parameter.this.this) for parameter in wanted.expressions]
+        if wanted.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):
             precision, scale = [*map(int, parameters), *((10, 0)[len(parameters) :])]
             if 1 <= precision <= 38 and scale <= precision:
                 return Decimal(precision, scale)
-        known = _CAST_TYPES.get(to.this.name)
+        known = _CAST_TYPES.get(wanted.this.name)
         if known is None or parameters:
-            raise ValueError(f"a CAST to {to.sql(dialect='databricks')} is not supported")
+            raise ValueError(f"a CAST to {wanted.sql(dialect='databricks')} is not supported")
         return known
 
     # --- refusals ---------------------------------------------------------------------------------------------

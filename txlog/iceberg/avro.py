@@ -222,18 +222,18 @@ def _read_number(form: struct.Struct, body: bytes, at: int) -> tuple[float, int]
     return form.unpack(text)[0], at
 
 
-def _read_optional(of: Reader, body: bytes, at: int) -> tuple[Any, int]:
-    return (None, at + 1) if body[at] == 0 else of(body, at + 1)
+def _read_optional(read: Reader, body: bytes, at: int) -> tuple[Any, int]:
+    return (None, at + 1) if body[at] == 0 else read(body, at + 1)
 
 
 def _read_record(fields: tuple[tuple[str, Reader], ...], body: bytes, at: int) -> tuple[dict[str, Any], int]:
     record = {}
-    for name, of in fields:
-        record[name], at = of(body, at)
+    for name, read in fields:
+        record[name], at = read(body, at)
     return record, at
 
 
-def _read_array(of: Reader, body: bytes, at: int) -> tuple[list[Any], int]:
+def _read_array(read: Reader, body: bytes, at: int) -> tuple[list[Any], int]:
     found: list[Any] = []
     while True:
         count, at = _read_long(body, at)
@@ -245,7 +245,7 @@ def _read_array(of: Reader, body: bytes, at: int) -> tuple[list[Any], int]:
         if count > len(body):
             raise AvroError("it has a list of more items than it has bytes")
         for _ in range(count):
-            value, at = of(body, at)
+            value, at = read(body, at)
             found.append(value)
 
 

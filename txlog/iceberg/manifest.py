@@ -342,8 +342,8 @@ def _read_entry(body: bytes, partition: tuple[Any, ...], rest: Any, *, lacks_siz
     _, data_file = _READ_LONG(body, at + 1)
     path, at = _READ_STRING(body, data_file + 1)
     _, at = _READ_STRING(body, at)
-    for of in partition:
-        _, at = of(body, at)
+    for read in partition:
+        _, at = read(body, at)
     rows, at = _READ_LONG(body, at)
     size_bytes, at = _READ_LONG(body, at)
     if lacks_sizes:

@@ -120,13 +120,13 @@ def read_manifest_list(body: bytes, format_version: int, path: str) -> tuple[Man
 
     Raises IcebergExportError with ``path`` if the bytes are not such a list.
     """
-    of = reader_of(_schema(format_version))
+    read = reader_of(_schema(format_version))
     found = []
     try:
         for count, block in read_container(body).blocks:
             at = 0
             for _ in range(count):
-                record, at = of(block, at)
+                record, at = read(block, at)
                 found.append(_manifest_file(record))
     except (AvroError, IndexError, UnicodeDecodeError) as error:
         raise IcebergExportError(

@@ -281,6 +281,6 @@ def operation_metrics(done: Done) -> dict[str, str]:
         "numDeletionVectorsRemoved": done.vectors_purged,
     }
     if sizes:
-        at = {"minFileSize": 0.0, "p25FileSize": 0.25, "p50FileSize": 0.5, "p75FileSize": 0.75, "maxFileSize": 1.0}
-        metrics |= {name: sizes[min(len(sizes) - 1, int(share * len(sizes)))] for name, share in at.items()}
+        shares = {"minFileSize": 0.0, "p25FileSize": 0.25, "p50FileSize": 0.5, "p75FileSize": 0.75, "maxFileSize": 1.0}
+        metrics |= {name: sizes[min(len(sizes) - 1, int(share * len(sizes)))] for name, share in shares.items()}
     return {name: str(value) for name, value in metrics.items()}

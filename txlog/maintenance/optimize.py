@@ -213,11 +213,11 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
         with TxlogError.located(open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema, now=now)
             if not is_partition_predicate(predicate, state.partition_columns):
-                by = ", ".join(state.partition_columns)
+                names = ", ".join(state.partition_columns)
+                partitioning = f"partitioned by {names}" if names else "not partitioned"
                 raise InvalidInputError(
                     f"where selects whole partitions, and partition values alone do not decide {predicate}: the table"
-                    f" is {f'partitioned by {by}' if by else 'not partitioned'}. Name partition columns only, or leave"
-                    " where out"
+                    f" is {partitioning}. Name partition columns only, or leave where out"
                 )
             return files.filter(prune_files(files, predicate, state.schema, state.partition_columns))
 

@@ -348,12 +348,12 @@ def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int
         run.append(group)
 
 
-def _groups_in(metadata: Any, number: int, of: int) -> set[int]:
+def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
     """The row groups whose middle row is in one of so many equal shares of the rows."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     total, first, found = max(sum(sizes), 1), 0, set()
     for group, rows in enumerate(sizes):
-        if min((2 * first + rows) * of // (2 * total), of - 1) == number:
+        if min((2 * first + rows) * shares // (2 * total), shares - 1) == number:
             found.add(group)
         first += rows
     return found

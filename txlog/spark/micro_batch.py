@@ -302,15 +302,15 @@ class MicroBatch:
         return self._once(options, name, change)
 
     def _once(
-        self, options: WriteOptions, app_id: str, do: Callable[[OpenTable], WriteResult | None]
+        self, options: WriteOptions, app_id: str, change: Callable[[OpenTable], WriteResult | None]
     ) -> WriteResult | None:
-        """Call ``do`` with the table, unless the table already contains the batch; return the result of either."""
+        """Call ``change`` with the table, unless the table already contains the batch; return the result of either."""
         with self._claimed(options, app_id) as open_table:
             known = answer_known(
                 open_table, app_id, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
             )
             if known is None:
-                return do(open_table)
+                return change(open_table)
         self._compute_without_writing()
         return known
 

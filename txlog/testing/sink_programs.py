@@ -127,8 +127,8 @@ def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: i
         session.files.make_durable([add.path], with_contents=True)
         files.append(PendingFile(add.path, add.size, 1, add.modification_time, dict(add.partition_values), add.stats))
     seen = door._table.snapshot()
-    job_id, at = session.clock.key(), (seen.table_id, seen.version)
-    door.stage(Committable(app_id, checkpoint_id, job_id, 0, attempt_number, *at, tuple(files)))
+    job_id = session.clock.key()
+    door.stage(Committable(app_id, checkpoint_id, job_id, 0, attempt_number, seen.table_id, seen.version, tuple(files)))
     if door.prepare(checkpoint_id, {0: attempt_number}) is not None and rows:
         session.run.ledger.sealed.add((app_id, checkpoint_id))
 

@@ -38,15 +38,15 @@ class RowGuard:
         """Raises InvalidInputError if a row is outside; ``first_row`` is the number of rows before these."""
         with TxlogError.located(self._table):
             outside = false_or_unknown(self._predicate, rows)
-        at = outside.index(True).as_py()
-        if at < 0:
+        first_outside = outside.index(True).as_py()
+        if first_outside < 0:
             return
-        sample = rows.slice(at, 1).to_pylist()[0]
+        sample = rows.slice(first_outside, 1).to_pylist()[0]
         values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
         shown = f", with {values[:_SHOWN_CHARACTERS_MAX]}" if values else ""
         raise InvalidInputError(
             f"the data has rows outside of the part that it replaces: they do not satisfy {self._predicate}. The first"
-            f" is row {first_row + at}, counting from 0{shown}. Nothing was written;"
+            f" is row {first_row + first_outside}, counting from 0{shown}. Nothing was written;"
             " remove such rows from the data, or widen the predicate",
             table=self._table,
         )

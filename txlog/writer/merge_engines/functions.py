@@ -213,9 +213,9 @@ def _left(
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
     codes = encoded.indices.to_numpy().astype(np.int64)
-    of = keys * (len(encoded.dictionary) + 1) + codes
-    order = np.argsort(of, kind="stable")
-    starts = np.flatnonzero(np.append(True, of[order][1:] != of[order][:-1])) if len(order) else order
+    pairs = keys * (len(encoded.dictionary) + 1) + codes
+    order = np.argsort(pairs, kind="stable")
+    starts = np.flatnonzero(np.append(True, pairs[order][1:] != pairs[order][:-1])) if len(order) else order
     sizes = np.diff(np.append(starts, len(order)))
     group = np.repeat(np.arange(len(starts)), sizes)
     takes = retracts[order]

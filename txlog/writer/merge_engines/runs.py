@@ -112,8 +112,8 @@ def runs_of(
     import numpy as np
 
     rows = np.arange(len(keys)) if is_wanted is None else np.flatnonzero(is_wanted)
-    by = [rank[rows] for rank in reversed(order_by)]
-    order = np.lexsort((*by, keys[rows])) if by else np.argsort(keys[rows], kind="stable")
+    ranks_of_rows = [rank[rows] for rank in reversed(order_by)]
+    order = np.lexsort((*ranks_of_rows, keys[rows])) if order_by else np.argsort(keys[rows], kind="stable")
     rows = rows[order]
     return Runs(rows, keys[rows], retracts[rows], num_keys, num_old)
 
