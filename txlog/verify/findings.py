@@ -11,9 +11,15 @@ __all__ = ["Finding", "KeyCheck", "RepeatedKey", "RowsByFile", "Verification"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect. ``path`` is a name under ``_delta_log`` or the path of a data file; ``line`` counts from 1.
+    """One defect.
 
-    ``severity`` is "error", or "warning" for a defect that gives no reader a wrong result.
+    Attributes:
+        rule: The kind of defect: a stable name.
+        message: What is wrong, and what to do about it where something can be done.
+        version: The version that has the defect.
+        path: A name under ``_delta_log``, or the path of a data file.
+        line: The line of the file, counted from 1.
+        severity: "error", or "warning" for a defect that gives no reader a wrong result.
     """
 
     rule: str
@@ -78,9 +84,16 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The scope and the findings of a check. ``version`` is the newest of the log.
+    """What `Table.verify` checked and found.
 
-    ``keys`` is None if no keys were requested, or they could not be read.
+    Attributes:
+        table: The URI of the table.
+        version: The newest version of the log.
+        commits: The number of commits that were read.
+        checkpoints: The number of checkpoints that were compared with the commits.
+        data_files: The number of data files that were looked up.
+        findings: The defects; none if the table is sound.
+        keys: What `KeyCheck` says of the keys; None if no keys were requested, or they could not be read.
     """
 
     table: str
