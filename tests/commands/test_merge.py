@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,48 @@ def test_merge_keys_of_different_integer_widths_match(tmp_path: Path) -> None:
     narrow = pa.table({"key": pa.array([3], pa.int8())})
     table.merge(narrow, "source.key = target.id").when_matched_delete().execute()
     assert 3 not in [row[0] for row in found(table)]
+
+
+@pytest.mark.parametrize("condition", ["target.d = source.k", "source.k = target.d"])
+@pytest.mark.parametrize(
+    "kind", [pa.decimal128(12, 4), pa.decimal128(38, 37), pa.decimal128(38, 0), pa.decimal128(5, 1)]
+)
+def test_merge_keys_of_different_decimals_match_if_they_are_equal(
+    tmp_path: Path, kind: pa.DataType, condition: str
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), "d decimal(10,2), v bigint")
+    held = ["1.50", "2.00", "-7.25", None]
+    kept = pa.array([None if text is None else decimal.Decimal(text) for text in held], pa.decimal128(10, 2))
+    table.append(pa.table({"d": kept, "v": [0, 0, 0, 0]}))
+    asked = [decimal.Decimal(text) for text in ("1.5", "2", "1.5001", "-7.25", "9", "123456789012")]
+    asked = [value for value in asked if fits(value, kind)]
+    source = pa.table({"k": pa.array(asked, kind), "w": range(1, len(asked) + 1)})
+    merge = table.merge(source, condition).when_matched_update({"v": "source.w"})
+    merge.when_not_matched_insert({"v": "-source.w"}).execute()
+    read = table.snapshot().to_arrow()
+    left = {row["d"]: row["v"] for row in read.to_pylist() if row["v"] >= 0}
+    values = [None if text is None else decimal.Decimal(text) for text in held]
+    assert left == {value: asked.index(value) + 1 if value in asked else 0 for value in values}
+    inserted = sorted(-row["v"] for row in read.to_pylist() if row["v"] < 0)
+    assert inserted == [number for number, value in enumerate(asked, start=1) if value not in values]
+
+
+def fits(value: decimal.Decimal, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def test_a_merge_may_have_hundreds_of_clauses() -> None:
+    table = made()
+    merge = table.merge(rows((1, "a", 5), (2, "a", 6), (9, "c", 7)), ["id"])
+    for number in range(300):
+        merge.when_matched_update({"v": str(number)}, f"source.v = {1000 + number}")
+        merge.when_not_matched_insert({"id": "source.id", "v": str(number)}, f"source.v = {1000 + number}")
+    merge.when_matched_update({"v": "source.v"}).when_not_matched_insert_all().execute()
+    assert found(table) == [(1, "a", 5), (2, "a", 6), (3, "b", 30), (9, "c", 7), (None, "b", 40)]
 
 
 keys = st.one_of(st.integers(0, 4), st.none())

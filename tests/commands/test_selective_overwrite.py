@@ -135,6 +135,14 @@ def test_rows_outside_of_the_predicate_are_refused_by_name_and_sample(table: Tab
     assert len([*Path(table.uri).rglob("*.parquet")]) == table.snapshot().num_files
 
 
+def test_an_empty_partition_value_is_outside_of_what_it_would_replace(by_day: Table) -> None:
+    """Delta stores it as null, which does not satisfy the predicate: the next overwrite would not replace it."""
+    with pytest.raises(txlog.InvalidInputError, match="with day = None"):
+        by_day.overwrite(rows_of((9, "")), "day = ''")
+    by_day.overwrite(rows_of((9, "")), "day IS NULL")
+    assert found(by_day) == in_order([row for row in START if row[1] is not None] + [(9, None)])
+
+
 def test_history_shows_it_as_spark_does(by_day: Table) -> None:
     by_day.overwrite(rows_of((9, "mon")), "day = 'mon'")
     by_day.append(rows_of((1, "wed"), (2, "wed")))

@@ -101,6 +101,22 @@ def test_a_null_key_matches_nothing_in_the_table_and_is_refused_in_the_source(tm
     assert table.snapshot().version == 1
 
 
+@pytest.mark.parametrize("engine", [None, "deduplicate"])
+def test_an_empty_string_is_no_key_where_it_is_a_partition_value(tmp_path: Path, engine: str | None) -> None:
+    """Delta stores it as null: each upsert of such a row would insert it once more."""
+    table = made(tmp_path)
+    given = rows((1, "a", 1), (2, "", 2))
+    with pytest.raises(
+        InvalidInputError, match=r"key day is null in row 1 .* Delta stores an empty partition value as null"
+    ):
+        table.upsert(given, ["id", "day"], merge_engine=engine)
+    assert table.version == 1
+    flat = txlog.Table.create(str(tmp_path / "flat"), SCHEMA)
+    for _ in range(2):
+        flat.upsert(given, ["id", "day"], merge_engine=engine)
+    assert found(flat) == [(1, "a", 1), (2, "", 2)]
+
+
 def test_a_key_twice_in_the_source_is_named_or_the_last_row_counts(tmp_path: Path) -> None:
     table = made(tmp_path)
     twice = rows((1, "a", 5), (2, "a", 9), (1, "b", 4))

@@ -304,7 +304,7 @@ class MergeRows(RemembersFiles):
         None if keys alone decide."""
         import numpy as np
 
-        clauses = np.full(len(positions), _NONE, dtype=np.int8)
+        clauses = np.full(len(positions), _NONE, dtype=np.int16)
         self._decide(self._of["matched"], clauses, np.flatnonzero(source_rows >= 0), batch, source_rows)
         self._decide(self._of["not matched by source"], clauses, np.flatnonzero(source_rows < 0), batch, None)
         at = np.flatnonzero((source_rows >= 0) | (clauses != _NONE))
@@ -313,7 +313,7 @@ class MergeRows(RemembersFiles):
     def _decide(
         self,
         of: Sequence[_Bound],
-        clauses: NDArray[np.int8],
+        clauses: NDArray[np.int16],
         left: NDArray[np.int64],
         batch: pa.RecordBatch | None,
         source_rows: NDArray[np.int64] | None,
@@ -368,11 +368,11 @@ class MergeRows(RemembersFiles):
         is_written: NDArray[np.bool_] = (self._insert_clauses() != _NONE) & ~self._source.is_matched(matched)
         return is_written
 
-    def _insert_clauses(self) -> NDArray[np.int8]:
+    def _insert_clauses(self) -> NDArray[np.int16]:
         """The clause that would insert each row of the source; -1 for none."""
         import numpy as np
 
-        clauses = np.full(self._source.rows.num_rows, _NONE, dtype=np.int8)
+        clauses = np.full(self._source.rows.num_rows, _NONE, dtype=np.int16)
         left = np.arange(len(clauses))
         for bound in self._of["not matched"]:
             if bound.predicate is None:
@@ -424,7 +424,7 @@ class MergeRows(RemembersFiles):
 def _joined(found: Sequence[Hits]) -> Hits:
     import numpy as np
 
-    empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int8))
+    empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
     columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
     return Hits(*(np.concatenate(each) for each in columns))
 

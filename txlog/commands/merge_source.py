@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.large import large_type
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
@@ -26,7 +25,7 @@ from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
-from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, key_text
+from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, compared_as, key_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +128,7 @@ def read_merge_source(
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
-    columns = [_cast(KeyColumn(key.source, key.type).of(rows), type_to_arrow(key.type)) for key in parts.keys]
+    columns = [compared_as(KeyColumn(key.source, key.type).of(rows), type_to_arrow(key.type)) for key in parts.keys]
     is_valid = np.ones(rows.num_rows, dtype=bool)
     for column in columns:
         is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
@@ -170,11 +169,6 @@ def merge_join(
     for key in parts.keys:
         check_key_type(".".join(key.target), key.type)
     return parts
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Keys in the type in which they are compared, or in the large form of it."""
-    return column if column.type == large_type(kind) else column.cast(kind)
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:

@@ -51,7 +51,7 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     job = plan_write(open_table, stream.schema, options)
     conformer = conformer_for(job.plan.schema, stream.schema, open_table.uri, job.read_version)
     predicate = job.plan.rows_where
-    guard = None if predicate is None else RowGuard(predicate, open_table.uri)
+    guard = None if predicate is None else RowGuard(predicate, open_table.uri, job.plan.partition_columns)
     rows = 0
     for batch in stream.batches:
         conformed = conformer.conform(batch, rows)

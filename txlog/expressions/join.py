@@ -12,14 +12,17 @@ from txlog.expressions.build import balanced
 from txlog.expressions.predicates import And, Constant, Holds, Predicate
 from txlog.expressions.tree import Call, Expression, Path, Reference
 from txlog.expressions.types import is_integer
-from txlog.protocol.schema import DataType
+from txlog.protocol.schema import DataType, Decimal
 
 __all__ = ["JoinCondition", "JoinKey", "conjuncts", "split_join"]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """``source column = target column``; both are cast to ``type`` (a wider integer) if their types differ."""
+    """``source column = target column``; both are compared as ``type`` if their types differ.
+
+    That is the wider one of two integers, and the target's one of two decimals.
+    """
 
     source: Path
     target: Path
@@ -78,7 +81,10 @@ def _key(term: Predicate) -> JoinKey | None:
     columns = {column.side: column for column in map(_column, (left, right)) if column is not None}
     if len(columns) < 2:
         return None
-    return JoinKey(columns["source"].path, columns["target"].path, left.type)
+    target = columns["target"]
+    # Statistics of files have the table's decimals. A source value that is none of them equals no row of the table.
+    kind = target.type if isinstance(target.type, Decimal) else left.type
+    return JoinKey(columns["source"].path, target.path, kind)
 
 
 def _column(operand: Expression) -> Reference | None:

@@ -7,8 +7,9 @@ of several columns become one, exactly. A null never matches.
 
 from __future__ import annotations
 
+import decimal
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyColumn", "KeyIndex", "check_key_type", "key_columns", "key_text"]
+__all__ = [
+    "KeyColumn",
+    "KeyIndex",
+    "check_key_type",
+    "compared_as",
+    "key_columns",
+    "key_text",
+    "with_stored_partition_values",
+]
 
 _TYPES = frozenset(
     ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
@@ -41,24 +50,59 @@ class KeyColumn:
 
     path: tuple[str, ...]
     type: DataType
+    is_partition: bool = False
 
     @property
     def name(self) -> str:
         return ".".join(self.path)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The column from rows with the table's names; null if a struct around it is null.
+        """The column from rows with the table's names; null if a struct around it is null, and if it is an empty value
+        of a partition column.
 
         More text than a string array of Arrow holds comes as ``large_string`` or ``large_binary``.
         """
         column = rows.column(self.path[0])
         for name in self.path[1:]:
             column = pc.struct_field(column, name)
-        return joined_chunks(column) if isinstance(column, pa.ChunkedArray) else column
+        found = joined_chunks(column) if isinstance(column, pa.ChunkedArray) else column
+        return _without_empty(found) if self.is_partition else found
 
 
-def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
+def with_stored_partition_values(rows: pa.RecordBatch, partition_columns: Iterable[str]) -> pa.RecordBatch:
+    """The rows as a reader of the table will see them: Delta stores an empty partition value as null."""
+    for name in partition_columns:
+        at = rows.schema.get_field_index(name)
+        stored = _without_empty(rows.column(at))
+        if stored.null_count > rows.column(at).null_count:
+            rows = rows.set_column(at, pa.field(name, stored.type), stored)
+    return rows
+
+
+def _without_empty(values: pa.Array) -> pa.Array:
+    """Null instead of empty strings and bytes."""
+    kind = values.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
+        return values
+    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, kind), values)
+
+
+def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys in the type in which they are compared, or in the large form of it. Null if it has no such value."""
+    if values.type == large_type(kind):
+        return values
+    if not pa.types.is_decimal(kind) or values.type == kind:
+        return values.cast(kind)
+    exact = values.cast(pa.decimal256(76, max(values.type.scale, kind.scale)))
+    limit = pa.scalar(decimal.Decimal(10) ** (kind.precision - kind.scale), exact.type)
+    is_there = pc.and_(pc.equal(pc.round(exact, kind.scale), exact), pc.less(pc.abs(exact), limit))
+    return pc.if_else(is_there, exact, pa.scalar(None, exact.type)).cast(kind)
+
+
+def key_columns(names: Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()) -> tuple[KeyColumn, ...]:
     """The columns of a table with the names ``names``; paths with dots name members of structs.
+
+    ``partition_columns`` are those of a table that the keys' rows are written to.
 
     Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """
@@ -66,7 +110,8 @@ def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
         raise invalid("keys", names, "a list of column names", hint=f"Use [{names!r}]")
     if not isinstance(names, Iterable):
         raise invalid("keys", names, "a list of column names")
-    found = tuple(_key_column(name, schema) for name in names)
+    partitions = frozenset(partition_columns)
+    found = tuple(_key_column(name, schema, partitions) for name in names)
     if not found:
         raise InvalidInputError("keys must name at least one column")
     if len({key.path for key in found}) < len(found):
@@ -74,7 +119,7 @@ def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
     return found
 
 
-def _key_column(name: Any, schema: Struct) -> KeyColumn:
+def _key_column(name: Any, schema: Struct, partitions: Set[str]) -> KeyColumn:
     if not isinstance(name, str):
         raise invalid("key", name, "the name of a column")
     found: list[str] = []
@@ -86,7 +131,7 @@ def _key_column(name: Any, schema: Struct) -> KeyColumn:
         found.append(member.name)
         here = member.type
     check_key_type(name, here)
-    return KeyColumn(tuple(found), here)
+    return KeyColumn(tuple(found), here, found[0] in partitions)
 
 
 def check_key_type(name: str, data_type: DataType) -> None:

@@ -6,6 +6,7 @@ row outside of the region. Such a row would be added to a part of the table that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,12 +31,16 @@ def false_or_unknown(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanAr
 class RowGuard:
     """Accepts rows for which ``predicate``, bound to the table's schema, is true."""
 
-    def __init__(self, predicate: Predicate, table: str) -> None:
+    def __init__(self, predicate: Predicate, table: str, partition_columns: Sequence[str]) -> None:
         self._predicate = predicate
         self._table = table
+        self._partition_columns = partition_columns
 
     def check(self, rows: pa.RecordBatch, first_row: int) -> None:
         """Raises InvalidInputError if a row is outside; ``first_row`` is the number of rows before these."""
+        from txlog.writer.keys import with_stored_partition_values
+
+        rows = with_stored_partition_values(rows, self._partition_columns)
         with TxlogError.located(self._table):
             outside = false_or_unknown(self._predicate, rows)
         first_outside = outside.index(True).as_py()

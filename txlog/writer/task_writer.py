@@ -76,7 +76,7 @@ class TaskWriter:
         self._plan = plan
         self._encoders = encoders
         self._conformer: Conformer | None = None
-        self._guard = None if plan.rows_where is None else RowGuard(plan.rows_where, plan.table)
+        self._guard = None if plan.rows_where is None else RowGuard(plan.rows_where, plan.table, plan.partition_columns)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)

@@ -52,7 +52,7 @@ class Hits:
     positions: NDArray[np.uint64]
     source_rows: NDArray[np.int64] | None = None
     is_replaced: NDArray[np.bool_] | None = None
-    clauses: NDArray[np.int8] | None = None
+    clauses: NDArray[np.int16] | None = None
     values: pa.RecordBatch | None = None
 
     def at(self, places: Any) -> Hits:

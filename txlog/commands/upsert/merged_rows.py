@@ -125,7 +125,7 @@ def bound_merged_rows(
     """Read the changelog and bind its merge to a version. Raises as `read_changelog`."""
     with TxlogError.located(open_table.uri, state.version):
         _refuse_choices(upsert, engine)
-        keys = key_columns(upsert.keys, state.schema)
+        keys = key_columns(upsert.keys, state.schema, state.partition_columns)
         source = read_changelog(
             data,
             state.schema,

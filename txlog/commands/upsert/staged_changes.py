@@ -50,7 +50,7 @@ __all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
     """Refuse changes that no commit could apply, before they are sealed. Raises as `gather_keys`."""
-    keys = key_columns(job.intent.keys, job.plan.schema)
+    keys = key_columns(job.intent.keys, job.plan.schema, job.plan.partition_columns)
     engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
     if engine is not None:
         check_staged_rows(open_table, committables, job.plan.schema, keys, engine)
@@ -76,7 +76,7 @@ def commit_staged_changes(
     )
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
-        keys = key_columns(job.intent.keys, state.schema)
+        keys = key_columns(job.intent.keys, state.schema, state.partition_columns)
         # The plan has the table's properties, or those that the write sets on a table that has none.
         engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     with UnsentFiles(open_table.store.files) as unsent:

@@ -128,7 +128,7 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
     if engine is not None:
         return bound_merged_rows(open_table, state, data, upsert, engine)
     with TxlogError.located(open_table.uri, state.version):
-        keys, updated, schema = source_columns(upsert, state.schema)
+        keys, updated, schema = source_columns(upsert, state.schema, state.partition_columns)
         source = read_source(
             data,
             schema,
@@ -142,7 +142,7 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
 
 
 def source_columns(
-    upsert: UpsertOptions, schema: Struct
+    upsert: UpsertOptions, schema: Struct, partition_columns: Iterable[str]
 ) -> tuple[tuple[KeyColumn, ...], tuple[str, ...] | None, Struct]:
     """The key columns, the columns that matched rows get (None: all), and the columns that the source must have.
 
@@ -152,7 +152,7 @@ def source_columns(
         raise InvalidInputError(
             'sequence_by decides which of several rows is the last: give on_duplicate="last" too, or a merge_engine'
         )
-    keys = key_columns(upsert.keys, schema)
+    keys = key_columns(upsert.keys, schema, partition_columns)
     updated = _updated_columns(upsert, keys, schema)
     return keys, updated, _source_schema(upsert, keys, updated, schema)
 

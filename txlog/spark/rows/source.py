@@ -23,6 +23,7 @@ from txlog.spark.rows.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.spark.rows.target import Extent
 from txlog.spark.schema import frame_schema, spark_type
 from txlog.writer.conform import conformer_for
+from txlog.writer.keys import compared_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +141,7 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, ro
     batch = batch.select([at for at, name in enumerate(batch.schema.names) if fold_name(name) not in left_out])
     fitted = conformer_for(shape.schema, batch.schema, table).conform(batch, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
-    keys = [key.of(fitted).cast(type_to_arrow(key.type)) for key in shape.source_keys]
+    keys = [compared_as(key.of(fitted), type_to_arrow(key.type)) for key in shape.source_keys]
     is_null = np.zeros(fitted.num_rows, dtype=bool)
     for column in keys:
         is_null |= column.is_null().to_numpy(zero_copy_only=False)

@@ -227,7 +227,7 @@ class UpsertSpec:
                 table=table,
                 version=state.version,
             )
-        keys, _, schema = source_columns(self.upsert, state.schema)
+        keys, _, schema = source_columns(self.upsert, state.schema, state.partition_columns)
         require_columns(schema, to_arrow(found), table)
         left_out = tuple(name for name in state.schema.names if schema.find(name) is None)
         return SourceShape(schema, left_out, keys, keys)

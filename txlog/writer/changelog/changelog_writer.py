@@ -77,7 +77,7 @@ class ChangelogWriter:
         self._spec = spec
         self._keep_keys = keep_keys
         with TxlogError.located(plan.table):
-            self._keys = key_columns(spec.keys, plan.schema)
+            self._keys = key_columns(spec.keys, plan.schema, plan.partition_columns)
         self._nullable = nullable(plan.schema)
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
