@@ -141,3 +141,20 @@ def test_a_change_since_the_version_that_the_rows_were_made_from_is_a_conflict_u
     assert "Invalid on_conflict 'retry': expected 'rerun' or 'fail'" in run(*overwrite, "--on-conflict", "retry").stderr
     assert run(*overwrite, "--on-conflict", "rerun").exit_code == 0
     assert found(table) == [(3, "tue"), (9, "mon")]
+
+
+@pytest.mark.parametrize("condition", [[], ["--where", "id >= 0"]], ids=["all", "where"])
+def test_a_dry_run_leaves_out_rows_that_were_not_read_and_conflicts_as_the_overwrite_does(
+    table: Path, tmp_path: Path, condition: list[str]
+) -> None:
+    handle = txlog.Table.open(table)
+    version = handle.version
+    handle.append(handle.to_arrow())
+    (tmp_path / "none.csv").write_text("id,day\n")
+    call = ["overwrite", table, tmp_path / "none.csv", *condition, "--read-version", version, "--json"]
+    would, done = (json.loads(run(*call, *more).stdout) for more in (["--dry-run"], []))
+    assert (would["rows_deleted"], would["files_removed"]) == (done["rows_deleted"], done["files_removed"]) == (3, 2)
+    for more in (["--dry-run"], []):
+        refused = run(*call, *more)
+        assert refused.exit_code == 1
+        assert "read the table again" in (refused.stdout or refused.stderr)

@@ -184,3 +184,20 @@ def test_advice_to_set_a_property_names_the_command(table: Path) -> None:
     assert "txlog set URI delta.enableChangeDataFeed=true turns it on" in said
     assert run("set", table, "delta.appendOnly=true").exit_code == 0
     assert "txlog set URI --unset delta.appendOnly" in run("delete", table, "--all").output
+
+
+def test_a_dry_run_of_a_checkpoint_that_is_in_the_table_reports_it_as_the_command_does(table: Path, rows: Path) -> None:
+    once = ["--app-id", "job", "--checkpoint-id", "1", "--json"]
+    calls = [
+        ["delete", table, "--where", "id = 1"],
+        ["update", table, "--set", "day='x'"],
+        ["upsert", table, rows, "--key", "id"],
+        ["overwrite", table, rows],
+    ]
+    assert json.loads(run(*calls[0], *once, "--dry-run").stdout)["rows_deleted"] == 1
+    assert run(*calls[0], *once).exit_code == 0
+    for call in calls:
+        would, done = (json.loads(run(*call, *once, *more).stdout) for more in (["--dry-run"], []))
+        assert (would["outcome"], would["version"], would["rows"]) == ("already_committed", 1, 0)
+        assert (done["outcome"], done["version"], done["rows"]) == ("already_committed", 1, 0)
+    assert version(table) == 1

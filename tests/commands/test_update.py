@@ -144,6 +144,20 @@ def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -
     assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]
 
 
+@MODES
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_error_for_a_value_that_cannot_be_computed_names_table_and_version(
+    tmp_path: Path, properties: dict[str, str], in_transaction: bool
+) -> None:
+    table = made(tmp_path, properties)
+    with pytest.raises(InvalidInputError, match="overflow") as caught:  # noqa: PT012
+        if in_transaction:
+            with table.transaction() as txn:
+                txn.update({"id": "9223372036854775807 + id"})
+        table.update({"id": "9223372036854775807 + id"})
+    assert (caught.value.table, caught.value.version) == (table.uri, 2)
+
+
 STRICT = pa.schema([("k", pa.int64()), pa.field("v", pa.int64(), nullable=False), ("day", pa.string())])
 
 

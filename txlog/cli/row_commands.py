@@ -23,6 +23,7 @@ from txlog.cli.write_commands import (
     NullValues,
     UserMetadata,
     check_usage,
+    replayed_by_dry_run,
     text_format_of,
 )
 
@@ -64,7 +65,10 @@ def delete(
     if (where is None) != all_rows:
         raise typer.BadParameter("give --where, or --all for every row")
     with opened(uri, storage_options, as_json) as (table, out):
-        if dry_run:
+        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        if known is not None:
+            _result(out, table, known)
+        elif dry_run:
             from txlog.commands.row_change.preview import preview_delete
 
             _preview(out, table, preview_delete(table._open_table, where))
@@ -90,7 +94,10 @@ def update(
     check_usage(None, app_id, checkpoint_id)
     assigned = pairs([_without_spaces(each) for each in values], "--set", "COLUMN=SQL")
     with opened(uri, storage_options, as_json) as (table, out):
-        if dry_run:
+        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        if known is not None:
+            _result(out, table, known)
+        elif dry_run:
             from txlog.commands.row_change.preview import preview_update
 
             _preview(out, table, preview_update(table._open_table, assigned, where))
@@ -145,6 +152,10 @@ def upsert(
     }
     with opened(uri, storage_options, as_json) as (table, out):
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
+        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        if known is not None:
+            _result(out, table, known)
+            return
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:

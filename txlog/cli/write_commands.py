@@ -13,7 +13,7 @@ from txlog.cli.console import Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
 from txlog.cli.options import ClusterBy, Json, PartitionBy, Storage, Uri, names, pairs
 
-__all__ = ["append", "check_usage", "overwrite", "text_format_of"]
+__all__ = ["append", "check_usage", "overwrite", "replayed_by_dry_run", "text_format_of"]
 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
@@ -134,6 +134,10 @@ def overwrite(
             "on_conflict": on_conflict,
             "read_version": read_version,
         }
+        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        if known is not None:
+            out.result({"table": table.uri, **known.to_dict()}, show.overwrite_shown(table.uri, known))
+            return
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:
@@ -158,6 +162,15 @@ def check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int 
         raise typer.BadParameter(f"Invalid --format {file_format!r}: expected 'parquet', 'csv' or 'json'")
     if (app_id is None) != (checkpoint_id is None):
         raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
+
+
+def replayed_by_dry_run(table: txlog.Table, app_id: str | None, checkpoint_id: int | None) -> txlog.WriteResult | None:
+    """The answer of a write whose checkpoint is in the table already, which then changes nothing; else None."""
+    from txlog.commands.row_change.options import RowOptions
+    from txlog.commands.row_change.run import replayed
+
+    options = RowOptions(app_id=app_id, checkpoint_id=checkpoint_id)
+    return replayed(table._open_table, table._open_table.writable_state(), options)
 
 
 def text_format_of(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from txlog.commands.replaced_files import Replaced, RowsReplacement
+from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
@@ -61,13 +62,15 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     state = open_table.log.state_at(job.read_version)
     if predicate is None:
         replaced = Replaced()
-        replaced.remove_whole(*add_files_of(open_table.log.files(state)))
+        live = without_unseen(open_table, state, job, open_table.log.files(state))
+        replaced.remove_whole(*add_files_of(live))
         would = replaced.metrics(())
     else:
         unsent = UnsentFiles(open_table.store.files)
         rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode)
+        live = without_unseen(open_table, state, job, rows_replaced.candidates(state))
         with TxlogError.located(open_table.uri, state.version):
-            would = rows_replaced.change.would_do(state, rows_replaced.candidates(state))
+            would = rows_replaced.change.would_do(state, live)
     return OverwritePreview(
         state.version,
         rows,

@@ -175,9 +175,10 @@ class RowChange:
         if self._operation.writes_every_source_row:
             self._rewriter.begin_source(self._operation.num_source_rows)
         try:
-            whole, touched = self._matches(state, files)
-            is_written = self._operation.inserted(touched)
-            changed = self._rewriter.change(touched, is_written)
+            with TxlogError.located(self._open_table.uri, state.version):
+                whole, touched = self._matches(state, files)
+                is_written = self._operation.inserted(touched)
+                changed = self._rewriter.change(touched, is_written)
         finally:
             self._rewriter.join_source()
         if self._change_files is not None:
