@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,51 @@ def test_tables_that_forbid_row_changes_refuse_them_before_a_row_is_read(
         table.delete("x > 1")
     with pytest.raises(error, match=match):
         table.upsert(pa.table({"id": [1], "day": ["a"], "x": [1.0]}), ["id"])
+
+
+RULES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
+    ("checkConstraints", {}, {"delta.constraints.positive": "x > 0"}),
+    ("generatedColumns", {"day": {"delta.generationExpression": "cast(id as string)"}}, {}),
+    ("identityColumns", {"id": {"delta.identity.start": 1, "delta.identity.step": 1}}, {}),
+    ("allowColumnDefaults", {"x": {"CURRENT_DEFAULT": "5"}}, {}),
+    ("invariants", {"x": {"delta.invariants": '{"expression":{"expression":"x > 0"}}'}}, {}),
+]
+"""Rules for new rows that another writer gave the table: feature, metadata of columns, properties."""
+CHANGES: dict[str, Callable[[txlog.Table, pa.Table], Any]] = {
+    "delete": lambda table, rows: table.delete("x > 1"),
+    "update": lambda table, rows: table.update({"x": "x + 1"}),
+    "upsert": lambda table, rows: table.upsert(rows, ["id"]),
+    "merge": lambda table, rows: table.merge(rows, ["id"]).when_matched_delete().execute(),
+    "overwrite": lambda table, rows: table.overwrite(rows, "id = 1"),
+    "overwrite_partitions": lambda table, rows: table.overwrite_partitions(rows),
+    "transaction": lambda table, rows: table.transaction().__enter__().delete("x > 1"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(("feature", "columns", "given"), RULES, ids=[rule[0] for rule in RULES])
+def test_tables_with_rules_for_new_rows_are_refused_by_name_before_a_row_is_read(
+    tmp_path: Path, change: str, feature: str, columns: Any, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    lines = [orjson.loads(line) for line in log.read_bytes().splitlines()]
+    for metadata in (line["metaData"] for line in lines if "metaData" in line):
+        metadata["configuration"] |= given
+        schema = orjson.loads(metadata["schemaString"])
+        for field in schema["fields"]:
+            field["metadata"] |= columns.get(field["name"], {})
+        metadata["schemaString"] = orjson.dumps(schema).decode()
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [feature]}
+    log.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    table = txlog.Table.open(table.uri)
+    files = type(table._open_table.store.files)
+    monkeypatch.setattr(files, "open", lambda self, path: pytest.fail(f"{path} was opened"))
+    with pytest.raises(txlog.UnsupportedFeatureError, match=feature):
+        CHANGES[change](table, pa.table({"id": [1], "day": ["a"], "x": [-1.0]}))
+    assert table.version == 2
 
 
 def test_with_vectors_a_table_that_tracks_rows_keeps_their_ids(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""Row changes that lost a race: what was done for an earlier version is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+
+
+def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txlog.Table:
+    """Another handle, whose first put comes after what the rival does."""
+    ours = txlog.Table.open(table.uri)
+    log = ours._open_table.store.log
+    real, overtaken = log.put_if_absent, []
+
+    def put(name: str, body: bytes) -> Any:
+        if not overtaken:
+            overtaken.append(name)
+            rival(txlog.Table.open(table.uri))
+        return real(name, body)
+
+    log.put_if_absent = put  # type: ignore[method-assign]
+    return ours
+
+
+def made(tmp_path: Path, properties: dict[str, str]) -> txlog.Table:
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), properties=properties)
+    for first in (0, 10, 20):
+        table.append(pa.table({"id": range(first, first + 10)}))
+    return table
+
+
+@pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+def test_after_a_lost_race_only_files_that_are_new_are_looked_into(tmp_path: Path, properties: dict[str, str]) -> None:
+    def rival(table: txlog.Table) -> None:
+        table.append(pa.table({"id": [5]}))
+        table.delete("id = 6", mode=None if properties else "copy-on-write")
+
+    seen: list[tuple[int, int]] = []
+    ours = losing_to(made(tmp_path, properties), rival)
+    done = ours.delete("id % 10 = 5", on_progress=lambda number, of: seen.append((number, of)))
+    new = 1 if properties else 2  # a file with another vector is the same file, a copy is a new one
+    assert seen == [*((number, 3) for number in (1, 2, 3)), *((number + 1, new) for number in range(new))]
+    assert (done.metrics.reexecutions, done.metrics.rows_deleted) == (1, 4)
+    assert sorted(ours.to_arrow()["id"].to_pylist()) == [n for n in range(30) if n % 10 != 5 and n != 6]
+
+
+def test_after_a_lost_race_only_files_that_others_changed_are_copied_again(tmp_path: Path) -> None:
+    ours = losing_to(made(tmp_path, {}), lambda table: table.delete("id = 11"))
+    assert ours.update({"id": "id + 100"}, "id % 10 = 5").metrics.reexecutions == 1
+    files = len(list((tmp_path / "t").glob("*.parquet")))
+    assert files == 3 + 3 + 1 + 1, "three files, their copies, the other writer's copy of one, and our copy of that"
+    assert ours.snapshot().num_files == 3
+    assert sorted(ours.to_arrow()["id"].to_pylist()) == sorted(n + 100 * (n % 10 == 5) for n in range(30) if n != 11)
