@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,42 @@ def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_le
         names = ["_commit_version", "_change_type", "id"]
         own = tables[0].changes(1).read_all().select(names).to_pylist()
         assert sorted(map(str, own)) == sorted(str({name: row[name] for name in names}) for row in reported[0])
+
+
+def test_decimals_of_different_scales_join_as_in_sparks_delta(
+    tmp_path: Path, delta: SparkSession, source_size: str
+) -> None:
+    """A value that the table's column cannot hold equals no row, and is not rounded to one."""
+    tables = [txlog.Table.create(str(tmp_path / name), "d decimal(10,2), v int") for name in ("ours", "twin", "delta")]
+    values = [Decimal("1.50"), Decimal("2.00"), None]
+    for table in tables:
+        table.append(pa.table({"d": pa.array(values, pa.decimal128(10, 2)), "v": pa.array([0] * 3, pa.int32())}))
+    given = [Decimal("1.5"), Decimal("1.5001"), Decimal("2.004"), Decimal("123456789012.5"), None]
+    rows = pa.table({"k": pa.array(given, pa.decimal128(20, 4)), "w": pa.array(range(1, 6), pa.int32())})
+    frame = delta.createDataFrame(rows)
+    frame.createOrReplaceTempView("rows")
+    for begun in (
+        txlog.spark.merge(delta, tables[0].uri, frame, "target.d = source.k"),
+        tables[1].merge(rows, "target.d = source.k"),
+    ):
+        begun.when_matched_update({"v": "source.w"}).when_not_matched_insert({"v": "-source.w"}).execute()
+    delta.sql(
+        f"merge into delta.`{tables[2].uri}` t using rows s on t.d = s.k when matched then update set v = s.w"
+        " when not matched then insert (v) values (-s.w)"
+    )
+    found = [
+        sorted(map(repr, txlog.Table.open(table.uri).snapshot().to_arrow(["d", "v"]).to_pylist())) for table in tables
+    ]
+    assert found[0] == found[1] == found[2]
+    assert repr({"d": Decimal("1.50"), "v": 1}) in found[0]
+
+
+def test_an_empty_partition_value_is_refused_as_a_key(table: txlog.Table, spark: SparkSession) -> None:
+    """Delta stores it as null."""
+    rows = spark.createDataFrame([(1, "", 7)], "id long, day string, v int")
+    with pytest.raises(txlog.InvalidInputError, match=r"key \(id, day\) of 1 rows"):
+        txlog.spark.upsert(spark, table.uri, rows, ["id", "day"])
+    assert table.version == 1
 
 
 def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_on_the_driver(

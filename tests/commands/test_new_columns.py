@@ -137,3 +137,43 @@ def test_columns_are_not_added_unless_requested(tmp_path: Path, change: Change) 
         table.upsert(MORE, ["k"], schema_mode="overwrite")
     with pytest.raises(txlog.InvalidInputError, match="schema_mode"):
         table.merge(MORE, ["k"], schema_mode="all")  # type: ignore[arg-type]
+
+
+@TABLES
+@pytest.mark.parametrize("change", [merged, upserted])
+def test_members_that_structs_of_the_table_lack_are_added_as_an_append_adds_them(
+    tmp_path: Path, properties: dict[str, str], change: Change
+) -> None:
+    def rows_with(member: dict[str, pa.DataType], given: list[Any]) -> pa.Table:
+        place = pa.struct({"x": pa.int64(), **member})
+        kinds = pa.schema([("k", pa.int64()), ("at", place), ("tags", pa.list_(place))])
+        return pa.Table.from_pylist(
+            [{"k": k, "at": at, "tags": None if at is None else [at]} for k, at in given], kinds
+        )
+
+    table = Table.create(tmp_path / "t", rows_with({}, []).schema, (), properties)
+    table.append(rows_with({}, [(1, {"x": 1}), (2, {"x": 2}), (3, None)]))
+    source = rows_with({"y": pa.string()}, [(1, {"x": -1, "y": "one"}), (9, {"x": -9, "y": None})])
+    with pytest.raises(txlog.TxlogError):
+        table.upsert(source, ["k"])
+    ours = losing_to(table, lambda t: t.append(rows_with({}, [(4, {"x": 4})])))
+    assert change(ours, source).version == 3
+    expected = [
+        (1, {"x": -1, "y": "one"}),
+        (2, {"x": 2, "y": None}),
+        (3, None),
+        (4, {"x": 4, "y": None}),
+        (9, {"x": -9, "y": None}),
+    ]
+    assert rows(table) == [{"k": k, "at": at, "tags": None if at is None else [at]} for k, at in expected]
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_a_source_column_of_another_type_adds_nothing_to_the_tables(tmp_path: Path) -> None:
+    place = pa.struct([("x", pa.int64())])
+    table = Table.create(tmp_path / "t", pa.schema([("k", pa.int64()), ("at", place), ("v", pa.int64())]))
+    table.append(pa.table({"k": [1], "at": pa.array([{"x": 1}], place), "v": [1]}))
+    source = pa.table({"k": [1], "at": ["Rome"], "v": [2]})
+    begun = table.merge(source, ["k"], schema_mode="merge")
+    begun.when_matched_update({"at": "target.at", "v": "length(source.at)"}).execute()
+    assert rows(table) == [{"k": 1, "at": {"x": 1}, "v": 4}]

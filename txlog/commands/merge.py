@@ -19,11 +19,11 @@ from txlog.arrow.taken import taken_batches
 from txlog.commands.assignments import Assignments
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.merge_source import MergeSource, read_merge_source
+from txlog.commands.new_columns import check_adds_columns, with_new_columns
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Images, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
-from txlog.commands.table_definition import check_adds_columns, with_new_columns
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable

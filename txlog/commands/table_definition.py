@@ -6,11 +6,9 @@ if nothing changes. Pure except for the id and time of a new table. PROTOCOL.md,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import pyarrow as pa
 
 from txlog.commands.row_change.tombstones import check_tombstones
 from txlog.commit.open_table import OpenTable
@@ -40,14 +38,21 @@ from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, ROW_DEDUPLICATE
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import DAY_MS, ICEBERG, SHORT_LOG_RETENTION, TableProperties, stored, validate
-from txlog.protocol.schema import Field, Struct, fold_name, from_arrow, parse_schema, schema_to_json, type_name
+from txlog.protocol.schema import (
+    Field,
+    Struct,
+    fold_name,
+    parse_schema,
+    schema_to_json,
+    type_name,
+)
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
-from txlog.util.arguments import invalid, names_in
+from txlog.util.arguments import names_in
 from txlog.writer.constraints import check_conditions, check_same_conditions
 from txlog.writer.merge_engines.engine import MergeEngine
 
@@ -169,26 +174,6 @@ def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{field.name}", field
         elif isinstance(found.type, Struct) and isinstance(field.type, Struct):
             yield from _added(found.type, field.type, f"{prefix}{field.name}.")
-
-
-def with_new_columns(
-    state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
-) -> Definition | None:
-    """Add the columns of data that the table lacks, limited to those named by ``only`` if given; None if there are
-    none."""
-    names = None if only is None else {fold_name(name) for name in only}
-    fields = [
-        field
-        for field in data_schema
-        if state.schema.find(field.name) is None and (names is None or fold_name(field.name) in names)
-    ]
-    return with_columns(state, from_arrow(pa.schema(fields))) if fields else None
-
-
-def check_adds_columns(schema_mode: str) -> None:
-    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
-    if schema_mode not in ("strict", "merge"):
-        raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")
 
 
 def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:

@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.commands.merge_history import merge_metrics
+from txlog.commands.new_columns import check_adds_columns, with_new_columns
 from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import Hits, Images, LooksUpTogether, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
-from txlog.commands.table_definition import Definition, check_adds_columns, with_new_columns
+from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
 from txlog.commands.upsert.staged_keys import StagedKeys

@@ -1,0 +1,51 @@
+"""Columns that come with a change of rows: an upsert or a merge may add those of its source to the table.
+
+In: the table's definition and the columns of the source. Out: the definition with the columns that the table lacks,
+members of structs too, as an append with ``schema_mode="merge"`` adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from txlog.commands.table_definition import Definition, with_columns
+from txlog.errors import SchemaMismatchError
+from txlog.log.state import TableState
+from txlog.protocol.schema import Field, Primitive, Struct, fold_name, from_arrow
+from txlog.protocol.schema_merge import merge
+from txlog.util.arguments import invalid
+
+__all__ = ["check_adds_columns", "with_new_columns"]
+
+
+def with_new_columns(
+    state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
+) -> Definition | None:
+    """Add the columns of data that the table lacks, and members of structs, limited to the columns named by ``only`` if
+    given; None if there are none."""
+    names = None if only is None else {fold_name(name) for name in only}
+    fields = [
+        field
+        for field in data_schema
+        if (names is None or fold_name(field.name) in names) and _is_new(field, state.schema.find(field.name))
+    ]
+    return with_columns(state, from_arrow(pa.schema(fields))) if fields else None
+
+
+def _is_new(field: pa.Field, there: Field | None) -> bool:
+    """Whether a column of data is not ``there`` in the table, or has members that the table's column lacks."""
+    if there is None or isinstance(there.type, Primitive):
+        return there is None
+    column = Struct((there,))
+    try:
+        return merge(column, from_arrow(pa.schema([field]))) != column
+    except SchemaMismatchError:  # it may be used otherwise than for the column of its name
+        return False
+
+
+def check_adds_columns(schema_mode: str) -> None:
+    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
+    if schema_mode not in ("strict", "merge"):
+        raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")
