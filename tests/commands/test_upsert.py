@@ -147,6 +147,26 @@ def test_a_source_with_other_columns_is_refused(tmp_path: Path, data: pa.Table, 
         table.upsert(data, ["id"])
 
 
+@pytest.mark.parametrize("how", [{}, {"update_columns": ["at"], "when_not_matched": "ignore"}])
+def test_a_source_that_lacks_members_of_a_column_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
+    """They would be null in each row that has the key."""
+    place = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("at", place), ("all", pa.list_(place)), ("by", pa.map_("string", place))])
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    full = {"x": 1, "y": "one"}
+    table.append(pa.Table.from_pylist([{"id": 1, "at": full, "all": [full], "by": [("a", full)]}], schema))
+    part = pa.struct([("X", pa.int64())])
+    kinds = pa.schema([("id", pa.int64()), ("at", part), ("all", pa.list_(part)), ("by", pa.map_("string", part))])
+    source = pa.Table.from_pylist([{"id": 1, "at": {"X": 2}, "all": [], "by": []}], kinds)
+    lacking = r"lacks at\.y" + ("" if how else r", all\.element\.y, by\.value\.y")
+    with pytest.raises(SchemaMismatchError, match=lacking):
+        table.upsert(source, ["id"], **how)
+    assert table.to_arrow()["at"].to_pylist() == [full]
+    nulls = pa.table({"id": [1], "at": pa.nulls(1), "all": pa.nulls(1), "by": pa.nulls(1)})
+    table.upsert(nulls, ["id"], **how)
+    assert table.to_arrow()["at"].to_pylist() == [None]
+
+
 @pytest.mark.parametrize(
     ("keys", "match"),
     [

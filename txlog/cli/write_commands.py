@@ -128,9 +128,7 @@ def overwrite(
         arguments: dict[str, Any] = {
             "where": where,
             "schema_mode": "merge" if merge_schema else "strict",
-            "app_id": app_id,
-            "checkpoint_id": checkpoint_id,
-            "user_metadata": user_metadata,
+            **{"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": user_metadata},
             "on_conflict": on_conflict,
             "read_version": read_version,
         }

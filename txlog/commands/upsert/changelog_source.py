@@ -15,6 +15,7 @@ import pyarrow as pa
 from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from txlog.writer.conform import conformer_for, nullable
@@ -137,9 +138,8 @@ class _Reader:
         self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
     ) -> None:
         """Refuse a source that lacks columns, unless these columns keep their values, or all rows are deletes."""
-        there = {fold_name(name) for name in found.names}
-        absent = [name for name in self._schema.names if fold_name(name) not in there]
-        of_key = [name for name in absent if any(key.path[0] == name for key in keys)]
+        absent = absent_columns(self._schema, found)
+        of_key = [path for path in absent if any(f"{key.name}.".startswith(f"{path}.") for key in keys)]
         only_deletes = kinds is not None and bool(len(kinds)) and bool((kinds == DELETE).all())
         if of_key or (absent and engine.name != "partial-update" and not only_deletes):
             raise SchemaMismatchError(

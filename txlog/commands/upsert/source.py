@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from txlog.arrow.spill import held
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.writer.absent_columns import absent_columns
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, key_text
@@ -139,8 +140,7 @@ def stored_rows(
 
 def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:
     """Raises ``SchemaMismatchError`` for a column that the source lacks: it would replace values by nulls."""
-    there = {fold_name(name) for name in found.names}
-    absent = [name for name in schema.names if fold_name(name) not in there]
+    absent = absent_columns(schema, found)
     if absent:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}: an upsert replaces whole rows, and would put nulls there. Add the"

@@ -19,6 +19,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER
 from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
+from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, sorted_by_key
 from txlog.writer.changelog.key_files import key_plan, key_rows
@@ -267,8 +268,7 @@ class ChangelogWriter:
             for at, name in enumerate(batch.schema.names)
             if fold_name(name) not in own or self._plan.schema.find(name) is not None
         ]
-        there = {fold_name(batch.schema.names[at]) for at in kept}
-        absent = [name for name in self._plan.schema.names if fold_name(name) not in there]
+        absent = absent_columns(self._plan.schema, pa.schema([batch.schema.field(at) for at in kept]))
         has_new_rows = bool(((kinds != DELETE) & (kinds != UPDATE_BEFORE)).any())
         leaves_absent = self._engine is not None and self._engine.name == "partial-update"
         if absent and has_new_rows and not leaves_absent:

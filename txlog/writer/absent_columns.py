@@ -1,0 +1,40 @@
+"""Columns that rows lack: a row that replaces a whole one would be null there.
+
+In: the columns of a table and those of data. Out: the paths of columns, and of members of structs, that are absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name
+
+__all__ = ["absent_columns"]
+
+
+def absent_columns(schema: Struct, found: pa.Schema) -> list[str]:
+    """The paths of what ``found`` lacks, in the order of ``schema``; of an absent column only its own."""
+    return [path for field in schema.fields for path in _absent(field, field.name, found)]
+
+
+def _absent(field: Field, path: str, found: pa.Schema | pa.StructType) -> Iterator[str]:
+    """The path of the column or the paths of those of its members that ``found`` does not have."""
+    for other in found:
+        if fold_name(other.name) == fold_name(field.name):
+            yield from _absent_members(field.type, path, other.type)
+            return
+    yield path
+
+
+def _absent_members(kind: DataType, path: str, found: pa.DataType) -> Iterator[str]:
+    """The same for a type. Types that do not fit each other are left to the conversion."""
+    if isinstance(kind, Struct) and pa.types.is_struct(found):
+        for member in kind.fields:
+            yield from _absent(member, f"{path}.{member.name}", found)
+    elif isinstance(kind, Array) and isinstance(getattr(found, "value_type", None), pa.DataType):
+        yield from _absent_members(kind.element, f"{path}.element", found.value_type)
+    elif isinstance(kind, Map) and pa.types.is_map(found):
+        yield from _absent_members(kind.key, f"{path}.key", found.key_type)
+        yield from _absent_members(kind.value, f"{path}.value", found.item_type)
