@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -347,6 +348,26 @@ def test_deleted_rows_never_come_back_through_fragments_or_arrows_own_joins(wide
     with pytest.raises(txlog.InvalidInputError, match="past the table's log"):
         keys.join(dataset, "id")
     assert dataset.join(keys, "id", join_type="right semi").to_table()["id"].to_pylist() == [6]
+
+
+def test_starting_a_scan_for_an_engine_opens_no_file(wide: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's ``to_reader`` holds the interpreter lock. A file that Python opens meanwhile can make it wait forever."""
+    dataset = wide.to_dataset()
+    scanner = dataset.scanner(columns=wide.schema.names[:1])
+    opened: list[str] = []
+    files = type(wide._open_table.store.files)
+    open_file = files.open
+
+    def recorded(self: Any, path: str) -> Any:
+        opened.append(threading.current_thread().name)
+        return open_file(self, path)
+
+    monkeypatch.setattr(files, "open", recorded)
+    reader = scanner.to_reader()
+    assert "MainThread" not in opened
+    assert reader.read_all().num_rows == wide.count()
+    assert opened
+    assert "MainThread" not in opened
 
 
 def test_an_unknown_column_is_named(wide: txlog.Table) -> None:

@@ -103,7 +103,9 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         how = {"batch_size": batch_size, "use_threads": use_threads, "memory_pool": memory_pool}
         trusts_arrow = not self._may_meet_nan(filter)
         if not files.tasks and trusts_arrow:
-            return self._of_arrow(files.fragments).scanner(columns=columns, filter=filter, **how, **options)
+            scanner = self._of_arrow(files.fragments).scanner(columns=columns, filter=filter, **how, **options)
+            reader = pa.RecordBatchReader.from_batches(scanner.projected_schema, _batches_of(scanner))
+            return ds.Scanner.from_batches(reader, **how)
         options.pop("fragment_scan_options", None)
         schema = pa.schema([self.schema.field(name) for name in needed])
         batches = self._batches(files, needed, filter if trusts_arrow else None, schema)
@@ -277,6 +279,16 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         for task in files.tasks:
             for batch in reader.batches(task):
                 yield batch if needed else _rows_only(batch.num_rows, schema)
+
+
+def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:
+    """The batches of a scan by Arrow, for a scanner that is given to engines.
+
+    Arrow's ``to_reader``, which duckdb calls, starts a scan while it holds Python's interpreter lock, and waits for a
+    mutex of that scan. A thread of Arrow that holds the mutex may be about to open the next file, for which it needs
+    the lock, since Python opens these files: both then wait forever. ``to_batches`` starts a scan without the lock.
+    """
+    yield from scanner.to_batches()
 
 
 def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field | None]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,14 +56,15 @@ def _opened(data: Any) -> DataStream:
     if isinstance(data, pa.Table):
         return DataStream(data.schema, iter(data.to_batches()))
     if isinstance(data, pa.RecordBatchReader):
-        return DataStream(data.schema, _read(data))
+        return DataStream(data.schema, _read(data.read_next_batch))
     _refuse_what_cannot_stream(data)
     if _is_of(data, "polars", "LazyFrame") and hasattr(data, "collect_batches"):
         return _from_lazy_frame(data)
     if _is_of(data, "pyarrow", "Dataset"):
-        return open_data(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1).to_reader())
+        return open_data(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1))
     if _is_of(data, "pyarrow", "Scanner"):
-        return open_data(data.to_reader())
+        # Not by to_reader: see ``read.dataset`` for how it can wait forever where Python opens the files.
+        return DataStream(data.projected_schema, _read(data.to_batches().__next__))
     if _is_of(data, "polars", "DataFrame"):
         _refuse_objects(data)
     if _is_pandas(data):
@@ -82,7 +83,7 @@ def _from_arrow_stream(data: Any) -> DataStream:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _unreadable(data, error) from error
-    return DataStream(reader.schema, _read(reader))
+    return DataStream(reader.schema, _read(reader.read_next_batch))
 
 
 def _from_pandas(frame: Any) -> DataStream:
@@ -138,11 +139,11 @@ def _from_pieces(pieces: Iterator[Any]) -> DataStream:
     return DataStream(first.schema, itertools.chain((first,), batches))
 
 
-def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The reader's batches. An exception of its producer names no txlog call, so it is recognized here."""
+def _read(next_batch: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All batches of a reader. An exception of its producer names no txlog call, so it is recognized here."""
     while True:
         try:
-            batch = reader.read_next_batch()
+            batch = next_batch()
         except StopIteration:
             return
         except (pa.ArrowException, OSError) as error:
