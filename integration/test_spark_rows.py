@@ -391,6 +391,27 @@ def test_after_a_lost_race_to_an_append_spark_is_not_asked_again(
     assert 1 not in table.snapshot().to_arrow()["id"].to_pylist()
 
 
+def test_a_source_that_reads_the_table_itself_needs_the_version_that_it_read(
+    table: txlog.Table, delta: SparkSession
+) -> None:
+    sources = {
+        "txlog": txlog.spark.read(delta, table.uri, version=1),
+        "delta": delta.read.format("delta").load(table.uri),
+    }
+    for source in sources.values():
+        more = source.selectExpr("id", "day", "v + 1 as v")
+        with pytest.raises(txlog.InvalidInputError, match=r"version=1\), and pass it as read_version"):
+            txlog.spark.upsert(delta, table.uri, more, ["id"])
+        with pytest.raises(txlog.InvalidInputError, match="reads the table itself"):
+            txlog.spark.merge(delta, table.uri, more, ["id"]).when_matched_update_all().execute()
+    assert table.version == 1
+    txlog.spark.upsert(delta, table.uri, more, ["id"], read_version=1)
+    assert table.to_arrow()["v"].to_pylist() == [2] * 6
+    other = txlog.Table.create(f"{table.uri}-2", table.schema)
+    txlog.spark.upsert(delta, other.uri, more, ["id"])
+    assert other.count() == 6
+
+
 def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
     with pytest.raises(txlog.InvalidInputError, match="it is called 'where' here"):

@@ -30,7 +30,7 @@ from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.jobs import SparkJobs
 from txlog.spark.rows.part import RowJob
 from txlog.spark.rows.plan import Jobs, SparkRowPlan
-from txlog.spark.rows.source import prepare_source
+from txlog.spark.rows.source import prepare_source, reads_table
 from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.spark.rows.target import Extent, Target
 from txlog.store.open import open_store
@@ -342,7 +342,8 @@ def run_change(
         return found
     source = None
     if frame is not None:
-        source = prepare_source(_frame(frame), spec, state, open_table.uri)  # type: ignore[arg-type]
+        _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
+        source = prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
         extent = source[1]
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
@@ -356,6 +357,17 @@ def run_change(
         site.storage_options,
         with_vectors=with_vectors,
     )
+
+
+def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:
+    """Refuse a source that was computed from the table, unless the call says from which version."""
+    if options.is_reexecuted and options.read_version is None and reads_table(frame, uri):
+        raise InvalidInputError(
+            "the source reads the table itself, so changes that others make meanwhile could be overwritten unseen: read"
+            f" one version of the table (such as version={state.version}), and pass it as read_version",
+            table=uri,
+            version=state.version,
+        )
 
 
 def run_spec(

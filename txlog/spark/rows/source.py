@@ -9,8 +9,10 @@ the source is small.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "typed_errors"]
+__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "reads_table", "typed_errors"]
 
 SMALL_BYTES = 4 << 20
 """A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
@@ -40,6 +42,7 @@ NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
 the row as a struct."""
 
 _PARTITION_SHIFT = 33
+_SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 
 
 @contextlib.contextmanager
@@ -52,6 +55,20 @@ def typed_errors() -> Iterator[None]:
         if typed is None:
             raise
         raise typed from None
+
+
+def reads_table(frame: DataFrame, uri: str) -> bool:
+    """Whether Spark's own file readers read the table for this DataFrame, by `txlog.spark.read` or as Delta or Parquet.
+
+    A DataFrame of ``format("txlog")`` names no files, so this does not recognize it.
+    """
+    folder = f"{_without_scheme(uri)}/"
+    return any(_without_scheme(file).startswith(folder) for file in frame.inputFiles())
+
+
+def _without_scheme(uri: str) -> str:
+    """A location without its scheme, of which Hadoop has others: s3a for s3, ``file:/`` for none."""
+    return unquote(_SCHEME.sub("", uri, count=1)).strip("/")
 
 
 def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table: str) -> tuple[DataFrame, Extent]:
