@@ -15,6 +15,8 @@ import pytest
 
 import txlog
 from txlog.commands import constraints
+from txlog.commands.overwrite_preview import preview_overwrite
+from txlog.commands.write_options import WriteOptions
 from txlog.read.scan_plan import ScanPlan
 from txlog.table import Table
 
@@ -90,6 +92,24 @@ def test_rows_that_meet_every_constraint_are_written(table: Table, write: str) -
     WRITES[write](table, GOOD)
     assert min(table.to_arrow()["amount"].to_pylist()) > 0
     assert 5.0 in table.to_arrow()["amount"].to_pylist()
+
+
+@pytest.mark.parametrize("write", ["append", "overwrite", "transaction", "upsert", "merge", "sink"])
+def test_an_empty_partition_value_is_checked_as_the_null_that_readers_see(tmp_path: Path, write: str) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by="day")
+    table.add_constraint("dated", "day IS NOT NULL")
+    with pytest.raises(txlog.InvalidInputError, match="constraint dated, which is day IS NOT NULL, with day = None"):
+        WRITES[write](table, rows_of((1, "mon", 1.0), (2, "", 2.0)))
+    table.drop_constraint("dated")
+    table.add_constraint("undated", "day IS NULL OR day <> ''")
+    WRITES[write](table, rows_of((1, "mon", 1.0), (2, "", 2.0)))
+    assert sorted(table.to_arrow()["day"].to_pylist(), key=str) == [None, "mon"]
+
+
+@pytest.mark.parametrize("where", [None, "id < 10"])
+def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Table, where: str | None) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="constraint positive"):
+        preview_overwrite(table._open_table, BAD, WriteOptions(mode="overwrite", where=where))
 
 
 def test_a_condition_that_is_null_is_violated(table: Table) -> None:

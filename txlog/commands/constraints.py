@@ -24,7 +24,8 @@ from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import invalid
-from txlog.writer.constraints import Constraint, violation
+from txlog.writer.constraints import Constraint
+from txlog.writer.row_guard import violation
 
 __all__ = ["add_constraint", "drop_constraint"]
 
@@ -134,7 +135,8 @@ class _Addition:
         return files.filter(pa.array([key not in self._checked for key in _keys_of(files)], pa.bool_()))
 
     def _check(self, batch: pa.RecordBatch, state: TableState) -> None:
-        found = violation(self._constraint, batch, self._open_table.uri)
+        with TxlogError.located(self._open_table.uri, state.version):
+            found = violation(self._constraint, batch)
         if found is not None:
             raise InvalidInputError(
                 f"rows of the table violate the constraint {self._name} ({self._constraint.sql}), such as one with"

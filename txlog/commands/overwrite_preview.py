@@ -52,12 +52,10 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     job = plan_write(open_table, stream.schema, options)
     conformer = conformer_for(job.plan.schema, stream.schema, open_table.uri, job.read_version)
     predicate = job.plan.rows_where
-    guard = None if predicate is None else RowGuard(predicate, open_table.uri, job.plan.partition_columns)
+    guard = RowGuard(job.plan)
     rows = 0
     for batch in stream.batches:
-        conformed = conformer.conform(batch, rows)
-        if guard is not None:
-            guard.check(conformed, rows)
+        guard.check(conformer.conform(batch, rows), rows)
         rows += batch.num_rows
     state = open_table.log.state_at(job.read_version)
     if predicate is None:

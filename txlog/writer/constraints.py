@@ -1,7 +1,7 @@
 """Constraints: conditions that every new row of a table must meet, which other engines set and check too.
 
-In: a table's properties and schema; batches of new rows. Out: the constraints, bound once for each plan; or an error
-that names the constraint and shows a row that violates it. A condition that is NULL for a row is violated, as in Spark.
+In: a table's properties and schema. Out: the constraints, bound once for each plan. `RowGuard` checks rows. A condition
+that is NULL for a row is violated, as in Spark.
 PROTOCOL.md, "CHECK Constraints", "Column Invariants".
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
-import pyarrow as pa
 
-from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Field, Struct
 
@@ -27,11 +26,9 @@ __all__ = [
     "check_same_conditions",
     "constraints_of",
     "stored_constraints",
-    "violation",
 ]
 
 _INVARIANTS = "delta.invariants"
-_SHOWN_CHARACTERS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +46,12 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
     Raises:
         InvalidInputError: One does not, or txlog cannot evaluate it.
     """
-    for name, text in _conditions(configuration).items():
-        from txlog.expressions.sql import parse_stored_condition
+    conditions = _conditions(configuration)
+    if not conditions:
+        return
+    from txlog.expressions.sql import parse_stored_condition
 
+    for name, text in conditions.items():
         try:
             parse_stored_condition(text, schema)
         except InvalidInputError as error:
@@ -108,29 +108,6 @@ def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str)
                 features=("invariants" if name.startswith("invariant") else "checkConstraints",),
             ) from None
     return tuple(bound)
-
-
-def violation(constraint: Constraint, rows: pa.RecordBatch, table: str) -> tuple[int, str] | None:
-    """The first row that violates a constraint: its position, and the values that the condition names; None if all meet
-    it.
-
-    Raises:
-        InvalidInputError: The condition has no value for some row, for example because of a division by zero.
-    """
-    from txlog.writer.row_guard import false_or_unknown
-
-    with TxlogError.located(table):
-        try:
-            outside = false_or_unknown(constraint.condition, rows)
-        except InvalidInputError as error:
-            error.message = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.message}"
-            raise
-    at = outside.index(True).as_py()
-    if at < 0:
-        return None
-    sample: dict[str, Any] = rows.slice(at, 1).to_pylist()[0]
-    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(constraint.condition.columns()))
-    return at, values[:_SHOWN_CHARACTERS_MAX]
 
 
 def _invariants(schema: Struct, prefix: str) -> Iterator[tuple[str, object]]:

@@ -1,57 +1,92 @@
-"""`RowGuard`: the rows of a selective overwrite must lie inside the region that it replaces.
+"""`RowGuard`: the rules that every new row must meet: the constraints of the table, and the region that a selective
+overwrite replaces. A row outside of that region would be added to a part of the table that the overwrite keeps.
 
-In: batches in the table's schema, before they are written. Out: nothing, or an error that names the columns and shows a
-row outside of the region. Such a row would be added to a part of the table that the overwrite does not replace.
+In: batches in the table's schema, before they are written. Out: nothing, or an error that names the rule and shows a
+row that breaks it. Rows are judged as readers will see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
+from txlog.writer.constraints import Constraint
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
+    from txlog.writer.write_plan import WritePlan
 
-__all__ = ["RowGuard", "false_or_unknown"]
+__all__ = ["RowGuard", "violation"]
 
 _SHOWN_CHARACTERS_MAX = 200
 
 
-def false_or_unknown(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanArray:
-    """The rows for which a bound predicate is false or NULL. Raises InvalidInputError."""
-    import pyarrow.compute as pc
-
-    return pc.invert(pc.fill_null(predicate.evaluate(rows), False))
-
-
 class RowGuard:
-    """Accepts rows for which ``predicate``, bound to the table's schema, is true."""
+    """Accepts the rows that a plan may write."""
 
-    def __init__(self, predicate: Predicate, table: str, partition_columns: Sequence[str]) -> None:
-        self._predicate = predicate
-        self._table = table
-        self._partition_columns = partition_columns
+    def __init__(self, plan: WritePlan) -> None:
+        self._table = plan.table
+        self._partition_columns = plan.partition_columns
+        self._where = plan.rows_where
+        self._constraints = plan.constraints
 
     def check(self, rows: pa.RecordBatch, first_row: int) -> None:
-        """Raises InvalidInputError if a row is outside; ``first_row`` is the number of rows before these."""
+        """Raises InvalidInputError if a row breaks a rule; ``first_row`` is the number of rows before these."""
+        if self._where is None and not self._constraints:
+            return
         from txlog.writer.keys import with_stored_partition_values
 
         rows = with_stored_partition_values(rows, self._partition_columns)
         with TxlogError.located(self._table):
-            outside = false_or_unknown(self._predicate, rows)
-        first_outside = outside.index(True).as_py()
-        if first_outside < 0:
-            return
-        sample = rows.slice(first_outside, 1).to_pylist()[0]
-        values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
-        shown = f", with {values[:_SHOWN_CHARACTERS_MAX]}" if values else ""
-        raise InvalidInputError(
-            f"the data has rows outside of the part that it replaces: they do not satisfy {self._predicate}. The first"
-            f" is row {first_row + first_outside}, counting from 0{shown}. Nothing was written;"
-            " remove such rows from the data, or widen the predicate",
-            table=self._table,
-        )
+            if self._where is not None:
+                self._check_region(self._where, rows, first_row)
+            for constraint in self._constraints:
+                self._check_constraint(constraint, rows, first_row)
+
+    def _check_region(self, where: Predicate, rows: pa.RecordBatch, first_row: int) -> None:
+        found = _first_not_true(where, rows)
+        if found is not None:
+            at, values = found
+            raise InvalidInputError(
+                f"the data has rows outside of the part that it replaces: they do not satisfy {where}. The first"
+                f" is row {first_row + at}, counting from 0{values and f', with {values}'}. Nothing was written;"
+                " remove such rows from the data, or widen the predicate",
+            )
+
+    def _check_constraint(self, constraint: Constraint, rows: pa.RecordBatch, first_row: int) -> None:
+        found = violation(constraint, rows)
+        if found is not None:
+            at, values = found
+            raise InvalidInputError(
+                f"a row violates the {constraint.name}, which is {constraint.sql}{values and f', with {values}'}:"
+                f" row {first_row + at} of those that are written, counting from 0. A condition that is NULL is"
+                " violated too. Nothing was committed; correct such rows, or leave them out",
+            )
+
+
+def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] | None:
+    """The first row that violates a constraint: its position, and the values that the condition names; None if all meet
+    it.
+
+    Raises:
+        InvalidInputError: The condition has no value for some row, for example because of a division by zero.
+    """
+    try:
+        return _first_not_true(constraint.condition, rows)
+    except InvalidInputError as error:
+        error.message = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.message}"
+        raise
+
+
+def _first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
+    """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
+    import pyarrow.compute as pc
+
+    at = pc.index(pc.fill_null(predicate.evaluate(rows), False), False).as_py()
+    if at < 0:
+        return None
+    sample = rows.slice(at, 1).to_pylist()[0]
+    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(predicate.columns()))
+    return at, values[:_SHOWN_CHARACTERS_MAX]

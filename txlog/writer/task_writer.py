@@ -29,7 +29,6 @@ from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.conform import Conformer, conformer_for
-from txlog.writer.constraints import violation
 from txlog.writer.data_file import FileFormat
 from txlog.writer.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
 from txlog.writer.encoder_pool import ENCODERS, EncoderPool
@@ -76,7 +75,7 @@ class TaskWriter:
         self._plan = plan
         self._encoders = encoders
         self._conformer: Conformer | None = None
-        self._guard = None if plan.rows_where is None else RowGuard(plan.rows_where, plan.table, plan.partition_columns)
+        self._guard = RowGuard(plan)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)
@@ -199,22 +198,8 @@ class TaskWriter:
         for start in range(0, batch.num_rows, step):
             piece = batch if step >= batch.num_rows else batch.slice(start, step)
             rows = conformer.conform(piece, self.num_rows)
-            if self._guard is not None:
-                self._guard.check(rows, self.num_rows)
-            self._check_constraints(rows)
+            self._guard.check(rows, self.num_rows)
             self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
-
-    def _check_constraints(self, rows: pa.RecordBatch) -> None:
-        for constraint in self._plan.constraints:
-            found = violation(constraint, rows, self._plan.table)
-            if found is not None:
-                at, values = found
-                raise InvalidInputError(
-                    f"a row violates the {constraint.name}, which is {constraint.sql}{values and f', with {values}'}:"
-                    f" row {self.num_rows + at} of those that are written, counting from 0. A condition that is NULL is"
-                    " violated too. Nothing was committed; correct such rows, or leave them out",
-                    table=self._plan.table,
-                )
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         self._make_room(size_bytes)
