@@ -78,7 +78,7 @@ def test_spark_reads_each_live_row_once_whatever_characters_the_paths_have(
 def test_dead_rows_of_many_files_are_found_by_name_or_where_names_repeat_by_path(
     kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.spark.native_frames._BRANCHES_MAX", 0)
+    monkeypatch.setattr("txlog.spark.native_frames.FEW_FILES", 0)
     table = with_files_at(tmp_path / "t", HOSTILE[kind])
     found = [row.id for row in txlog.spark.read(spark, table.uri).collect()]
     assert sorted(found) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
@@ -94,15 +94,90 @@ def test_the_spark_plan_of_a_read_contains_no_deletion_vectors(spark: SparkSessi
     assert frame.agg({"id": "sum"}).collect() == [(sum(n for n in range(300_000) if n % 3),)]
 
 
-def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("few", [16, 0], ids=["names compared", "names joined"])
+def test_dead_rows_at_the_ends_of_files_and_of_words_stay_dead(
+    few: int,
+    spark: SparkSession,
+    delta: SparkSession,
+    read_delta: Read,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The words of a bitmap have 64 bits, and the bitmaps of a group's files lie behind each other."""
+    monkeypatch.setattr("txlog.spark.native_frames.FEW_FILES", few)
+    table = of_lengths(tmp_path / "t", [1, 63, 64, 65, 128, 192, 3])
+    delta.sql(f"alter table delta.`{table.uri}` rename column s.b to bee")
+    delta.sql(f"alter table delta.`{table.uri}` rename column id to number")
+    table.delete("at in (0, 63, 64, 127) or is_last and length < 192")
+    table.append(pa.Table.from_pylist([{"number": -1, "at": 0, "length": 3, "is_last": True, "p": 1}]))
+    frame = txlog.spark.read(spark, table.uri)
+    assert as_rows(frame) == as_rows(read_delta(table.uri))
+    assert {row.number for row in frame.collect()} == {*table.to_arrow()["number"].to_pylist()}
+    assert frame.count() == 61 + 62 + 62 + 124 + 188 + 1 + 1  # of 63, 64, 65, 128, 192 and 3 rows, and the new one
+    assert as_rows(frame.where("s.bee = 'x5' and p = 0")) == as_rows(
+        read_delta(table.uri).where("s.bee = 'x5' and p = 0")
+    )
+
+
+def of_lengths(root: Path, lengths: list[int]) -> txlog.Table:
+    """A table with a file of each of these lengths, in two partitions; ``at`` is a row's position in its file."""
+    rows = [
+        {
+            "id": 1000 * number + at,
+            "at": at,
+            "length": length,
+            "is_last": at == length - 1,
+            "s": {"a": at, "b": f"x{at}"},
+            "p": number % 2,
+        }
+        for number, length in enumerate(lengths)
+        for at in range(length)
+    ]
+    schema = pa.Table.from_pylist(rows[:1]).schema
+    properties = {**WITH_VECTORS, "delta.columnMapping.mode": "name"}
+    table = txlog.Table.create(root, schema, ["p"], properties)
+    for number in range(len(lengths)):
+        table.append(pa.Table.from_pylist([row for row in rows if row["id"] // 1000 == number], schema))
+    return table
+
+
+@pytest.mark.parametrize("dead", ["id % 3 = 0", "id < 20"], ids=["in all files", "in some files"])
+def test_a_few_files_with_dead_rows_are_one_read(dead: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would copy the rows of a union of reads."""
+    table = txlog.Table.create(tmp_path / "t", numbers().schema, properties=WITH_VECTORS)
+    for begin in range(0, 400, 100):
+        table.append(numbers(*range(begin, begin + 100)))
+    table.delete(dead)
+    frame = txlog.spark.read(spark, table.uri)
+    plan = frame._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("] parquet") == 1
+    assert "Union" not in plan
+    assert sorted(row.id for row in frame.collect()) == sorted(table.to_arrow()["id"].to_pylist())
+
+
+def test_dead_rows_of_a_partition_with_more_files_than_a_few_are_joined(spark: SparkSession, tmp_path: Path) -> None:
+    table = with_files_at(tmp_path / "t", [f"{number}.parquet" for number in range(20)])
+    with_files_at(tmp_path / "u", [f"{number}.parquet" for number in range(3)])
+    table.append(numbers(*range(1000, 1010)))
+    frame = txlog.spark.read(spark, table.uri)
+    assert "Join" in plan_of(frame)
+    assert "Join" not in plan_of(txlog.spark.read(spark, tmp_path / "u"))
+    assert sorted(row.id for row in frame.collect()) == sorted(table.to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("names", [["x/a.parquet", "y/a.parquet"], ["x/a.parquet", "y/b.parquet"]])
+def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
+    names: list[str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files whose names differ are compared by name, others joined by path."""
     from pyspark.sql import functions as F
 
-    monkeypatch.setattr("txlog.spark.native_frames._BRANCHES_MAX", 0)
-    table = with_files_at(tmp_path / "t", ["x/a.parquet", "y/a.parquet"])
-    other = F.substring_index
-    monkeypatch.setattr(F, "substring_index", lambda *given: F.concat(F.lit("x"), other(*given)))
+    table = with_files_at(tmp_path / "t", names)
+    real_col, real_end = F.col, F.substring_index
+    monkeypatch.setattr(F, "substring_index", lambda *given: F.concat(F.lit("x"), real_end(*given)))
+    monkeypatch.setattr(
+        F, "col", lambda name: F.concat(F.lit("x"), real_col(name)) if name.endswith("file_name") else real_col(name)
+    )
     frame = txlog.spark.read(spark, table.uri)
     with pytest.raises(Exception, match="txlog does not know the file of these rows"):
         frame.collect()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import STRING, Field, Struct, from_arrow
 from txlog.read.scan_task import ScanTask, Selection
-from txlog.spark.native_files import BRANCHES_MAX, groups_of, hadoop_root, is_plain_path, reads_natively
+from txlog.spark.native_files import BRANCHES_MAX, FEW_FILES, groups_of, hadoop_root, is_plain_path, reads_natively
 from txlog.spark.native_frames import words_of
 from txlog.spark.scan import _few_listing_tasks
 from txlog.spark.task_reader import balanced, task_partitions
@@ -66,7 +66,7 @@ def test_a_location_becomes_hadoops_only_if_it_is_plain(uri: str, root: str | No
     assert hadoop_root(uri) == root
 
 
-def test_a_group_holds_files_of_one_partition_depth_and_kind() -> None:
+def test_a_group_holds_files_of_one_partition_and_depth() -> None:
     tasks = [
         task("p=1/a", p="1"),
         task("p=1/b", p="1"),
@@ -80,12 +80,20 @@ def test_a_group_holds_files_of_one_partition_depth_and_kind() -> None:
         (group.depth, group.has_vectors, group.partition_values, [t.path for t in group.tasks]) for group in groups
     ]
     assert found == [
-        (2, False, (("p", "1"),), ["p=1/a", "p=1/b"]),
-        (2, True, (("p", "1"),), ["p=1/c"]),
+        (2, True, (("p", "1"),), ["p=1/a", "p=1/b", "p=1/c"]),
         (3, False, (("p", "1"),), ["p=1/x/a"]),
         (2, False, (("p", "2"),), ["p=2/a"]),
     ]
     assert [t.path for t in others] == ["p=2/a,b"]
+
+
+def test_more_files_than_a_few_are_read_apart_from_those_with_vectors() -> None:
+    tasks = [task(str(at), vector=at % 4 == 0) for at in range(FEW_FILES + 1)]
+    groups, _ = groups_of(tasks)
+    assert [group.has_vectors for group in groups] == [False, True]
+    assert [len(group.tasks) for group in groups] == [12, 5]
+    [group] = groups_of(tasks[:-1])[0]
+    assert group.tasks == tasks[:-1]
 
 
 def test_many_partitions_are_read_together() -> None:

@@ -16,11 +16,15 @@ from txlog.protocol.schema import VOID, Array, DataType, Map, Struct, fold_name
 from txlog.protocol.type_widening import was_integer
 from txlog.read.scan_task import ScanTask, Selection
 
-__all__ = ["FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
+__all__ = ["FEW_FILES", "FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
 
 BRANCHES_MAX = 64
 """The most combinations of partition values that are read by separate Spark reads. Separate reads let Spark skip
 partitions later, but with more of them planning takes longer than skipping saves."""
+
+FEW_FILES = 16
+"""Up to this many files, those with and without deletion vectors are one Spark read, since Spark copies the rows of a
+union of two. The positions of the rows of more files are not worth reading for the few that have vectors."""
 
 _PLAIN_ROOT = re.compile(r"(?:(?:s3a?|abfss?|gs)://[A-Za-z0-9._@-]+)?(?:/[A-Za-z0-9=_+.-]+)*/?")
 _PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9=+-][A-Za-z0-9=_+.-]*/)*[A-Za-z0-9+-][A-Za-z0-9=_+.-]*")
@@ -30,15 +34,20 @@ _SKIPPED_BY_SPARK = "._COPYING_"
 
 @dataclass(slots=True)
 class FileGroup:
-    """The files of one Spark read: all at the same depth below the root, all with or all without deletion vectors.
+    """The files of one Spark read, all at the same depth below the root. More than a few all have deletion vectors, or
+    none has.
 
     ``partition_values`` are the values that all files have, or None if the files differ in them.
     """
 
     depth: int
-    has_vectors: bool
     partition_values: tuple[tuple[str, str | None], ...] | None
     tasks: list[ScanTask] = field(default_factory=list)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether some of the files have deletion vectors."""
+        return any(task.deletion_vector is not None for task in self.tasks)
 
 
 def hadoop_root(uri: str) -> str | None:
@@ -95,10 +104,18 @@ def groups_of(tasks: Iterable[ScanTask], branches_max: int = BRANCHES_MAX) -> tu
     is_split = len(set(values)) <= branches_max
     groups: dict[tuple[object, ...], FileGroup] = {}
     for task, own in zip(plain, values, strict=True):
-        depth, has_vectors = task.path.count("/") + 1, task.deletion_vector is not None
-        key = (depth, has_vectors, own if is_split else None)
-        groups.setdefault(key, FileGroup(depth, has_vectors, own if is_split else None)).tasks.append(task)
-    return [*groups.values()], others
+        depth, shared = task.path.count("/") + 1, own if is_split else None
+        groups.setdefault((depth, shared), FileGroup(depth, shared)).tasks.append(task)
+    return [part for group in groups.values() for part in _parts_of(group)], others
+
+
+def _parts_of(group: FileGroup) -> list[FileGroup]:
+    """The group, or its files with and without deletion vectors if they are more than a few."""
+    if len(group.tasks) <= FEW_FILES:
+        return [group]
+    without = [task for task in group.tasks if task.deletion_vector is None]
+    having = [task for task in group.tasks if task.deletion_vector is not None]
+    return [FileGroup(group.depth, group.partition_values, tasks) for tasks in (without, having) if tasks]
 
 
 def _has_inner_void(data_type: DataType) -> bool:

@@ -1,15 +1,13 @@
 """DataFrames of data files that Spark's own Parquet reader reads.
 
 In: a session, groups of files of one table version, and the deleted rows of these files. Out: DataFrames of the
-selected columns and rows. A few files with dead rows are read one by one, each with its dead rows as a subquery. For
-more files, the dead rows and partition values of each file are joined by the file's name, or by the end of its path if
-two files have the same name. If a file has no match in this join, the query fails, since it would give deleted rows
-back or lose rows.
+selected columns and rows. The dead rows of a few files are one subquery, in which a file is found by its name. For more
+files, the dead rows and partition values of each file are joined by the file's name, or by the end of its path if two
+files have the same name. If a file is not found, the query fails, since it would give deleted rows back or lose rows.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ from txlog.protocol.schema import VOID, Field, fold_name
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
-from txlog.spark.native_files import FileGroup
+from txlog.spark.native_files import FEW_FILES, FileGroup
 from txlog.spark.table_version import TableVersion, nullable_type
 from txlog.util.parallel import parallel_map
 
@@ -39,10 +37,8 @@ _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20
 """The most bytes of deletion vectors that Spark broadcasts to each executor; files with further vectors are left
 out."""
-_BRANCHES_MAX = 16
-_BRANCHES_BYTES_MAX = 8 << 20
-"""Up to these limits each file of a group is a branch of the plan, and its tasks get its vector. A join for each row
-takes twice as long."""
+_FEW_FILES_BYTES_MAX = 8 << 20
+"""The most bytes of deletion vectors that are a subquery, whose result is part of each task."""
 _ANY_ROWS = 1 << 62
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """These override the session's settings, because a skipped file would mean missing rows."""
@@ -108,37 +104,57 @@ class NativeFrames:
 
     def of(self, group: FileGroup) -> DataFrame:
         """The selected columns and rows of a group's files."""
-        if group.has_vectors and self._fits_in_tasks(group.tasks):
-            return self._of_each_file(group)
         frame = self._stored_rows(group.tasks)
         values: dict[str, Column] = {}
-        if group.has_vectors or group.partition_values is None:
+        if group.has_vectors and group.partition_values is not None and self._are_few(group.tasks):
+            frame = self._live_rows_of_few(frame, group.tasks)
+        elif group.has_vectors or group.partition_values is None:
             frame, values = self._joined(frame, group)
         if group.partition_values is not None:
             values = self._literals(dict(group.partition_values))
         return self._selected(frame, values)
 
-    def _fits_in_tasks(self, tasks: Sequence[ScanTask]) -> bool:
-        size_bytes = sum(self._words[task.path].nbytes for task in tasks)
-        return len(tasks) <= _BRANCHES_MAX and size_bytes <= _BRANCHES_BYTES_MAX
+    def _are_few(self, tasks: Sequence[ScanTask]) -> bool:
+        """Whether the dead rows of these files fit in a subquery, and their names identify them."""
+        size_bytes = sum(self._words_of_file(task).nbytes for task in tasks)
+        names = {_name_of(task) for task in tasks}
+        return len(names) == len(tasks) <= FEW_FILES and size_bytes <= _FEW_FILES_BYTES_MAX
 
-    def _of_each_file(self, group: FileGroup) -> DataFrame:
-        """The live rows of a group's files, with one branch of the plan for each file."""
-        live = [self._live_rows(task) for task in group.tasks]
-        if group.partition_values is not None:
-            return self._selected(_union(live), self._literals(dict(group.partition_values)))
-        values = [self._literals(task.partition_values) for task in group.tasks]
-        return _union([self._selected(*each) for each in zip(live, values, strict=True)])
+    def _live_rows_of_few(self, frame: DataFrame, tasks: Sequence[ScanTask]) -> DataFrame:
+        """The live rows of a few files.
 
-    def _live_rows(self, task: ScanTask) -> DataFrame:
-        """The stored columns of the live rows of one file."""
+        All files are one read. With a union of one read for each file, Spark would copy every row, since it compiles a
+        read together with what follows, but not through a union. A comparison with each name takes less time than a
+        join by name, because the result is the same for all rows of a file.
+        """
         from pyspark.sql import functions as F
 
         # A literal would be part of every text that Spark makes of the plan, which takes longer than the read of a
         # small file. The result of a subquery is no part of the plan, and this one runs no job.
-        words = pa.table({"words": pa.array([self._words[task.path]], pa.list_(pa.int64()))})
-        side = self._spark.createDataFrame(words)
-        return self._stored_rows([task]).where(_is_live(side.scalar(), F.col("_metadata.row_index")))
+        words = pa.array([[self._words_of_file(task) for task in tasks]], pa.list_(pa.list_(pa.int64())))
+        side = self._spark.createDataFrame(pa.table({"words": words}))
+        name = F.col("_metadata.file_name")
+        first, *others = ((name == F.lit(_name_of(task)), F.lit(at)) for at, task in enumerate(tasks))
+        number = F.when(*first)
+        for each in others:
+            number = number.when(*each)
+        number = number.otherwise(self._lost(name).cast("int"))
+        return frame.where(_is_live(F.get(side.scalar(), number), F.col("_metadata.row_index")))
+
+    def _words_of_file(self, task: ScanTask) -> NDArray[np.int64]:
+        """The dead rows of a file as a bitmap, without words if it has no deletion vector."""
+        import numpy as np
+
+        return np.zeros(0, dtype=np.int64) if task.deletion_vector is None else self._words[task.path]
+
+    def _lost(self, key: Column) -> Column:
+        """An error that stops the query: no file of the log has this key.
+
+        The key has to be a column of the files, or Spark would raise the error while it plans.
+        """
+        from pyspark.sql import functions as F
+
+        return F.raise_error(F.concat(F.lit(f"txlog does not know the file of these rows: {self._root} "), key))
 
     def _stored_rows(self, tasks: Sequence[ScanTask]) -> DataFrame:
         """The stored columns of these files, with all rows, dead ones too."""
@@ -195,7 +211,7 @@ class NativeFrames:
         with_key = frame.withColumns({key: found_by, row: F.col("_metadata.row_index")})
         columns: dict[str, pa.Array] = {side_key: pa.array(ends, pa.string())}
         if group.has_vectors:
-            columns[words] = pa.array([self._words[task.path] for task in group.tasks], pa.list_(pa.int64()))
+            columns[words] = pa.array([self._words_of_file(task) for task in group.tasks], pa.list_(pa.int64()))
         names = {} if group.partition_values is not None else {
             each.name: f"{prefix}{at}" for at, each in enumerate(self._constants)
         }  # fmt: skip
@@ -204,10 +220,8 @@ class NativeFrames:
             columns[names[each.name]] = pa.array(found, carrier_type(each.type))
         side = self._spark.createDataFrame(pa.table(columns))
         joined = with_key.join(F.broadcast(side), F.col(key) == F.col(side_key), "left")
-        # The message uses columns of both sides: with the right side alone, Spark would evaluate it while it plans.
-        lost = F.raise_error(F.concat(F.lit(f"txlog does not know the file of these rows: {self._root} "), F.col(key)))
         live = _is_live(F.col(words), F.col(row)) if group.has_vectors else F.lit(True)
-        rows = joined.where(F.when(F.col(side_key).isNull(), lost.cast("boolean")).otherwise(live))
+        rows = joined.where(F.when(F.col(side_key).isNull(), self._lost(F.col(key)).cast("boolean")).otherwise(live))
         values = {
             each.name: typed_column(F.col(names[each.name]), each.type, self._types[each.name].dataType)
             for each in (self._constants if names else ())
@@ -230,14 +244,14 @@ def _key_of_file(group: FileGroup) -> tuple[Column, list[str]]:
     """
     from pyspark.sql import functions as F
 
-    names = [task.path.rpartition("/")[2] for task in group.tasks]
+    names = [_name_of(task) for task in group.tasks]
     if len(set(names)) == len(names):
         return F.col("_metadata.file_name"), names
     return F.substring_index(F.col("_metadata.file_path"), "/", -group.depth), [task.path for task in group.tasks]
 
 
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    return functools.reduce(lambda above, below: above.union(below), frames)
+def _name_of(task: ScanTask) -> str:
+    return task.path.rpartition("/")[2]
 
 
 def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
