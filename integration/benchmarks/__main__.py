@@ -32,7 +32,7 @@ BENCHMARKS = (
         "spark_write",
         "spark_append",
     ),
-    *("stream", "stream_growth", "sustained", "log_scale", "reading", "iceberg", "week"),
+    *("stream", "stream_growth", "sustained", "log_scale", "reading", "read_stream", "iceberg", "week"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"

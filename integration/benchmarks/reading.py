@@ -68,14 +68,14 @@ def _made(bench: Bench, name: str, rows: int, files: int) -> Path:
     step = rows // files
     table: txlog.Table | None = None
     for begin in range(0, step * files, step):
-        data = _rows(begin, step)
+        data = many_columns(begin, step)
         if table is None:
             table = txlog.Table.create(path, data.schema, properties={"delta.enableDeletionVectors": "true"})
         table.append(data)
     return path
 
 
-def _rows(begin: int, count: int) -> pa.Table:
+def many_columns(begin: int, count: int) -> pa.Table:
     chance = np.random.default_rng(begin)
     ids = np.arange(begin, begin + count)
     return pa.table(
