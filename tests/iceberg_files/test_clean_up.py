@@ -51,7 +51,7 @@ def clean_up(table: Table) -> list[str]:
     exporter = table._open_table.post_commit.iceberg.exporter()
     newest = exporter.exported()
     assert newest is not None
-    return clean_up_metadata(exporter._folder, newest)
+    return clean_up_metadata(exporter._folder, newest).names
 
 
 def needed(table: Table, number: int | None = None) -> set[str]:

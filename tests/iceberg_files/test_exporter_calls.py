@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -13,9 +14,10 @@ from txlog.commit.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -120,3 +122,77 @@ def test_an_exporter_that_was_overtaken_never_takes_the_newer_hint_back() -> Non
     IcebergExporter(OpenTable(TableStore(base.uri, base.log, base.files, iceberg=slow)).log).export(state)
     assert hints == [b"2"]
     assert base.iceberg.read(HINT) == b"2"
+
+
+# --- clean-up -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clock(ambient.Ambient):
+    """Both clocks move only when a test, or a store that takes long, moves them."""
+
+    seconds: float = 1_790_000_000.0
+
+    def now_ms(self) -> int:
+        return int(1000 * self.seconds)
+
+    def monotonic_s(self) -> float:
+        return self.seconds
+
+
+@dataclass
+class Exports:
+    """Exports of one handle in memory, with the number of listings of the metadata folder at each."""
+
+    clock: Clock
+    listing_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        base = memory_table_store()
+        self.iceberg = _Listed(self)
+        self.listings = 0
+        self.open_table = OpenTable(TableStore(base.uri, base.log, base.files, iceberg=self.iceberg))
+        create_table(self.open_table, SCHEMA, (), {})
+        self.table = txlog.Table(self.open_table)
+
+    def export(self, times: int, *, seconds_apart: float = 0.0) -> int:
+        """Export as many commits. Returns how often the folder was listed."""
+        before = self.listings
+        for _ in range(times):
+            self.clock.seconds += seconds_apart
+            self.table.append(rows(1))
+            self.table.export_iceberg()
+        return self.listings - before
+
+
+class _Listed(MemoryLogStore):
+    def __init__(self, exports: Exports) -> None:
+        super().__init__()
+        self._exports = exports
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        self._exports.listings += 1
+        self._exports.clock.seconds += self._exports.listing_s
+        return super().list_from(start)
+
+
+def test_no_clean_up_lists_the_folder_again_before_a_file_of_it_can_be_old_enough() -> None:
+    """A listing of all files of an hour costs more than many exports."""
+    with ambient.use(Clock()) as clock:
+        assert isinstance(clock, Clock)
+        exports = Exports(clock)
+        exports.export(1)
+        assert exports.export(99) == 1
+        assert exports.export(100) == 0
+        clock.seconds += 3600
+        assert exports.export(50) == 1
+        assert metadata_name(1) not in exports.iceberg.objects
+
+
+def test_a_clean_up_of_a_folder_whose_listing_takes_long_waits_a_hundred_times_as_long() -> None:
+    with ambient.use(Clock()) as clock:
+        assert isinstance(clock, Clock)
+        exports = Exports(clock, listing_s=10.0)
+        exports.export(200, seconds_apart=100.0)
+        assert exports.export(100, seconds_apart=1.0) == 0
+        assert exports.export(100, seconds_apart=10.0) == 1

@@ -1,15 +1,15 @@
 """Deletes files of the metadata folder that no reader needs: of expired snapshots and of exports that never finished.
 
-In: the metadata folder and its newest metadata. Out: which files were deleted. A file stays if a retained snapshot
-needs it, if it is young or readers may need it that opened an older metadata file within the last hour, or if it may
-belong to an export that is under way.
+In: the metadata folder and its newest metadata. Out: which files were deleted, and when to look again. A file stays if
+a retained snapshot needs it, if it is young or readers may need it that opened an older metadata file within the last
+hour, or if it may belong to an export that is under way.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DELETES, file_paths
@@ -18,9 +18,10 @@ from txlog.iceberg.names import content_version, metadata_name, metadata_number
 from txlog.iceberg.table_metadata import Exported, parsed
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.store.base import ObjectMeta
+from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 
-__all__ = ["clean_up_metadata"]
+__all__ = ["CleanedUp", "clean_up_metadata"]
 
 GRACE_MS = 3_600_000
 """How long every file stays: a scan that began on an older metadata file is planned within this time."""
@@ -28,10 +29,18 @@ GRACE_MS = 3_600_000
 _METADATA_FILES = 20  # the newest ones are kept, however old
 _AT_ONCE = 8
 _MOST = 2_000  # files deleted at once: an ending process waits for it
+_SHARE = 100  # wait this many times the duration of the last search before the folder is listed again
 
 
-def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
-    """Delete what is no longer needed. Returns the deleted names.
+class CleanedUp(NamedTuple):
+    """The deleted names, and how long the next clean-up should wait, since it would find nothing or cost too much."""
+
+    names: list[str]
+    wait_s: float
+
+
+def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> CleanedUp:
+    """Delete what is no longer needed.
 
     Args:
         folder: The metadata folder.
@@ -41,11 +50,29 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
         IcebergExportError: A manifest list or a manifest cannot be read; nothing is deleted then.
         StorageError: The store does not answer.
     """
+    began_s = ambient.monotonic_s()
     listed = folder.store.list_from("")
     now_ms = next((meta.modified_ms for meta in listed if meta.name == metadata_name(exported.number)), None)
     if now_ms is None:
-        return []  # the listing is older than the newest metadata
-    old = [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS]
+        return CleanedUp([], 0.0)  # the listing is older than the newest metadata
+    names = _unneeded(folder, exported, [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS])
+    searched_s = ambient.monotonic_s() - began_s
+    for _ in parallel_map(folder.store.delete, names[:_MOST], threads=_AT_ONCE):
+        pass
+    if len(names) > _MOST:
+        return CleanedUp(names[:_MOST], 0.0)
+    return CleanedUp(names, max(_SHARE * searched_s, _young_s(listed, now_ms)))
+
+
+def _young_s(listed: Sequence[ObjectMeta], now_ms: int) -> float:
+    """How long the oldest metadata file is still young. Until then, nothing may be deleted: readers may have opened
+    any of the files."""
+    times = [meta.modified_ms for meta in listed if metadata_number(meta.name) is not None]
+    return (min(times) + GRACE_MS - now_ms) / 1000
+
+
+def _unneeded(folder: MetadataFolder, exported: Exported, old: Sequence[ObjectMeta]) -> list[str]:
+    """The names of files that may go, of those that are an hour old."""
     before = _newest_of(folder, old)
     if before is None:
         return []
@@ -55,10 +82,7 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
     needed = {*_needed(folder, exported.document["snapshots"], exported.format_version)}
     with contextlib.suppress(IcebergExportError, NotFoundError):  # it is damaged, so no reader needs it
         needed.update(_needed(folder, _dropped_since(before, exported), before.format_version))
-    names = [name for name in candidates if name not in needed][:_MOST]
-    for _ in parallel_map(folder.store.delete, names, threads=_AT_ONCE):
-        pass
-    return names
+    return [name for name in candidates if name not in needed]
 
 
 def _newest_of(folder: MetadataFolder, old: Sequence[ObjectMeta]) -> Exported | None:

@@ -7,6 +7,7 @@ finds its work done, or continues from there.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ class IcebergExporter:
         self._place = place_of(log.uri)
         self._folder = MetadataFolder(log.store.iceberg, self._place)
         self._lock = threading.Lock()
+        self._clean_up_from_s = -math.inf
 
     def exported(self) -> Exported | None:
         """The newest metadata; None if the table was never exported.
@@ -157,7 +159,7 @@ class IcebergExporter:
         if not self._folder.publish(export.exported, began):
             return None
         self._folder.hint(export.exported.number)
-        if rebuild or export.exported.number % _EXPORTS_PER_CLEAN_UP == 0:
+        if rebuild or self._clean_up_is_due(export.exported):
             self._clean_up(export.exported)
         return self._result(export.exported, export.snapshots, attempt)
 
@@ -165,13 +167,18 @@ class IcebergExporter:
         if self._log.store.log.capabilities.needs_sync:
             self._log.make_durable(state)
 
+    def _clean_up_is_due(self, exported: Exported) -> bool:
+        """The number decides, since many processes export once and end. One that exports often waits for old files."""
+        return exported.number % _EXPORTS_PER_CLEAN_UP == 0 and ambient.monotonic_s() >= self._clean_up_from_s
+
     def _clean_up(self, exported: Exported) -> None:
         """Delete what no reader needs. A failure changes nothing for readers."""
         try:
-            gone = clean_up_metadata(self._folder, exported)
+            gone, wait_s = clean_up_metadata(self._folder, exported)
         except TxlogError as error:
             logger.warning("%s: the clean-up of the Iceberg metadata failed: %s", self._log.uri, error)
             return
+        self._clean_up_from_s = ambient.monotonic_s() + wait_s
         if gone:
             logger.info("%s: deleted %s of the Iceberg metadata", self._log.uri, counted(len(gone), "file"))
 
