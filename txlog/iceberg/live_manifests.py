@@ -111,6 +111,8 @@ class LiveManifests:
         """
         wanted = set(paths)
         removed = FileCount()
+        if not wanted:
+            return removed
         kept: list[ManifestFile] = []
         for manifest in self.manifests:
             changed = None
@@ -139,11 +141,14 @@ class LiveManifests:
 
     def merge(self, moment: Moment) -> None:
         """Merge manifests of about the same size, if there are many."""
+        if len(self.manifests) < 1 << _FAN_OUT_BITS:
+            return
+        spec_id = self.layout.spec_id
         groups: dict[tuple[int, int], list[ManifestFile]] = {}
-        for manifest in self.manifests if len(self.manifests) >= 1 << _FAN_OUT_BITS else ():
+        for manifest in self.manifests:
             level = max(0, manifest.size_class - 1) // _FAN_OUT_BITS
             is_ours = manifest.added_snapshot_id == moment.snapshot_id
-            if level < _TOP_LEVEL and not is_ours and manifest.partition_spec_id == self.layout.spec_id:
+            if level < _TOP_LEVEL and not is_ours and manifest.partition_spec_id == spec_id:
                 groups.setdefault((manifest.content, level), []).append(manifest)
         for (content, _), group in groups.items():
             if len(group) >= 1 << _FAN_OUT_BITS:

@@ -8,6 +8,7 @@ Iceberg spec, "Table Metadata Fields".
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,7 +211,7 @@ def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retenti
     return {
         **document,
         "snapshots": snapshots,
-        "snapshot-log": [*(each for each in log if each["snapshot-id"] not in dropped), entry],
+        "snapshot-log": [*itertools.dropwhile(lambda each: each["snapshot-id"] in dropped, log), entry],
         "current-snapshot-id": snapshot["snapshot-id"],
         "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
         "schemas": [each for each in document["schemas"] if each["schema-id"] in used],
