@@ -14,7 +14,7 @@ import pytest
 
 from txlog.log import conflicts
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.maintenance import compaction, restore
+from txlog.maintenance import compaction, restore, vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.rewrite import Source
@@ -102,6 +102,18 @@ def deletes_files_that_are_about_to_be_committed(patch: pytest.MonkeyPatch) -> N
     patch.setattr(_Vacuum, "_unneeded", lambda self, batch: batch.filter(self._unneeded_flags(batch["path"])))
 
 
+def takes_the_hours_of_its_retention_for_seconds(patch: pytest.MonkeyPatch) -> None:
+    """What was removed an hour ago goes, although versions of the same day need it."""
+    retention_ms = vacuum._retention_ms
+    patch.setattr(vacuum, "_retention_ms", lambda properties, options: retention_ms(properties, options) // 3_600)
+
+
+def deletes_the_vectors_of_live_files(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum knows data files alone as needed: those with deleted rows can no longer be read."""
+    patch.setattr(PathSet, "add_vectors", lambda self, vectors: None)
+    patch.setattr(PathSet, "add_vector", lambda self, vector: None)
+
+
 def restores_how_far_applications_were(patch: pytest.MonkeyPatch) -> None:
     """What a restore took back of an application is committed again, by the process that recovers it."""
     proposal = restore._Restore._proposal
@@ -129,6 +141,8 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (deletes_what_sinks_have_sealed, "recovery-and-vacuum"),
         (deletes_the_keys_of_what_is_sealed, "recovery-and-vacuum"),
         (deletes_files_that_are_about_to_be_committed, "recovery-and-vacuum"),
+        (takes_the_hours_of_its_retention_for_seconds, "optimizer-and-vacuum-of-the-same-day"),
+        (deletes_the_vectors_of_live_files, "vacuum-of-old-vectors"),
         (restores_how_far_applications_were, "recovery-and-restorer"),
     )
 }

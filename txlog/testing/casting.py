@@ -35,7 +35,7 @@ from txlog.testing.programs import (
     clean_up_later,
     maintain,
 )
-from txlog.testing.row_programs import vacuum_rows
+from txlog.testing.row_programs import update_and_vacuum_later, vacuum_later, vacuum_rows
 from txlog.testing.run import Scenario
 from txlog.testing.session import Actor
 from txlog.testing.sink_programs import (
@@ -61,6 +61,7 @@ _STAGERS: tuple[Any, ...] = (
     *(change_sink, staging_change_sink, recover_changes, recover_sealed, abandon),
     *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
 )
+_VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later)
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (
     export,
@@ -96,7 +97,7 @@ def actors_of(
             checkpoints=all_checkpoint or program in _CHECKPOINTERS,
             deletes=all_checkpoint or program in CLEANERS,
             stages=_function(program) in _STAGERS,
-            vacuums=program is vacuum_rows,
+            vacuums=_function(program) in _VACUUMS,
             exports=_function(program) in _EXPORTERS,
             cleans_exports=_function(program) in _EXPORT_CLEANERS,
             dies=dies is None or program is dies,

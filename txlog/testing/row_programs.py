@@ -33,12 +33,16 @@ __all__ = [
     "overwrite_where",
     "purge_rows",
     "restore_rows",
+    "update_and_vacuum_later",
     "update_where",
     "upsert",
     "upsert_once",
     "upsert_same_key",
+    "vacuum_later",
     "vacuum_rows",
 ]
+
+_HOUR_MS = 3_600_000
 
 
 def upsert(session: Session, *, keys: tuple[int, ...] = (1, 99)) -> None:
@@ -129,7 +133,19 @@ def purge_rows(session: Session) -> None:
 def vacuum_rows(session: Session) -> None:
     """Vacuum with a retention of a day, shorter than the table's own, as an operator who insists on it."""
     session.clock.attempt += 1
-    session.table(fresh=True).vacuum(VACUUMED_MS / 3_600_000, force=True)
+    session.table(fresh=True).vacuum(VACUUMED_MS / _HOUR_MS, force=True)
+
+
+def vacuum_later(session: Session, *, hours: int) -> None:
+    """The same after some hours: more or less than the retention of a day."""
+    session.let_pass(hours * _HOUR_MS)
+    vacuum_rows(session)
+
+
+def update_and_vacuum_later(session: Session, *, hours: int) -> None:
+    """Update rows, so that live files have deletion vectors that are as old as that when the vacuum runs."""
+    update_where(session)
+    vacuum_later(session, hours=hours)
 
 
 def restore_rows(session: Session, *, version: int = 3) -> None:

@@ -5,6 +5,7 @@ In: nothing. Out: `UPKEEP_SCENARIOS`, each small enough to be explored completel
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from txlog.testing.casting import LOST_ANSWERS, actors_of, of_rows
@@ -20,7 +21,15 @@ from txlog.testing.export_programs import (
 )
 from txlog.testing.other_engines import append_unsynced
 from txlog.testing.programs import Program
-from txlog.testing.row_programs import append_keys, delete_where, optimize_rows, restore_rows, vacuum_rows
+from txlog.testing.row_programs import (
+    append_keys,
+    delete_where,
+    optimize_rows,
+    restore_rows,
+    update_and_vacuum_later,
+    vacuum_later,
+    vacuum_rows,
+)
 from txlog.testing.run import Scenario
 
 __all__ = ["LARGE_SCENARIOS", "LONG_RETENTION", "UPKEEP_SCENARIOS"]
@@ -50,6 +59,8 @@ UPKEEP_SCENARIOS = (
     _of_upkeep("restorer-and-vacuum", restore_rows, vacuum_rows),
     _of_upkeep("restorer-and-appender", restore_rows, append_keys),
     _of_upkeep("restorer-and-optimizer", restore_rows, optimize_rows),
+    _of_upkeep("optimizer-and-vacuum-of-the-same-day", optimize_rows, partial(vacuum_later, hours=12), versions=6),
+    _of_upkeep("vacuum-of-old-vectors", partial(update_and_vacuum_later, hours=36)),
     _of_recovery("recovery-and-optimizer", recover_sealed, optimize_rows, versions=6),
     _of_exports("two-exporters-that-die", export, export, crashes=1),
     _of_exports("exporter-beside-others-that-sync-nothing", append_unsynced, export, power_cuts=1),
