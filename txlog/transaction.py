@@ -75,8 +75,7 @@ class Transaction:
         self._data_change = data_change
         self._user_metadata = user_metadata
         self._state = open_table.writable_state()
-        self.snapshot = Snapshot(open_table.log, self._state)
-        """The version that the whole transaction sees."""
+        self._snapshot = Snapshot(open_table.log, self._state)
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = UnsentFiles(open_table.store.files)
@@ -89,6 +88,12 @@ class Transaction:
         self._result: WriteResult | None = None
 
     # --- reads --------------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version that the whole transaction sees. As with `Table.snapshot`, the handle has then read it."""
+        self._count_as_read()
+        return self._snapshot
 
     def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of the snapshot that satisfy a condition. The transaction then depends on them.
@@ -108,9 +113,10 @@ class Transaction:
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
         self._require_open()
+        self._count_as_read()
         if where is None:
             self._builder.read_table()
-            return self.snapshot.to_arrow(columns)
+            return self._snapshot.to_arrow(columns)
         from txlog.expressions.predicates import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
 
@@ -402,7 +408,7 @@ class Transaction:
         named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]
         for path in named:
             check_text("a path", path)
-        live = self.snapshot.files()
+        live = self._snapshot.files()
         rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(named, pa.string())))
         found = {add.path: add for add in add_files_of(rows)}
         for path in named:
@@ -456,6 +462,10 @@ class Transaction:
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")
             raise no_attribute(self, name, open_table and open_table.uri)
+
+    def _count_as_read(self) -> None:
+        """The rows of an overwrite may come from here: those appended up to this version are replaced, not kept."""
+        self._open_table.last_read.read(self._state.metadata.id, self._state.version)
 
     def _require_open(self) -> None:
         """Raise for a call outside of the block: otherwise its work would be lost without an error."""

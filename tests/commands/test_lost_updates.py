@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -203,6 +204,51 @@ def test_an_overwrite_in_a_transaction_is_made_from_what_the_handle_read_too(
     with table.transaction() as txn:
         overwrite(txn, rows_of((6, "mon")))
     assert found(table) == [(2, "tue"), (6, "mon")]
+
+
+@by_region
+@pytest.mark.parametrize("read", [lambda txn: txn.read("day = 'mon'"), lambda txn: txn.snapshot.to_arrow()])
+def test_an_overwrite_in_a_transaction_replaces_what_the_transaction_read(
+    tmp_path: Path, overwrite: Overwrite, read: Callable[[Any], pa.Table]
+) -> None:
+    """The handle's earlier read does not count then: rows appended since are in the new rows, and would be twice."""
+    table = made(tmp_path)
+    table.snapshot()
+    Table.open(table.uri).append(rows_of((5, "mon")))
+    Table.open(table.uri).delete("id = 1")
+    with table.transaction() as txn:
+        mine = [row for row in read(txn).to_pylist() if row["day"] == "mon"]
+        overwrite(txn, rows_of(*((row["id"] + 1, row["day"]) for row in mine)))
+    assert found(table) == [(2, "tue"), (6, "mon")]
+
+
+@by_region
+def test_adding_files_is_not_a_read(tmp_path: Path, overwrite: Overwrite) -> None:
+    table = made(tmp_path)
+    table.snapshot()
+    Table.open(table.uri).delete("day = 'mon'")
+    (tmp_path / "t/day=tue").mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": [9]}), tmp_path / "t/day=tue/other.parquet")
+    table.add_files(["day=tue/other.parquet"])
+    with pytest.raises(txlog.ConflictError):
+        overwrite(table, rows_of((6, "mon")))
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}])
+def test_an_overwrite_may_name_a_column_that_is_younger_than_its_read(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    table = made(tmp_path, **properties)
+    table.snapshot()
+    Table.open(table.uri).add_columns({"note": pa.string()})
+    new = pa.table({"id": [3], "day": ["tue"], "note": [None]}, rows_of().schema.append(pa.field("note", pa.string())))
+    table.overwrite(new, "note is null and day = 'tue'")
+    assert found(table) == [(1, "mon"), (3, "tue")]
+    table.snapshot()
+    Table.open(table.uri).add_columns({"more": pa.string()})
+    Table.open(table.uri).delete("id = 1")
+    with pytest.raises(txlog.ConflictError, match="removed"):
+        table.overwrite(new.slice(0, 0), "more is null and day = 'mon'")
 
 
 def test_a_changed_row_conflicts_only_where_its_file_held_rows_of_the_region(tmp_path: Path) -> None:

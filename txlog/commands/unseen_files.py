@@ -52,7 +52,8 @@ def without_unseen(
     try:
         commits = [open_table.log.read_commit(version) for version in versions]
         then = open_table.log.state_at(job.rows_of_version)
-        before = open_table.log.files(then) if predicate is None else open_table.log.matching_files(then, predicate)
+        log = open_table.log
+        before = log.files(then) if predicate is None else log.matching_files(then, predicate, named=state)
         paths = before.column("path").to_pylist()
         if partitions is not None:
             paths = [add.path for add in files_in_partitions(before, then, partitions)]

@@ -267,15 +267,15 @@ class DeltaLog:
         self._live = (state.version, asked, weakref.ref(live))
         return live
 
-    def matching_files(self, state: TableState, predicate: Predicate) -> pa.Table:
+    def matching_files(self, state: TableState, predicate: Predicate, named: TableState | None = None) -> pa.Table:
         """The live files that may hold a row that matches the predicate, by partition values and statistics.
 
-        Reads only the row groups and columns of a checkpoint that this needs. Raises as `files`.
+        It names columns of ``state``, or of a later version, ``named``, which may have more. Raises as `files`.
         """
         from txlog.skipping.many_files import FilePruner, prune_files
         from txlog.skipping.one_file import Pruner
 
-        judged_by = (predicate, state.schema, state.partition_columns)
+        judged_by = (predicate, (named or state).schema, (named or state).partition_columns)
         pruner, held = FilePruner(Pruner(*judged_by)), self._held_files(state)[1]
         has_many = held is not None and pruner.needs_statistics and held.num_rows >= _MANY_FILES
         if held is None or (has_many and state.segment.checkpoint is not None):

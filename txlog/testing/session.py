@@ -162,9 +162,9 @@ class Session:
         """
         snapshot = txn.snapshot
         without_rows = _WithoutRows(snapshot)
-        txn.snapshot = without_rows  # type: ignore[assignment]
+        txn._snapshot = without_rows  # type: ignore[assignment]
         txn.read(where)
-        txn.snapshot = snapshot
+        txn._snapshot = snapshot
         found = snapshot.files() if without_rows.found is None else without_rows.found
         paths: list[str] = found.column("path").to_pylist()
         return paths
