@@ -98,6 +98,8 @@ def test_a_null_key_matches_nothing_in_the_table_and_is_refused_in_the_source(tm
     table = made(tmp_path)
     with pytest.raises(InvalidInputError, match=r"key id is null in row 1 of the source .* and in 1 more"):
         table.upsert(rows((1, "a", 1), (None, "a", 2), (None, "b", 2)), ["id"])
+    with pytest.raises(InvalidInputError, match=r"in row 0 of the source \(counting from 0\): a null is not a key"):
+        table.upsert(rows((None, "a", 2)), ["id"])
     assert table.snapshot().version == 1
 
 

@@ -162,6 +162,17 @@ def test_a_vector_that_is_gone_or_damaged_is_an_error_that_names_it_and_no_row_c
     assert table.snapshot(0).to_arrow().num_rows == ROWS
 
 
+def test_an_old_version_whose_vector_was_vacuumed_says_so(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", {"n": pa.int64()}, properties={"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"n": range(9)}))
+    table.delete("n = 1")
+    table.delete("n = 2")
+    table.vacuum(0, force=True)
+    with pytest.raises(CorruptLogError, match=r"is gone: vacuumed.*If only an old version has it, read a newer"):
+        table.snapshot(2).to_arrow()
+    assert table.count() == 7
+
+
 def test_a_vector_outside_of_the_table_is_refused_by_name(
     with_vector: Callable[..., txlog.Table], tmp_path: Path
 ) -> None:

@@ -87,13 +87,14 @@ class FileLeaf:
 
 def check_statistics_columns(schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> None:
     """Raise InvalidInputError if ``delta.dataSkippingStatsColumns`` names a column that the data files lack."""
-    known = {prefix for path, _ in leaf_paths(schema.without(tuple(partition_columns))) for prefix in _prefixes(path)}
+    data_columns = schema.without(tuple(partition_columns))
+    known = {prefix for path, _ in leaf_paths(data_columns) for prefix in _prefixes(path)}
     folded = {_folded(path) for path in known}
     for path in properties.data_skipping_stats_columns or ():
         if _folded(path) not in folded:
             raise InvalidInputError(
                 f"table property delta.dataSkippingStatsColumns names {'.'.join(path)!r}, which is not a data column "
-                f"of the table ({', '.join(schema.names)})"
+                f"of the table ({', '.join(data_columns.names)})"
             )
 
 

@@ -32,6 +32,11 @@ _REPAIR = (
     "Without it deleted rows would reappear: restore it from a copy, or remove the data file from the table with"
     " txn.remove(path) in a table.transaction(), and write its live rows again"
 )
+_GONE = (
+    "If only an old version has it, read a newer version; table.tag(name), or a longer"
+    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version has it:"
+    f" {_REPAIR[0].lower()}{_REPAIR[1:]}"
+)
 
 
 class DeletionVectorReader:
@@ -105,12 +110,14 @@ class DeletionVectorReader:
                     )
                 return [bitmap_in_block(_block(source, each), each) for each in descriptors]
         except (FileNotFoundError, NotFoundError):
-            raise CorruptLogError("the log names this deletion vector, but the file is gone") from None
+            raise CorruptLogError(
+                "the log names this deletion vector, but the file is gone: vacuumed, or removed by hand", repair=_GONE
+            ) from None
         except OSError as error:
             raise StorageError(f"a deletion vector could not be read: {error}", **self._at(path)) from error
 
     def _damaged(self, error: CorruptLogError, path: str | None) -> CorruptLogError:
-        return CorruptLogError(f"deletion vector: {error.message}", repair=_REPAIR, **self._at(path))
+        return CorruptLogError(f"deletion vector: {error.message}", repair=error.repair or _REPAIR, **self._at(path))
 
     def _at(self, path: str | None) -> dict[str, Any]:
         return {"table": self._store.uri, "version": self._version, "path": path}
