@@ -135,6 +135,31 @@ def test_writes_to_a_table_may_name_its_clustering_and_no_other(tmp_path: Path) 
         txlog.write(tmp_path / "u", ROWS, cluster_by=["id"])
 
 
+@pytest.mark.parametrize("mapping", ["none", "name", "id"])
+def test_an_overwrite_of_the_schema_keeps_the_clustering_by_the_names_of_the_columns(
+    tmp_path: Path, mapping: str
+) -> None:
+    table = txlog.Table.create(
+        tmp_path,
+        "id bigint, place struct<city: string>",
+        None,
+        {"delta.columnMapping.mode": mapping},
+        cluster_by=["place.city", "id"],
+    )
+    new = pa.table({"more": [1.5], "place": [{"zip": 7, "city": "a"}], "id": ["x"]})
+    table.overwrite(new, schema_mode="overwrite")
+    table = txlog.Table.open(tmp_path)
+    assert table.snapshot().clustering_columns == ("place.city", "id")
+    assert table.optimize().files_added == 1
+    assert {each.clustering_provider for each in adds(table)} == {"liquid"}
+    assert table.to_arrow().equals(new)
+    with pytest.raises(InvalidInputError, match=r"clustered .* by id, a column that would be gone"):
+        table.overwrite(new.drop_columns("id"), schema_mode="overwrite")
+    with pytest.raises(InvalidInputError, match=r"clustered .* by place\.city, a column that would be .* without"):
+        table.set_properties({"delta.dataSkippingNumIndexedCols": "1"})
+    assert table.verify().findings == ()
+
+
 def test_a_table_can_be_clustered_by_other_columns_and_by_none(make_table: Callable[..., txlog.Table]) -> None:
     table = make_table(ROWS)
     table.append(ROWS)

@@ -25,6 +25,7 @@ from txlog.protocol.clustering import (
     clustering_columns,
     clustering_domain,
     clustering_text,
+    replaced_clustering,
 )
 from txlog.protocol.column_mapping import (
     MAPPING_PREFIX,
@@ -72,7 +73,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A table's new metadata, with the protocol it needs if that changes too, and the domains of a new table."""
+    """A table's new metadata, with the protocol it needs if that changes too, and the domains that it sets."""
 
     metadata: Metadata
     protocol: Protocol | None = None
@@ -179,9 +180,10 @@ def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, 
 def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:
     """Replace the table's schema and partitioning, by a commit that also replaces every file.
 
-    The properties stay. ``partition_by`` None keeps the partitioning. If the table maps its columns, all get new ids
-    and physical names. None if nothing would change. Raises ``InvalidInputError`` for columns that no table can have or
-    be partitioned by, and ``UnsupportedFeatureError`` for what this release could not write.
+    The properties stay, and so does the clustering, by the names of its columns. ``partition_by`` None keeps the
+    partitioning. If the table maps its columns, all get new ids and physical names. None if nothing would change.
+    Raises ``InvalidInputError`` for columns that no table can have or be partitioned by, and
+    ``UnsupportedFeatureError`` for what this release could not write.
     """
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = dict(state.metadata.configuration)
@@ -203,8 +205,10 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
     )
     protocol = upgraded_for(state.protocol, struct, configuration)
-    _check(protocol or state.protocol, metadata, struct, state.domains)
-    return Definition(metadata, protocol)
+    clustering = replaced_clustering(state.domains, state.schema, struct)
+    domains = () if clustering is None else (clustering,)
+    _check(protocol or state.protocol, metadata, struct, {**state.domains, **{each.domain: each for each in domains}})
+    return Definition(metadata, protocol, domains)
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:

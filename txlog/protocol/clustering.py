@@ -30,6 +30,7 @@ __all__ = [
     "cube_tags",
     "in_a_cube",
     "named_columns",
+    "replaced_clustering",
 ]
 
 CLUSTERING_DOMAIN = "delta.clustering"
@@ -38,6 +39,7 @@ CLUSTERING_FEATURE = "delta.feature.clustering"
 CLUSTERING_PROVIDER = "liquid"
 """The value of ``add.clusteringProvider`` for files that Spark's Delta may cluster again."""
 
+_IS_CLUSTERED = "the table is clustered (CLUSTER BY in Spark)"
 _REPAIR = "set it again by table.cluster_by(columns), or in Spark by ALTER TABLE ... CLUSTER BY"
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 _COLUMNS_MAX = 4
@@ -100,8 +102,7 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
         if stored in columns:
             raise InvalidInputError(f"cluster_by names a column twice: {', '.join('.'.join(each) for each in named)}")
         columns.append(stored)
-    configuration = {"clusteringColumns": columns, "domainName": CLUSTERING_DOMAIN}
-    return DomainMetadata(CLUSTERING_DOMAIN, orjson.dumps(configuration).decode(), False)
+    return _domain(columns)
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], schema: Struct) -> tuple[ColumnPath, ...]:
@@ -130,17 +131,27 @@ def check_clustering(
     columns = _physical_columns(domains)
     if not columns:
         return
-    words = "the table is clustered (CLUSTER BY in Spark)"
     if partition_columns:
-        raise InvalidInputError(f"{words}, so it cannot be partitioned by {', '.join(partition_columns)}")
+        raise InvalidInputError(f"{_IS_CLUSTERED}, so it cannot be partitioned by {', '.join(partition_columns)}")
     covered = {path for path, _ in StatisticsPolicy.of(schema, properties, ()).leaves}
     for path in columns:
         if path not in covered:
-            raise InvalidInputError(
-                f"{words} by {'.'.join(path)}, a column that would be gone or without statistics: keep it, and let"
-                " delta.dataSkippingStatsColumns or delta.dataSkippingNumIndexedCols include it; or cluster the table"
-                " by other columns first: table.cluster_by(columns)"
-            )
+            raise _lost(_name_or_path(path, schema))
+
+
+def replaced_clustering(domains: Mapping[str, DomainMetadata], schema: Struct, new: Struct) -> DomainMetadata | None:
+    """The domain of a clustered table whose ``schema`` is replaced by ``new``: the same columns by name, where ``new``
+    stores them. None if it stays as it is.
+
+    Raises ``InvalidInputError`` for a column that ``new`` lacks.
+    """
+    columns: list[ColumnPath] = []
+    for path in clustering_columns(domains, schema):
+        try:
+            columns.append(_stored(path, new)[0])
+        except InvalidInputError:
+            raise _lost(path) from None
+    return None if tuple(columns) == _physical_columns(domains) else _domain(columns)
 
 
 def cube_tags(cube_id: str, names: Sequence[str]) -> dict[str, str | None]:
@@ -152,6 +163,19 @@ def in_a_cube(add: AddFile, names: Sequence[str]) -> bool:
     """Whether a file was clustered by the columns ``names``, by any writer."""
     tags = add.tags or {}
     return add.clustering_provider == CLUSTERING_PROVIDER and tags.get(_COLUMNS) == cube_tags("", names)[_COLUMNS]
+
+
+def _domain(columns: Sequence[ColumnPath]) -> DomainMetadata:
+    configuration = {"clusteringColumns": columns, "domainName": CLUSTERING_DOMAIN}
+    return DomainMetadata(CLUSTERING_DOMAIN, orjson.dumps(configuration).decode(), False)
+
+
+def _lost(path: ColumnPath) -> InvalidInputError:
+    return InvalidInputError(
+        f"{_IS_CLUSTERED} by {'.'.join(path)}, a column that would be gone or without statistics: keep it, and let"
+        " delta.dataSkippingStatsColumns or delta.dataSkippingNumIndexedCols include it; or cluster the table"
+        " by other columns first: table.cluster_by(columns)"
+    )
 
 
 def _physical_columns(domains: Mapping[str, DomainMetadata]) -> tuple[ColumnPath, ...]:
@@ -180,6 +204,14 @@ def _stored(path: ColumnPath, schema: Struct) -> tuple[ColumnPath, DataType]:
         stored.append(physical_name(field))
         here = field.type
     return tuple(stored), here
+
+
+def _name_or_path(path: ColumnPath, schema: Struct) -> ColumnPath:
+    """The column's name for a message; the names in the files if the table has no such column."""
+    try:
+        return _named(path, schema)
+    except CorruptLogError:
+        return path
 
 
 def _named(path: ColumnPath, schema: Struct) -> ColumnPath:

@@ -25,8 +25,8 @@ class WriteJob:
     ``intent`` decides what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
     creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
-    ("strict", "merge", "overwrite") allows; ``new_domains`` are those of a table that is created. With ``must_create``,
-    a table that exists by then is an error. ``rows_of_version`` is the version from which the caller made the rows of
+    ("strict", "merge", "overwrite") allows, and so are ``new_domains``. With ``must_create``, a table that exists by
+    then is an error. ``rows_of_version`` is the version from which the caller made the rows of
     an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up to ``read_version``.
     ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to the table. An overwrite
     that ``is_reexecuted`` replaces, after a lost race, what the newest version has. ``mismatch`` decides what is done
