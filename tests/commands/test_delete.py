@@ -356,3 +356,25 @@ def test_a_warning_is_repeated_when_half_of_a_files_remaining_rows_are_deleted()
     assert newly_dead({"a": 0.5, "b": 0.51}, {}) == {"b": 0.51}
     assert newly_dead({"b": 0.75, "c": 0.9}, {"b": 0.51, "c": 0.9}) == {}
     assert newly_dead({"b": 0.76}, {"b": 0.51}) == {"b": 0.76}
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_checkpoint_without_statistics_keeps_the_row_counts_of_files_with_dead_rows(
+    tmp_path: Path, policy: str
+) -> None:
+    """The protocol requires ``numRecords`` of a file with a deletion vector, whatever statistics the table wants."""
+    properties = {
+        "delta.enableDeletionVectors": "true",
+        "delta.checkpointPolicy": policy,
+        "delta.checkpoint.writeStatsAsJson": "false",
+        "delta.checkpoint.writeStatsAsStruct": "false",
+    }
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]), properties=properties)
+    table.append(pa.table({"id": range(10)}))
+    table.append(pa.table({"id": range(10, 20)}))
+    table.delete("id = 3")
+    table.create_checkpoint()
+    table = txlog.Table.open(tmp_path / "t")
+    assert sorted(stats is None for stats in table.snapshot().files()["stats"].to_pylist()) == [False, True]
+    assert table.verify().findings == ()
+    assert table.count() == 19

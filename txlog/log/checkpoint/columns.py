@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
@@ -51,14 +52,19 @@ class FileColumns:
     statistics: pa.StructType | None
     typed_partitions: tuple[tuple[str, DataType], ...]
     sorted_by: tuple[str, ...]
+    only_counts_dead: bool = False
+    """Whether only files with a deletion vector have statistics: the protocol requires their number of rows."""
 
     @classmethod
     def of(cls, state: TableState) -> FileColumns:
         properties = state.properties
         sorted_by = physical_names(state.schema, state.partition_columns)
-        members = [field for field in FILES_SCHEMA if field.name != "stats" or properties.write_stats_as_json]
+        has_none = not properties.write_stats_as_json and not properties.write_stats_as_struct
+        may_have_dead = "deletionVectors" in (state.protocol.reader_features or ())
+        has_json = properties.write_stats_as_json or (has_none and may_have_dead)
+        members = [field for field in FILES_SCHEMA if field.name != "stats" or has_json]
         if not properties.write_stats_as_struct:
-            return cls(pa.struct(members), None, (), sorted_by)
+            return cls(pa.struct(members), None, (), sorted_by, only_counts_dead=has_none)
         policy = StatisticsPolicy.of(state.schema, properties, state.partition_columns)
         statistics = statistics_type(policy.leaves)
         types = {field.name: field.type for field in physical_schema(state.schema).fields}
@@ -99,6 +105,8 @@ class FileColumns:
         values = dict(zip(files.schema.names, _all_false(files, "dataChange"), strict=True))
         if self.statistics is not None and STATS_PARSED not in values:
             values[STATS_PARSED] = statistics_as_struct(files.column("stats"), self.statistics, apply)
+        if self.only_counts_dead:
+            values["stats"] = pc.if_else(values["deletionVector"].is_valid(), values["stats"], None)
         if self.typed_partitions:
             typed = [decode_array(partition_column(files, name), kind) for name, kind in self.typed_partitions]
             names = [name for name, _ in self.typed_partitions]
