@@ -32,7 +32,7 @@ from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
-from txlog.skipping.one_file import is_partition_predicate, may_match
+from txlog.skipping.one_file import may_match
 
 UTC = datetime.timezone.utc
 
@@ -265,7 +265,6 @@ def test_a_constant_part_is_computed_once_so_that_files_are_skipped_by_it() -> N
     )
     assert isinstance(parse_predicate("l > CAST('5' AS INT)", SCHEMA), Comparison)
     assert prunable(parse_predicate("i < j", SCHEMA)) == Anything()
-    assert not is_partition_predicate(parse_predicate("upper(s) = 'A'", SCHEMA), ("s",))
 
 
 # --- two sides ------------------------------------------------------------------------------------------------

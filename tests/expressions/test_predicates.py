@@ -28,7 +28,7 @@ from txlog.expressions.sql import parse_predicate
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.skipping.many_files import prune_files
-from txlog.skipping.one_file import Pruner, is_partition_predicate, may_match
+from txlog.skipping.one_file import Pruner, may_match
 
 UTC = datetime.timezone.utc
 TYPES: dict[str, delta.DataType] = {
@@ -353,14 +353,6 @@ def test_pruning_a_table_without_files_gives_an_empty_mask() -> None:
     for text in ("p = 'x'", "l = 1", "p = 'x' AND q = 1 AND l = 1", "TRUE"):
         mask = prune_files(files_table([]), parse_predicate(text, SCHEMA), SCHEMA, ("p", "q"))
         assert mask.to_pylist() == []
-
-
-@pytest.mark.parametrize(
-    ("text", "alone"),
-    [("p = 'x'", True), ("p = 'x' OR q IN (1)", True), ("p = 'x' AND l = 1", False), ("n.x = 1", False)],
-)
-def test_predicates_on_partition_columns_alone_are_known(text: str, alone: bool) -> None:
-    assert is_partition_predicate(parse_predicate(text, SCHEMA), ("p", "q")) is alone
 
 
 # --- building and binding ---------------------------------------------------------------------------------------

@@ -88,6 +88,9 @@ def test_the_commit_changes_no_data_and_has_sparks_history(make_table: MakeTable
 def test_where_selects_partitions_and_refuses_other_columns(make_table: MakeTable) -> None:
     table = filled(make_table)
     assert table.optimize("day = 'b'").files_removed == 4
+    assert table.optimize("not (upper(day) <=> 'B') and day = day", dry_run=True).files_removed == 4
+    assert table.optimize("upper(day) = 'X'", dry_run=True).files_removed == 0
+    assert table.optimize("day = 'X'", dry_run=True).files_removed == 0
     with pytest.raises(InvalidInputError, match=r"partition values alone do not decide .* partitioned by day"):
         table.optimize("id > 3")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from txlog.commands.partitions import PartitionPredicate
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
@@ -41,7 +42,6 @@ from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, c
 from txlog.protocol.column_mapping import physical_fields
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
-from txlog.skipping.one_file import is_partition_predicate
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
 from txlog.util.logs import logger
@@ -204,6 +204,8 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
 
 
 def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable[[TableState], pa.Table]:
+    import pyarrow as pa
+
     now = datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
 
     def select(state: TableState) -> pa.Table:
@@ -212,14 +214,17 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
             return files
         with TxlogError.located(open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema, now=now)
-            if not is_partition_predicate(predicate, state.partition_columns):
+            decided = PartitionPredicate.of(predicate, state)
+            if decided is None:
                 names = ", ".join(state.partition_columns)
                 partitioning = f"partitioned by {names}" if names else "not partitioned"
                 raise InvalidInputError(
                     f"where selects whole partitions, and partition values alone do not decide {predicate}: the table"
                     f" is {partitioning}. Name partition columns only, or leave where out"
                 )
-            return files.filter(prune_files(files, predicate, state.schema, state.partition_columns))
+            files = files.filter(prune_files(files, predicate, state.schema, state.partition_columns))
+            partitions = map(dict, files.column("partitionValues").to_pylist())
+            return files.filter(pa.array(map(decided.holds, partitions), pa.bool_()))
 
     return select
 

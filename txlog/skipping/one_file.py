@@ -37,7 +37,7 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import DataType, Decimal, Struct
 from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
-__all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
+__all__ = ["Facts", "Pruner", "may_match", "possible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,6 @@ def may_match(
 ) -> bool:
     """Whether a file with these partition values and statistics may hold a matching row. For many: `Pruner`."""
     return Pruner(predicate, schema, partition_columns).may_match(partition_values, stats_json)
-
-
-def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, ...]) -> bool:
-    """Whether partition values alone decide it, so that it keeps or drops whole files."""
-    if prunable(predicate) != predicate:
-        return False
-    return all(len(path) == 1 and path[0] in partition_columns for path in paths_of(predicate))
 
 
 # --- one file -----------------------------------------------------------------------------------------------
