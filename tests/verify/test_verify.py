@@ -15,6 +15,7 @@ import pytest
 
 from txlog.errors import TableNotFoundError
 from txlog.store.open import open_store
+from txlog.table import Table
 from txlog.verify.verify import Finding, Verification, verify_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -262,6 +263,17 @@ def test_half_a_multipart_checkpoint_is_a_warning(table: Path) -> None:
     verification = verify(table)
     assert rules(verification) == ["incomplete-checkpoint"]
     assert verification.is_sound
+
+
+def test_a_checkpoint_that_others_write_during_a_verify_is_no_finding(table: Path) -> None:
+    checkpoints: list[int] = []
+
+    def write_checkpoint(*_: object) -> None:
+        if not checkpoints:
+            checkpoints.append(Table.open(table).create_checkpoint())
+
+    assert rules(verify(table, on_progress=write_checkpoint)) == []
+    assert checkpoints
 
 
 @pytest.mark.parametrize("hint", ["", "not json", '{"version": 4, "size": 3}', '{"size": 3}'])

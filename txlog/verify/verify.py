@@ -91,6 +91,7 @@ class _Verifier:
         self.commits = self.checkpoints = self.data_files = 0
 
     def run(self, data_files: bool, keys: Sequence[str] | None) -> Verification:
+        hint = self._hint()  # before the list, which then has the checkpoint that it names
         listed = self.store.log.list_from(version_prefix(0))
         listing = read_listing(listed)
         if listing.latest_version < 0:
@@ -99,7 +100,7 @@ class _Verifier:
         self._lost_versions()
         self._unknown_features()
         self._incomplete_checkpoints(listed, listing)
-        self._hint(listing)
+        self._check_hint(hint, listing)
         if data_files and self.state.is_whole:
             self._data_files()
             self._vectors_and_iceberg()
@@ -318,10 +319,14 @@ class _Verifier:
                     "incomplete-checkpoint", message, version=parsed.version, path=file.name, severity="warning"
                 )
 
-    def _hint(self, listing: LogListing) -> None:
+    def _hint(self) -> bytes | None:
         try:
-            body = self.store.log.read(LAST_CHECKPOINT)
+            return self.store.log.read(LAST_CHECKPOINT)
         except NotFoundError:
+            return None
+
+    def _check_hint(self, body: bytes | None, listing: LogListing) -> None:
+        if body is None:
             return
         hint = parse_last_checkpoint(body)
         if hint is None or hint.files is None:
