@@ -21,7 +21,7 @@ SESSIONS = {
     "spark-delta": (
         *("test_change_feed", "test_interop_maintenance", "test_interop_row_ids", "test_interop_rows"),
         *("test_spark_checkpoints", "test_spark_conflicts", "test_spark_delta_peer", "test_spark_features"),
-        *("test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
+        *("test_spark_merge", "test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
     ),
     "spark": (
         *("test_spark_expressions", "test_spark_failures", "test_spark_read", "test_spark_session"),

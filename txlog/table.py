@@ -927,8 +927,9 @@ class Table(metaclass=Hinted):
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.commands.merge import MergeOptions, merge_rows
+        from txlog.commands.merge import merge_rows
         from txlog.commands.merge_builder import MergeBuilder
+        from txlog.commands.merge_clauses import MergeOptions
         from txlog.commands.row_change.options import RowOptions
 
         options = RowOptions(

@@ -321,8 +321,9 @@ class Transaction:
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        from txlog.commands.merge import Clause, MergeOptions, bound_merge
+        from txlog.commands.merge import bound_merge
         from txlog.commands.merge_builder import MergeBuilder
+        from txlog.commands.merge_clauses import Clause, MergeOptions
 
         self._require_open()
         merge = MergeOptions(on, source_alias, target_alias)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.merge import Clause, MergeOptions
+from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
@@ -212,6 +212,24 @@ def merge(rows: Sequence[Row], is_small: bool = True) -> Change:
     return Change(f"merge {rows}", spec, by_table, data, is_small)
 
 
+def merge_several(rows: Sequence[Row], is_small: bool = True) -> Change:
+    """Several source rows with one key may delete a row; those with the value 50 update rows instead."""
+    data = table_of(rows)
+    clauses = (
+        Clause("matched", "delete", None, "source.v < 50 and source.day = target.day"),
+        Clause("matched", "update", {"day": "source.day"}, "source.v = 50 and source.day != target.day"),
+        Clause("not matched", "insert", None, "source.v > 10"),
+    )
+    spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
+
+    def by_table(table: Table) -> Any:
+        begun = table.merge(data, ["k"]).when_matched_delete(clauses[0].predicate)
+        begun.when_matched_update({"day": "source.day"}, clauses[1].predicate)
+        return begun.when_not_matched_insert_all("source.v > 10").execute()
+
+    return Change(f"merge several {rows}", spec, by_table, data, is_small)
+
+
 def compact(table: Table) -> None:
     with table.transaction(operation="OPTIMIZE", data_change=False) as txn:
         files = txn.snapshot.files()
@@ -281,6 +299,9 @@ table_rows = st.lists(st.tuples(keys, st.sampled_from("ab"), values), min_size=1
 source_rows = st.lists(
     st.tuples(st.integers(0, 7), st.sampled_from("ab"), values), min_size=1, max_size=4, unique_by=lambda row: row[0]
 )
+repeated_rows = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from("ab"), st.integers(0, 49)), min_size=1, max_size=8
+)
 HOW: list[dict[str, Any]] = [
     {},
     {"when_matched": "ignore"},
@@ -293,6 +314,7 @@ changes = st.one_of(
     st.sampled_from(CONDITIONS).map(update),
     st.builds(lambda rows, small, how: upsert(rows, small, **how), source_rows, st.booleans(), st.sampled_from(HOW)),
     st.builds(merge, source_rows, st.booleans()),
+    st.builds(merge_several, repeated_rows, st.booleans()),
 )
 winners = st.lists(
     st.one_of(
@@ -411,6 +433,27 @@ def test_rows_that_tasks_write_again_keep_their_ids(properties: dict[str, str], 
         assert all(old[key][1] == version + 1 for key in changed)
         tags = world.handle().history(1)[0]["tags"]
         assert tags["delta.rowTracking.preserved"] == "true"
+
+
+@pytest.mark.parametrize("properties", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("is_small", [True, False], ids=["small", "large"])
+def test_of_several_source_rows_with_a_key_the_one_that_a_clause_applies_to_changes_the_row(
+    properties: dict[str, str], is_small: bool
+) -> None:
+    world = World(properties)
+    for number in range(3):
+        world.handle().append(table_of([(1, "a", number), (number + 10, "a", 0)]))
+    source: list[Row] = [(1, "a", 50), (1, "b", 50), (11, "a", 1), (11, "a", 2), (9, "a", 50), (1, "b", 1)]
+    result, _ = merge_several(source, is_small).run(world, None)
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated, result.metrics.rows_deleted) == (1, 3, 1)
+    expected = [(1, "b", 0), (1, "b", 1), (1, "b", 2), (9, "a", 50), (10, "a", 0), (12, "a", 0)]
+    assert world.rows() == sorted(map(repr, table_of(expected).to_pylist()))
+    assert_feed_leads_from_each_version_to_the_next(world)
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"two source rows match the same row of the table, by k=10 \(row"
+    ):
+        merge_several([(10, "b", 50), (10, "a", 1)], is_small).run(world, None)
+    assert world.rows() == sorted(map(repr, table_of(expected).to_pylist()))
 
 
 def test_of_the_parts_that_have_a_key_one_writes_the_row_and_all_take_out_theirs() -> None:

@@ -8,28 +8,22 @@ decided again at each execution, from all live files.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from txlog.arrow.taken import taken_batches
-from txlog.commands.assignments import Assignments
+from txlog.commands.merge_clauses import AMBIGUOUS, NONE, Clause, MergeClauses, MergeOptions, When
 from txlog.commands.merge_history import merge_metrics
 from txlog.commands.merge_source import MergeSource, read_merge_source
-from txlog.commands.new_columns import check_adds_columns, with_new_columns
+from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Images, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
-from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.expressions.predicates import Predicate
-from txlog.expressions.sql import Context, parse_predicate
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.tree import columns_of
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
@@ -46,54 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Clause", "MergeOptions", "MergeRows", "bound_merge", "merge_rows"]
-
-When: TypeAlias = Literal["matched", "not matched", "not matched by source"]
-Then: TypeAlias = Literal["update", "delete", "insert"]
-
-_NONE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """What to do with matching rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
-
-    when: When
-    then: Then
-    values: Mapping[str, Any] | None
-    predicate: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MergeOptions:
-    """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
-
-    on: str | Iterable[str]
-    source_alias: str
-    target_alias: str
-    schema_mode: SchemaMode = "strict"
-
-    def __post_init__(self) -> None:
-        check_adds_columns(self.schema_mode)
-
-    @property
-    def condition(self) -> str:
-        if isinstance(self.on, str):
-            return self.on
-        names = [f"`{str(name).replace('`', '``')}`" for name in self.on]
-        if not names:
-            raise InvalidInputError('on is empty: give a condition, such as "target.id = source.id", or column names')
-        return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A clause bound to the two schemas. ``number`` is unique in its merge."""
-
-    number: int
-    then: Then
-    predicate: Predicate | None
-    assignments: Assignments | None
+__all__ = ["MergeRows", "bound_merge", "merge_rows"]
 
 
 def merge_rows(
@@ -147,14 +94,10 @@ class MergeRows(RemembersFiles):
     ) -> None:
         self._source = source
         self.num_source_rows: int = source.rows.num_rows
-        self._clauses = clauses
+        self._given = clauses
         self._condition = merge.condition
-        self._takes_fewer_columns = merge.schema_mode == "merge"
-        self._schema = state.schema
-        bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
-        self._of = {when: [b for b, c in zip(bound, clauses, strict=True) if c.when == when] for when in _WHENS}
-        self._by_number = bound
-        updates = [b.assignments for b in bound if b.then == "update" and b.assignments is not None]
+        self._clauses = MergeClauses(clauses, merge, source, state.schema, now)
+        updates = [b.assignments for b in self._clauses.bound if b.then == "update" and b.assignments is not None]
         needed = {name for each in updates for name in each.needed}
         self.makes_images = self.replaces_rows = bool(updates)
         self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
@@ -164,69 +107,28 @@ class MergeRows(RemembersFiles):
         conditions = self._conditions_on_target()
         looked_at = conditions | {path[0] for path in paths}
         self._fields = tuple(field for field in state.schema.fields if field.name in looked_at)
-        self._known = None if self._of["not matched by source"] else known
+        self._known = None if self._clauses.of["not matched by source"] else known
         self._keys_decide = not conditions
         self._places: dict[str, Places] = {}
-
-    def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> _Bound:
-        context: Context = {
-            "source": self._source.schema,
-            "target_alias": merge.target_alias,
-            "source_alias": merge.source_alias,
-            "now": now,
-        }
-        predicate = None
-        if clause.predicate is not None:
-            predicate = parse_predicate(clause.predicate, self._schema, **context)
-        values = clause.values
-        if clause.then == "delete":
-            values = None
-        elif values is None:
-            values = self._all_columns(merge.source_alias)
-        if values is not None and clause.then == "insert":
-            given = {self._column(name) for name in values}
-            values = {**{name: None for name in self._schema.names if name not in given}, **values}
-        assignments = None
-        if values is not None:
-            assignments = Assignments(values, self._schema, **context)
-        bound = _Bound(number, clause.then, predicate, assignments)
-        _check_sides(clause, bound)
-        return bound
-
-    def _column(self, name: Any) -> Any:
-        field = self._schema.find(name) if isinstance(name, str) else None
-        return name if field is None else field.name
-
-    def _all_columns(self, alias: str) -> dict[str, str]:
-        absent = [name for name in self._schema.names if self._source.schema.find(name) is None]
-        if absent and self._takes_fewer_columns:
-            names = [name for name in self._schema.names if name not in absent]
-            return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
-        if absent:
-            raise SchemaMismatchError(
-                f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
-                " their values instead"
-            )
-        return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
 
     def _conditions_on_target(self) -> set[str]:
         """The columns of the table that decide, besides the key, which clause applies to a row of it."""
         conditions = [self._source.target_term]
-        conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._of[when]]
+        conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._clauses.of[when]]
         found = [columns_of(condition) for condition in conditions if condition is not None]
         return {path[0] for columns in found for side, path in columns if side == "target"}
 
     # --- for history ----------------------------------------------------------------------------------------
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        if self._range is None or self._of["not matched by source"]:
+        if self._range is None or self._clauses.of["not matched by source"]:
             builder.read_table()
         else:
             builder.read_where(self._range, files)
 
     def parameters(self) -> dict[str, str]:
         def history_of(when: When) -> list[dict[str, str]]:
-            clauses = [clause for clause in self._clauses if clause.when == when]
+            clauses = [clause for clause in self._given if clause.when == when]
             return [
                 {**({} if c.predicate is None else {"predicate": c.predicate}), "actionType": c.then} for c in clauses
             ]
@@ -246,7 +148,7 @@ class MergeRows(RemembersFiles):
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         import numpy as np
 
-        if self._of["not matched by source"]:
+        if self._clauses.of["not matched by source"]:
             return np.ones(files.num_rows, dtype=bool)
         return self._pruner.mask_of_table(files)
 
@@ -262,7 +164,7 @@ class MergeRows(RemembersFiles):
         parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
         is_narrow = (
             parts is None
-            and not self._of["not matched by source"]
+            and not self._clauses.of["not matched by source"]
             and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
         )
         found = []
@@ -301,38 +203,21 @@ class MergeRows(RemembersFiles):
 
     def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
         """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
-        None if keys alone decide."""
+        None if keys alone decide. Of several source rows with one key, ``source_rows`` has any one."""
         import numpy as np
 
-        clauses = np.full(len(positions), _NONE, dtype=np.int16)
-        self._decide(self._of["matched"], clauses, np.flatnonzero(source_rows >= 0), batch, source_rows)
-        self._decide(self._of["not matched by source"], clauses, np.flatnonzero(source_rows < 0), batch, None)
-        at = np.flatnonzero((source_rows >= 0) | (clauses != _NONE))
-        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != _NONE, clauses[at])
-
-    def _decide(
-        self,
-        of: Sequence[_Bound],
-        clauses: NDArray[np.int16],
-        left: NDArray[np.int64],
-        batch: pa.RecordBatch | None,
-        source_rows: NDArray[np.int64] | None,
-    ) -> None:
-        """Find the first clause that applies to each of the rows at ``left``."""
-        import numpy as np
-
-        for bound in of:
-            if not len(left):
-                return
-            if bound.predicate is None:
-                clauses[left] = bound.number
-                return
-            applies = np.empty(len(left), dtype=bool)
-            for here, source in self._beside(None if source_rows is None else source_rows[left], len(left)):
-                target = None if batch is None else batch.take(pa.array(left[here]))
-                applies[here] = _is_true(bound.predicate.evaluate(target, source))
-            clauses[left[applies]] = bound.number
-            left = left[~applies]
+        clauses = np.full(len(positions), NONE, dtype=np.int16)
+        joined, alone = np.flatnonzero(source_rows >= 0), np.flatnonzero(source_rows < 0)
+        if self._clauses.of["matched"]:
+            is_repeated = self._source.is_repeated(source_rows[joined])
+            several, joined = joined[is_repeated], joined[~is_repeated]
+            clauses[joined] = self._clauses.first(self._clauses.of["matched"], batch, joined, source_rows[joined])
+            if len(several):
+                source_rows = source_rows.copy()
+                source_rows[several], clauses[several] = self._clauses.of_several(batch, several, source_rows[several])
+        clauses[alone] = self._clauses.first(self._clauses.of["not matched by source"], batch, alone, None)
+        at = np.flatnonzero((source_rows >= 0) | (clauses != NONE))
+        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at])
 
     # --- rows -----------------------------------------------------------------------------------------------
 
@@ -341,54 +226,49 @@ class MergeRows(RemembersFiles):
 
         assert hits.clauses is not None
         assert hits.source_rows is not None
-        for bound in self._by_number:
+        for bound in self._clauses.bound:
             at = np.flatnonzero(hits.clauses == bound.number)
             if bound.then != "update" or not len(at):
                 continue
             assert bound.assignments is not None
             source_rows = hits.source_rows[at]
-            for here, source in self._beside(source_rows if (source_rows >= 0).all() else None, len(at)):
+            for here, source in self._clauses.beside(source_rows if (source_rows >= 0).all() else None, len(at)):
                 old = None if rows is None else rows.take(pa.array(at[here]))
                 yield bound.assignments.apply(old, source, len(at[here])), at[here]
 
-    def _beside(
-        self, source_rows: NDArray[np.int64] | None, num_rows: int
-    ) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
-        """The rows of the source that are joined to so many rows, some at a time; None for those of no source."""
-        if source_rows is None:
-            yield slice(0, num_rows), None
-            return
-        for first, batch in taken_batches(self._source.rows, source_rows):
-            yield slice(first, first + batch.num_rows), batch
-
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        self._refuse_ambiguous(touched)
         matched = [rows[rows >= 0] for rows in (each.live_source_rows for each in touched)]
-        if self._of["matched"]:
-            self._source.refuse_repeated(matched)
-        is_written: NDArray[np.bool_] = (self._insert_clauses() != _NONE) & ~self._source.is_matched(matched)
+        is_written: NDArray[np.bool_] = (self._insert_clauses() != NONE) & ~self._source.is_matched(matched)
         return is_written
+
+    def _refuse_ambiguous(self, touched: Sequence[Touched]) -> None:
+        """Raises ``InvalidInputError`` if several source rows change one live row, and not all of them delete it."""
+        import numpy as np
+
+        for each in touched:
+            assert each.hits.clauses is not None
+            assert each.hits.source_rows is not None
+            bad = np.flatnonzero(each.live & (each.hits.clauses == AMBIGUOUS))
+            if len(bad):
+                row, source_row = int(each.hits.positions[bad[0]]), int(each.hits.source_rows[bad[0]])
+                raise InvalidInputError(
+                    "two source rows match the same row of the table, by"
+                    f" {self._source.key_of(source_row)} (row {row} of {each.add.path}, counting from 0), and do not"
+                    " both delete it. Keep one source row for each key, or give the clauses conditions that only one"
+                    " of them meets"
+                )
 
     def _insert_clauses(self) -> NDArray[np.int16]:
         """The clause that would insert each row of the source; -1 for none."""
         import numpy as np
 
-        clauses = np.full(self._source.rows.num_rows, _NONE, dtype=np.int16)
-        left = np.arange(len(clauses))
-        for bound in self._of["not matched"]:
-            if bound.predicate is None:
-                clauses[left] = bound.number
-                break
-            applies = np.empty(len(left), dtype=bool)
-            for here, source in self._beside(left, len(left)):
-                applies[here] = _is_true(bound.predicate.evaluate(None, source))
-            clauses[left[applies]] = bound.number
-            left = left[~applies]
-        return clauses
+        return self._clauses.first(self._clauses.of["not matched"], None, None, np.arange(self._source.rows.num_rows))
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         import numpy as np
 
-        updates = [bound.number for bound in self._by_number if bound.then == "update"]
+        updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         found = []
         for each in touched:
             hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
@@ -400,10 +280,10 @@ class MergeRows(RemembersFiles):
         import numpy as np
 
         clauses = self._insert_clauses()
-        for bound in self._of["not matched"]:
+        for bound in self._clauses.of["not matched"]:
             assert bound.assignments is not None
             at = np.flatnonzero(is_written & (clauses == bound.number))
-            for _, rows in self._beside(at, len(at)):
+            for _, rows in self._clauses.beside(at, len(at)):
                 assert rows is not None
                 yield bound.assignments.apply(None, rows, rows.num_rows)
 
@@ -411,13 +291,13 @@ class MergeRows(RemembersFiles):
         import numpy as np
 
         assert is_written is not None
-        updates = [bound.number for bound in self._by_number if bound.then == "update"]
+        updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         updated = deleted = 0
         for each in touched:
             assert each.hits.clauses is not None
             clauses = each.hits.clauses[each.live]
             updated += int(np.isin(clauses, updates).sum())
-            deleted += int(((clauses != _NONE) & ~np.isin(clauses, updates)).sum())
+            deleted += int(((clauses != NONE) & ~np.isin(clauses, updates)).sum())
         return int(is_written.sum()), updated, deleted
 
 
@@ -427,23 +307,3 @@ def _joined(found: Sequence[Hits]) -> Hits:
     empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
     columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
     return Hits(*(np.concatenate(each) for each in columns))
-
-
-def _check_sides(clause: Clause, bound: _Bound) -> None:
-    """Raises ``InvalidInputError`` if a clause for rows of one side only reads columns of the other side."""
-    absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
-    read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
-    if bound.assignments is not None:
-        read |= bound.assignments.sides
-    if absent in read:
-        raise InvalidInputError(
-            f"a clause for rows that are {clause.when} reads columns of the {absent}, which has no such rows"
-        )
-
-
-def _is_true(values: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return found
-
-
-_WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from txlog.commands.merge import Clause, MergeOptions
+from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.util.api_hints import explains_calls, no_attribute
 
 __all__ = ["MergeBuilder"]
@@ -124,8 +124,8 @@ class MergeBuilder(Generic[Done]):
             A `WriteResult`; None in a transaction, whose own result covers the merge.
 
         Raises:
-            InvalidInputError: The join is not an equality of key columns, a column or value does not fit, or two rows
-                of the source match one row of the table.
+            InvalidInputError: The join is not an equality of key columns, a column or value does not fit, or clauses
+                apply to two source rows that match one row of the table, and do not both delete it.
             TxlogError: What `Table.upsert` raises.
         """
         return self._run(tuple(self._clauses))

@@ -7,6 +7,7 @@ terms on the table alone. Any other join is refused, since it would compare ever
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["MergeSource", "merge_join", "read_merge_source"]
+
+_PAIRS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -72,36 +75,69 @@ class MergeSource:
 
         found = np.zeros(self.rows.num_rows, dtype=bool)
         codes = np.zeros(self.index.num_keys, dtype=bool)
-        code_of = self._codes()
         for rows in matched:
-            codes[code_of[rows]] = True
+            codes[self._codes[rows]] = True
         found[self.indexed] = codes[self.index.code_of_row]
         return found
 
-    def refuse_repeated(self, matched: Sequence[NDArray[np.int64]]) -> None:
-        """Raises ``InvalidInputError`` if two rows of the source join one row of the table."""
+    def is_repeated(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the key of each of these source rows is that of other source rows too."""
         import numpy as np
 
-        repeated = np.bincount(self.index.code_of_row, minlength=self.index.num_keys) > 1
-        if not repeated.any():
-            return
-        code_of = self._codes()
-        for rows in matched:
-            bad = np.flatnonzero(repeated[code_of[rows]])
-            if len(bad):
-                row = int(np.flatnonzero(self.index.code_of_row == code_of[rows[bad[0]]])[0])
-                raise InvalidInputError(
-                    "two source rows match the same row of the table, by"
-                    f" {key_text(self.keys, self.index.columns, row)}. Keep one source row for each key"
-                )
+        if self.index.num_keys == len(self.indexed):
+            return np.zeros(len(rows), dtype=bool)
+        found: NDArray[np.bool_] = self._counts[self._codes[rows]] > 1
+        return found
 
+    def all_of_key(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Pairs of a place in ``rows`` and a source row with the key of that row; some pairs at a time.
+
+        The pairs of one place are adjacent, in the order of the source. However many there are, they are made in parts.
+        """
+        import numpy as np
+
+        codes = self._codes[rows]
+        counts = self._counts[codes]
+        ends = np.cumsum(counts)
+        in_order, first_of_code = self._rows_by_key
+        firsts = first_of_code[codes] - (ends - counts)
+        for start in range(0, int(ends[-1]) if len(ends) else 0, _PAIRS_AT_ONCE):
+            numbers = np.arange(start, min(start + _PAIRS_AT_ONCE, int(ends[-1])))
+            places = np.searchsorted(ends, numbers, side="right")
+            yield places, in_order[firsts[places] + numbers]
+
+    def key_of(self, row: int) -> str:
+        """The key of a source row, for error messages."""
+        return key_text(self.keys, self.index.columns, int(self.indexed.searchsorted(row)))
+
+    @functools.cached_property
     def _codes(self) -> NDArray[np.int64]:
         """The number of the key of each row of the source; meaningless for a row with a null key."""
         import numpy as np
 
+        if len(self.indexed) == self.rows.num_rows:
+            return self.index.code_of_row
         found = np.zeros(self.rows.num_rows, dtype=np.int64)
         found[self.indexed] = self.index.code_of_row
         return found
+
+    @functools.cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        """How many rows of the source have each key."""
+        import numpy as np
+
+        return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
+
+    @functools.cached_property
+    def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The source rows whose keys are repeated, key by key, and the place of the first row of each such key."""
+        import numpy as np
+
+        is_repeated = self._counts > 1
+        at = np.flatnonzero(is_repeated[self.index.code_of_row])
+        in_order = at[np.argsort(self.index.code_of_row[at], kind="stable")]
+        counts = np.where(is_repeated, self._counts, 0)
+        return self.indexed[in_order], np.cumsum(counts) - counts
 
 
 def read_merge_source(

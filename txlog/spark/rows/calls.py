@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from txlog.commands.merge import Clause, MergeOptions
 from txlog.commands.merge_builder import MergeBuilder
+from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode, RowOptions, uses_vectors
 from txlog.commands.row_change.run import commit_row_plan, replayed, state_to_change

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from txlog.commands.assignments import Assignments
 from txlog.commands.delete import Condition, DeleteRows
-from txlog.commands.merge import Clause, MergeOptions, MergeRows
+from txlog.commands.merge import MergeRows
+from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.merge_source import merge_join, read_merge_source
 from txlog.commands.row_change.operation import RowOperation, Touched
 from txlog.commands.update import UpdateRows

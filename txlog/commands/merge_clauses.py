@@ -1,0 +1,230 @@
+"""The clauses of a MERGE: which one applies to a row of the table and a row of the source, or to a row of one side.
+
+In: clauses in the caller's words, and pairs of rows. Out: for each pair the number of the first clause that applies.
+Several rows of the source may join one row of the table. That is ambiguous only if more than one of them changes it,
+and not all of these delete it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.taken import taken_batches
+from txlog.commands.assignments import Assignments
+from txlog.commands.merge_source import MergeSource
+from txlog.commands.new_columns import check_adds_columns
+from txlog.commands.write_options import SchemaMode
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.expressions.predicates import Predicate
+from txlog.expressions.sql import Context, parse_predicate
+from txlog.expressions.tree import columns_of
+from txlog.protocol.schema import Struct
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["AMBIGUOUS", "NONE", "BoundClause", "Clause", "MergeClauses", "MergeOptions", "When"]
+
+When: TypeAlias = Literal["matched", "not matched", "not matched by source"]
+Then: TypeAlias = Literal["update", "delete", "insert"]
+
+NONE = -1
+AMBIGUOUS = -2
+"""The number of no clause, and of several that would change a row each in its own way."""
+
+_WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What to do with matching rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
+
+    when: When
+    then: Then
+    values: Mapping[str, Any] | None
+    predicate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
+
+    on: str | Iterable[str]
+    source_alias: str
+    target_alias: str
+    schema_mode: SchemaMode = "strict"
+
+    def __post_init__(self) -> None:
+        check_adds_columns(self.schema_mode)
+
+    @property
+    def condition(self) -> str:
+        if isinstance(self.on, str):
+            return self.on
+        names = [f"`{str(name).replace('`', '``')}`" for name in self.on]
+        if not names:
+            raise InvalidInputError('on is empty: give a condition, such as "target.id = source.id", or column names')
+        return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundClause:
+    """A clause bound to the two schemas. ``number`` is unique in its merge."""
+
+    number: int
+    then: Then
+    predicate: Predicate | None
+    assignments: Assignments | None
+
+
+class MergeClauses:
+    """The clauses of one merge, bound to a source and to the table's schema.
+
+    Attributes:
+        bound: All clauses, each at the place of its number.
+        of: The clauses for each kind of rows, in order.
+    """
+
+    def __init__(
+        self,
+        clauses: Sequence[Clause],
+        merge: MergeOptions,
+        source: MergeSource,
+        schema: Struct,
+        now: datetime.datetime,
+    ) -> None:
+        self._source = source
+        self._schema = schema
+        self._takes_fewer_columns = merge.schema_mode == "merge"
+        self.bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
+        self.of = {when: [b for b, c in zip(self.bound, clauses, strict=True) if c.when == when] for when in _WHENS}
+
+    def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> BoundClause:
+        context: Context = {
+            "source": self._source.schema,
+            "target_alias": merge.target_alias,
+            "source_alias": merge.source_alias,
+            "now": now,
+        }
+        predicate = None
+        if clause.predicate is not None:
+            predicate = parse_predicate(clause.predicate, self._schema, **context)
+        values = clause.values
+        if clause.then == "delete":
+            values = None
+        elif values is None:
+            values = self._all_columns(merge.source_alias)
+        if values is not None and clause.then == "insert":
+            given = {self._column(name) for name in values}
+            values = {**{name: None for name in self._schema.names if name not in given}, **values}
+        assignments = None
+        if values is not None:
+            assignments = Assignments(values, self._schema, **context)
+        bound = BoundClause(number, clause.then, predicate, assignments)
+        _check_sides(clause, bound)
+        return bound
+
+    def _column(self, name: Any) -> Any:
+        field = self._schema.find(name) if isinstance(name, str) else None
+        return name if field is None else field.name
+
+    def _all_columns(self, alias: str) -> dict[str, str]:
+        absent = [name for name in self._schema.names if self._source.schema.find(name) is None]
+        if absent and self._takes_fewer_columns:
+            names = [name for name in self._schema.names if name not in absent]
+            return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
+        if absent:
+            raise SchemaMismatchError(
+                f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
+                " their values instead"
+            )
+        return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
+
+    def of_several(
+        self, batch: pa.RecordBatch | None, rows: NDArray[np.int64], source_rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        """For each of the ``rows``, which several source rows join: the source row that changes it and its clause.
+
+        A source row to which no clause applies changes nothing. If several change a row, and all of them delete it, any
+        of them stands for the others; else the clause is `AMBIGUOUS`.
+        """
+        import numpy as np
+
+        matched = self.of["matched"]
+        chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)
+        if matched[0].predicate is None:  # all of them do the same
+            clauses[:] = matched[0].number if matched[0].then == "delete" else AMBIGUOUS
+            return chosen, clauses
+        changes, deletes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        is_delete = np.array([bound.then == "delete" for bound in self.bound])
+        for places, sources in self._source.all_of_key(source_rows):
+            found = self.first(matched, batch, rows[places], sources)
+            at = np.flatnonzero(found != NONE)
+            chosen[places[at]], clauses[places[at]] = sources[at], found[at]
+            changes += np.bincount(places[at], minlength=len(rows))
+            deletes += np.bincount(places[at[is_delete[found[at]]]], minlength=len(rows))
+        clauses[(changes > 1) & (deletes < changes)] = AMBIGUOUS
+        return chosen, clauses
+
+    def first(
+        self,
+        of: Sequence[BoundClause],
+        batch: pa.RecordBatch | None,
+        rows: NDArray[np.int64] | None,
+        source_rows: NDArray[np.int64] | None,
+    ) -> NDArray[np.int16]:
+        """The number of the first clause that applies to each pair of a row of ``batch`` and one of the source; -1 for
+        none. Without ``rows`` or ``source_rows`` the clauses are for rows that only the other side has."""
+        import numpy as np
+
+        given = rows if rows is not None else source_rows
+        assert given is not None
+        clauses = np.full(len(given), NONE, dtype=np.int16)
+        left = np.arange(len(given))
+        for bound in of:
+            if not len(left):
+                break
+            if bound.predicate is None:
+                clauses[left] = bound.number
+                break
+            applies = np.empty(len(left), dtype=bool)
+            for here, source in self.beside(None if source_rows is None else source_rows[left], len(left)):
+                target = None if batch is None or rows is None else batch.take(pa.array(rows[left[here]]))
+                applies[here] = _is_true(bound.predicate.evaluate(target, source))
+            clauses[left[applies]] = bound.number
+            left = left[~applies]
+        return clauses
+
+    def beside(
+        self, source_rows: NDArray[np.int64] | None, num_rows: int
+    ) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
+        """The rows of the source that are joined to so many rows, some at a time; None for those of no source."""
+        if source_rows is None:
+            yield slice(0, num_rows), None
+            return
+        for first, batch in taken_batches(self._source.rows, source_rows):
+            yield slice(first, first + batch.num_rows), batch
+
+
+def _check_sides(clause: Clause, bound: BoundClause) -> None:
+    """Raises ``InvalidInputError`` if a clause for rows of one side only reads columns of the other side."""
+    absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
+    read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
+    if bound.assignments is not None:
+        read |= bound.assignments.sides
+    if absent in read:
+        raise InvalidInputError(
+            f"a clause for rows that are {clause.when} reads columns of the {absent}, which has no such rows"
+        )
+
+
+def _is_true(values: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return found
