@@ -40,6 +40,7 @@ def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_pat
     assert {"delete of one row in a hundred", "update of one row in a hundred", "**txlog**", "deltalake"} < first_cells
     assert "upsert with the change feed: integers, in no order" in first_cells
     assert any("failed" in line and "keys once" in line for line in lines)
+    assert "2,000 rows into 20,000" in first_cells
     assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
 
 

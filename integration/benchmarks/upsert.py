@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import ROOT, Bench, fresh_process, markdown_table, p99, times
+from benchmarks.upsert_large import large
 from benchmarks.upsert_race import race
 from benchmarks.upsert_tables import (
     LAYOUTS,
@@ -64,7 +65,7 @@ def run(bench: Bench) -> str:
         _compare(bench, found, f"{work} of one row in a hundred", work, tables["random"], sources["random"])
     _by_spark(bench, found, tables, sources)
     parts = [_report(found, rows, files, changed), _stream(bench, tables["random"], rows), _races(bench)]
-    return "\n\n".join([*parts, _by_files(bench, rows, changed)])
+    return "\n\n".join([*parts, _by_files(bench, rows, changed), large(bench)])
 
 
 def _with_feed(table: Path, bench: Bench) -> Path:

@@ -174,6 +174,19 @@ class KeyIndex:
         self._row_of_code = np.zeros(self.num_keys, dtype=np.int64)
         self._row_of_code[codes] = np.arange(len(codes))  # the last of several rows
 
+    @staticmethod
+    def suits(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> bool:
+        """Whether look-ups of these keys, without nulls, are fast however many there are: few integers lie between."""
+        if len(keys) > 1 or not isinstance(keys[0].type, Primitive) or keys[0].type.name not in _INTEGERS:
+            return False
+        ends = pc.min_max(columns[0])
+        return not len(columns[0]) or ends["max"].as_py() - ends["min"].as_py() < _FLAGS_MAX
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows have the keys."""
+        return len(self.code_of_row)
+
     @property
     def last_row_of_keys(self) -> NDArray[np.int64]:
         """The last row that has each key."""

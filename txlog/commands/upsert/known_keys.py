@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.commands.upsert.numbered_keys import NumberedKeys, numbers_in_parts
 from txlog.commands.upsert.sorted_keys import SortedKeys
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
@@ -48,7 +49,7 @@ class KnownKeys:
     If several rows of the source have one key, the last counts, as in `KeyIndex.source_rows`.
     """
 
-    def __init__(self, cached: CachedKeys, index: KeyIndex | SortedKeys, state: TableState) -> None:
+    def __init__(self, cached: CachedKeys, index: KeyIndex | NumberedKeys | SortedKeys, state: TableState) -> None:
         self._cached = cached
         self._is_partitioned = bool(state.partition_columns)
         self._row_of_key = None
@@ -57,11 +58,11 @@ class KnownKeys:
             assert index.numbers is cached.numbers
             self._wanted = index.values
             return
-        if index.num_keys < len(index.code_of_row):
+        if isinstance(index, KeyIndex) and index.num_keys < index.num_rows:
             self._row_of_key = index.last_row_of_keys
         rows = None if self._row_of_key is None else pa.array(self._row_of_key)
         columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
-        self._wanted = cached.numbers.of(columns)[0]
+        self._wanted = numbers_in_parts(cached.numbers, columns)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
         """The rows with keys of the source in each of the cached ``files``, by path, with rows of the index as keys.
@@ -127,8 +128,8 @@ class KnownKeys:
         self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
 
 
-def known_keys(cache: KeyCache, index: KeyIndex, state: TableState) -> KnownKeys | None:
+def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, state: TableState) -> KnownKeys | None:
     """The keys of a source in memory; None if nothing is cached or may be cached."""
-    if not cache.size_bytes_max or not len(index.code_of_row):
+    if not cache.size_bytes_max or not index.num_rows:
         return None
     return KnownKeys(cached_keys(cache, index.keys, state), index, state)

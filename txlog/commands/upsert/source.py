@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.spill import held
+from txlog.commands.upsert.numbered_keys import NumberedKeys, index_of
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.writer.absent_columns import absent_columns
@@ -47,7 +48,7 @@ class Source:
     """``rows`` are in the table's types; ``index`` has their keys; ``num_given`` also counts dropped rows."""
 
     rows: pa.Table
-    index: KeyIndex
+    index: KeyIndex | NumberedKeys
     num_given: int
 
     @property
@@ -94,9 +95,9 @@ def read_source(
     rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table, memory_max_bytes)
     columns = [key.of(rows) for key in keys]
     refuse_null_keys(keys, columns, table)
-    index = KeyIndex(keys, columns)
-    repeated = index.first_repeated()
-    if repeated is None:
+    index = index_of(keys, columns)
+    repeated = index.first_repeated() if isinstance(index, KeyIndex) else None
+    if repeated is None or isinstance(index, NumberedKeys):
         return Source(rows, index, rows.num_rows)
     if on_duplicate == "error":
         first, second = repeated
@@ -107,7 +108,7 @@ def read_source(
         )
     order = None if sequence_by is None else _order_by(rows, sequence_by, table)
     kept = rows.filter(pa.array(index.last_rows(order)))
-    return Source(kept, KeyIndex(keys, [key.of(kept) for key in keys]), rows.num_rows)
+    return Source(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
 
 
 def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:

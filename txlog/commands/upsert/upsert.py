@@ -24,6 +24,7 @@ from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
+from txlog.commands.upsert.numbered_keys import NumberedKeys
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
 from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.write_options import SchemaMode
@@ -36,7 +37,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
-from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.util.arguments import described, invalid, one_of
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
@@ -229,11 +230,16 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
     @functools.cached_property
     def _pruner(self) -> KeyPruner:
         """Made only if a file is not known: for a small source it costs more than what else the source costs."""
-        return KeyPruner(self._paths, self._index.columns, self._state.schema, self._state.partition_columns)
+        return KeyPruner(self._paths, self._values_of_keys, self._state.schema, self._state.partition_columns)
 
     @functools.cached_property
     def _range(self) -> Predicate | None:
-        return key_range(self._paths, self._index.columns, self._state.schema)
+        return key_range(self._paths, self._values_of_keys, self._state.schema)
+
+    @property
+    def _values_of_keys(self) -> Sequence[pa.Array | KeyRanges]:
+        """The values of each key column, or ranges that hold them."""
+        return self._index.ranges if isinstance(self._index, NumberedKeys) else self._index.columns
 
     @property
     def is_empty(self) -> bool:
