@@ -250,14 +250,11 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.assignments import Assignments
-        from txlog.commands.delete import Condition
-        from txlog.commands.update import UpdateRows
+        from txlog.commands.update import bound_update
 
         self._require_open()
-        state, now = self._state, ambient.now()
-        with TxlogError.located(self._open_table.uri, state.version):
-            operation = UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
+        with TxlogError.located(self._open_table.uri, self._state.version):
+            operation = bound_update(values, where, self._state, ambient.now())
         self._change_rows("an update", operation, mode, on_progress)
 
     def upsert(

@@ -184,9 +184,8 @@ def test_tables_that_forbid_row_changes_refuse_them_before_a_row_is_read(
 
 RULES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("checkConstraints", {}, {"delta.constraints.odd": "reflect(x) > 0"}),
-    ("generatedColumns", {"day": {"delta.generationExpression": "cast(id as string)"}}, {}),
+    ("generatedColumns", {"day": {"delta.generationExpression": "reflect(id)"}}, {}),
     ("identityColumns", {"id": {"delta.identity.start": 1, "delta.identity.step": 1}}, {}),
-    ("allowColumnDefaults", {"x": {"CURRENT_DEFAULT": "5"}}, {}),
     ("invariants", {"x": {"delta.invariants": '{"expression":{"expression":"reflect(x) > 0"}}'}}, {}),
 ]
 """Rules for new rows that another writer gave the table, and that txlog does not write or cannot evaluate: feature,
@@ -202,8 +201,16 @@ CHANGES: dict[str, Callable[[txlog.Table, pa.Table], Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(("feature", "columns", "given"), RULES, ids=[rule[0] for rule in RULES])
+RULES_OF_CHANGES = [
+    pytest.param(change, *rule, id=f"{rule[0]}-{change}")
+    for rule in RULES
+    for change in CHANGES
+    if not (rule[0] == "generatedColumns" and change in ("delete", "transaction"))
+]
+"""A delete makes no row, so it needs no generated column."""
+
+
+@pytest.mark.parametrize(("change", "feature", "columns", "given"), RULES_OF_CHANGES)
 def test_tables_with_rules_for_new_rows_are_refused_by_name_before_a_row_is_read(
     tmp_path: Path, change: str, feature: str, columns: Any, given: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

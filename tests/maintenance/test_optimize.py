@@ -162,13 +162,24 @@ def commit(table: txlog.Table, *lines: dict[str, Any]) -> None:
     path.write_text("".join(orjson.dumps(line).decode() + "\n" for line in [info, *lines]))
 
 
-def test_tables_with_rules_for_new_rows_are_compacted(make_table: MakeTable) -> None:
+@pytest.mark.parametrize(
+    ("feature", "of_column", "properties"),
+    [
+        ("identityColumns", {"delta.identity.start": 1}, {}),
+        ("generatedColumns", {"delta.generationExpression": "reflect(day)"}, {}),
+        ("checkConstraints", {}, {"delta.constraints.odd": "reflect(day) > 0"}),
+    ],
+)
+def test_tables_with_rules_for_new_rows_are_compacted(
+    make_table: MakeTable, feature: str, of_column: dict[str, Any], properties: dict[str, str]
+) -> None:
     table = filled(make_table)
     metadata = next(line["metaData"] for line in actions(table, 0) if "metaData" in line)
     schema = orjson.loads(metadata["schemaString"])
-    schema["fields"][0]["metadata"] = {"CURRENT_DEFAULT": "7"}
+    schema["fields"][0]["metadata"] = of_column
     metadata["schemaString"] = orjson.dumps(schema).decode()
-    features = {"writerFeatures": ["allowColumnDefaults"]}
+    metadata["configuration"] |= properties
+    features = {"writerFeatures": [feature]}
     commit(table, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, **features}}, {"metaData": metadata})
     table = txlog.Table.open(table.uri)
     with pytest.raises(UnsupportedFeatureError):

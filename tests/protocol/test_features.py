@@ -52,9 +52,8 @@ def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_writt
 @pytest.mark.parametrize(
     ("protocol", "used", "feature"),
     [
-        (Protocol(1, 4), metadata(column_with(delta__generationExpression="id + 1")), "generatedColumns"),
         (Protocol(1, 6), metadata(column_with(delta__identity__start=1)), "identityColumns"),
-        (listed("allowColumnDefaults"), metadata(column_with(CURRENT_DEFAULT="1")), "allowColumnDefaults"),
+        (listed("identityColumns"), metadata(column_with(delta__identity__step=1)), "identityColumns"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -67,9 +66,21 @@ def test_an_unsupported_feature_that_the_metadata_uses_is_refused_to_writers_onl
     assert caught.value.features == (feature,)
 
 
-def test_a_generated_column_is_refused_even_where_the_protocol_forgot_to_list_it() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="generatedColumns"):
-        check_can_write(listed("appendOnly"), metadata(column_with(delta__generationExpression="id + 1")))
+def test_an_identity_column_is_refused_even_where_the_protocol_forgot_to_list_it() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="identityColumns"):
+        check_can_write(listed("appendOnly"), metadata(column_with(delta__identity__start=1)))
+
+
+@pytest.mark.parametrize("used", [{"delta__generationExpression": "id + 1"}, {"CURRENT_DEFAULT": "1"}])
+def test_generated_columns_and_defaults_are_written(used: dict[str, str]) -> None:
+    check_can_write(Protocol(1, 4), metadata(column_with(**used)))
+    check_can_write(listed("generatedColumns", "allowColumnDefaults"), metadata(column_with(**used)))
+
+
+def test_a_new_table_with_generated_columns_or_defaults_has_the_lowest_protocol_with_them() -> None:
+    assert protocol_for(column_with(delta__generationExpression="1"), {}) == Protocol(1, 4)
+    needed = protocol_for(column_with(CURRENT_DEFAULT="1"), {})
+    assert (needed.min_writer_version, "allowColumnDefaults" in (needed.writer_features or ())) == (7, True)
 
 
 def test_a_column_comment_that_mentions_a_feature_does_not_use_it() -> None:
@@ -162,8 +173,10 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
 
 def test_the_error_names_every_unsupported_feature_at_once() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_can_write(listed("icebergCompatV2", "checkpointProtection"), metadata(column_with(CURRENT_DEFAULT="1")))
-    assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "allowColumnDefaults")
+        check_can_write(
+            listed("icebergCompatV2", "checkpointProtection"), metadata(column_with(delta__identity__start=1))
+        )
+    assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "identityColumns")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +269,7 @@ def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() ->
         (PLAIN, {"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
         (PLAIN, {"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
         (Struct((Field("v", VARIANT),)), {}, "variantType"),
-        (column_with(delta__generationExpression="1"), {}, "generatedColumns"),
+        (column_with(delta__identity__start=1), {}, "identityColumns"),
     ],
 )
 def test_a_table_txlog_could_not_write_is_neither_created_nor_upgraded_to(

@@ -17,6 +17,7 @@ from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, columns_of
 from txlog.protocol.schema import Field, Struct, type_to_arrow
 from txlog.util.arguments import described, invalid
+from txlog.writer.generated_columns import ComputedColumns
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,11 +31,18 @@ Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 class Assignments:
     """Values for some columns of a table, bound to its schema. Thread-safe.
 
-    Functions of rows are allowed only without a source. Raises ``InvalidInputError`` for a column that does not exist,
-    and for a value that cannot be stored in its column.
+    Generated columns that follow from these columns are computed from the new row, unless they are set themselves;
+    then they are checked. Functions of rows are allowed only without a source. Raises ``InvalidInputError`` for a
+    column that does not exist, and for a value that cannot be stored in its column.
     """
 
-    def __init__(self, given: Mapping[str, Any], schema: Struct, **context: Unpack[Context]) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        schema: Struct,
+        computed: ComputedColumns | None = None,
+        **context: Unpack[Context],
+    ) -> None:
         if not isinstance(given, Mapping) or not given:
             raise invalid("values", given, "the columns to set and their values, such as {'n': 'n + 1'}")
         self._schema = schema
@@ -52,16 +60,14 @@ class Assignments:
                 continue
             expression = value if isinstance(value, str | Expression) else _literal(value, field)
             self._values[field.name] = assign(expression, field, schema, **context)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The columns that are set."""
-        return frozenset(self._values)
+        self._computed = computed
+        self._recomputed = {} if computed is None else {each.name: each for each in computed.recomputed(self._values)}
+        self._checked = () if computed is None else computed.given(self._values)
 
     @property
     def needed(self) -> frozenset[str]:
         """The columns of the table that new versions of rows need: those kept, and those that values read."""
-        read = {name for name in self._schema.names if name not in self._values}
+        read = {name for name in self._schema.names if name not in self._values and name not in self._recomputed}
         for value in self._values.values():
             if not isinstance(value, Expression):
                 return frozenset(self._schema.names)
@@ -76,11 +82,24 @@ class Assignments:
 
     def apply(self, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int) -> pa.RecordBatch:
         """The new version of each row. ``rows`` has at least the columns of `needed`; None if there are none."""
-        columns = [
-            self._column(field, rows, source, num_rows) if field.name in self._values else rows.column(field.name)  # type: ignore[union-attr]
+        columns = {
+            field.name: self._column(field, rows, source, num_rows)
+            if field.name in self._values
+            else rows.column(field.name)  # type: ignore[union-attr]
             for field in self._schema.fields
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=list(self._schema.names))
+            if field.name not in self._recomputed
+        }
+        if self._recomputed or self._checked:
+            self._compute(columns)
+        names = list(self._schema.names)
+        return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+    def _compute(self, columns: dict[str, pa.Array]) -> None:
+        """Add the generated columns that are computed again, and check those that are set."""
+        assert self._computed is not None
+        rows = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+        columns.update({name: column.of(rows) for name, column in self._recomputed.items()})
+        self._computed.check(self._checked, rows)
 
     def _column(
         self, field: Field, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int

@@ -39,6 +39,7 @@ from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
 from txlog.writer.constraints import stored_constraints
+from txlog.writer.generated_columns import stored_generated
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["GlobalCommitter"]
@@ -138,8 +139,8 @@ class GlobalCommitter:
                 if name is not None:
                     detail = f"gave the name {name} to another column than it had at v{version}, when the files were"
                     detail += " written"
-                elif (constraint := _new_constraint(job, then)) is not None:
-                    detail = f"added the {constraint}, which the rows written at v{version} were not checked for"
+                elif (rule := _new_rule(job, then)) is not None:
+                    detail = f"added the {rule}, which the rows written at v{version} were not checked for"
                 elif reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
                     continue
                 else:
@@ -284,12 +285,17 @@ class GlobalCommitter:
         return result
 
 
-def _new_constraint(job: WriteJob, then: TableState) -> str | None:
-    """A constraint of the table that it did not have in the version ``then``; None if there is none."""
-    if not job.plan.constraints:
+def _new_rule(job: WriteJob, then: TableState) -> str | None:
+    """A constraint or a generated column of the table that it did not have in the version ``then``; None if there is
+    none."""
+    rules = [*job.plan.constraints]
+    if job.plan.computed is not None:
+        rules += [each.rule for each in job.plan.computed.generated]
+    if not rules:
         return None
     before = stored_constraints(then.metadata.configuration, then.schema)
-    return next((each.name for each in job.plan.constraints if before.get(each.name) != each.sql), None)
+    before |= {f"generated column {name}": sql for name, sql in stored_generated(then.schema).items()}
+    return next((each.name for each in rules if before.get(each.name) != each.sql), None)
 
 
 def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:

@@ -17,14 +17,16 @@ import pyarrow.compute as pc
 
 from txlog.arrow.taken import taken_batches
 from txlog.commands.assignments import Assignments
+from txlog.commands.merge_columns import all_columns, values_of_absent
 from txlog.commands.merge_source import MergeSource
 from txlog.commands.new_columns import check_adds_columns
 from txlog.commands.write_options import SchemaMode
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.schema import Struct
+from txlog.writer.generated_columns import computed_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +104,9 @@ class MergeClauses:
     ) -> None:
         self._source = source
         self._schema = schema
-        self._takes_fewer_columns = merge.schema_mode == "merge"
+        self._takes_fewer = merge.schema_mode == "merge"
+        found = computed_columns(schema)
+        self._computed = found.at(now) if found is not None and found.is_of_now else found
         self.bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
         self.of = {when: [b for b, c in zip(self.bound, clauses, strict=True) if c.when == when] for when in _WHENS}
 
@@ -120,13 +124,13 @@ class MergeClauses:
         if clause.then == "delete":
             values = None
         elif values is None:
-            values = self._all_columns(merge.source_alias)
+            values = all_columns(self._schema, self._source.schema, merge.source_alias, may_lack=self._takes_fewer)
         if values is not None and clause.then == "insert":
             given = {self._column(name) for name in values}
-            values = {**{name: None for name in self._schema.names if name not in given}, **values}
+            values = {**values_of_absent(self._schema, given, self._computed), **values}
         assignments = None
         if values is not None:
-            assignments = Assignments(values, self._schema, **context)
+            assignments = Assignments(values, self._schema, self._computed, **context)
         bound = BoundClause(number, clause.then, predicate, assignments)
         _check_sides(clause, bound)
         return bound
@@ -134,18 +138,6 @@ class MergeClauses:
     def _column(self, name: Any) -> Any:
         field = self._schema.find(name) if isinstance(name, str) else None
         return name if field is None else field.name
-
-    def _all_columns(self, alias: str) -> dict[str, str]:
-        absent = [name for name in self._schema.names if self._source.schema.find(name) is None]
-        if absent and self._takes_fewer_columns:
-            names = [name for name in self._schema.names if name not in absent]
-            return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
-        if absent:
-            raise SchemaMismatchError(
-                f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
-                " their values instead"
-            )
-        return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
 
     def of_several(
         self, batch: pa.RecordBatch | None, rows: NDArray[np.int64], source_rows: NDArray[np.int64]

@@ -17,7 +17,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.files import add_files_of
-from txlog.writer.conform import conformer_for
+from txlog.writer.completer import completer_for
 from txlog.writer.input import open_data
 from txlog.writer.row_guard import RowGuard
 
@@ -50,12 +50,13 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     """Compute what an overwrite of every row, or of the rows of a predicate, would do. Raises what it would raise."""
     stream = open_data(data)
     job = plan_write(open_table, stream.schema, options)
-    conformer = conformer_for(job.plan.schema, stream.schema, open_table.uri, job.read_version)
+    plan = job.plan
+    completer = completer_for(plan.schema, stream.schema, plan.computed, open_table.uri, job.read_version)
     predicate = job.plan.rows_where
     guard = RowGuard(job.plan)
     rows = 0
     for batch in stream.batches:
-        guard.check(conformer.conform(batch, rows), rows)
+        guard.check(completer.conform(batch, rows), rows)
         rows += batch.num_rows
     state = open_table.log.state_at(job.read_version)
     if predicate is None:

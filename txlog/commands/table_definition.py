@@ -55,6 +55,7 @@ from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import names_in
 from txlog.writer.constraints import check_conditions, check_same_conditions
+from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = [
@@ -97,14 +98,14 @@ def new_table(
     ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
     columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
-    # Ids, physical names and past types belong to the table that the schema comes from.
-    struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
+    struct = without_metadata(from_any(schema), *_OF_ONE_TABLE)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
+    check_computed_columns(struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
@@ -145,8 +146,10 @@ def without_properties(state: TableState, keys: Iterable[str]) -> Definition | N
 def with_columns(state: TableState, new: Struct) -> Definition | None:
     """Add the columns of ``new`` that the table lacks, including members of structs; None if it lacks none.
 
-    Raises ``SchemaMismatchError`` if a column exists with another type.
+    Raises ``SchemaMismatchError`` if a column exists with another type, ``InvalidInputError`` for a new column that is
+    generated or has a default.
     """
+    check_added_are_plain(_added(state.schema, new))
     merged = merge(state.schema, new)
     if merged == state.schema:
         return None
@@ -185,7 +188,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     Raises ``InvalidInputError`` for columns that no table can have or be partitioned by, and
     ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
+    struct = without_metadata(from_any(schema), *_OF_ONE_TABLE)
     configuration = dict(state.metadata.configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
@@ -200,6 +203,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     if is_same and columns == state.partition_columns:
         return None
     check_conditions(configuration, struct)
+    check_computed_columns(struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
@@ -431,6 +435,9 @@ def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
         raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")
 
 
+_OF_ONE_TABLE = (MAPPING_PREFIX, TYPE_CHANGES_KEY, "EXISTS_DEFAULT")
+"""Metadata of columns that belongs to the table that a schema comes from: ids, physical names, past types, and the
+defaults of rows that were there before a column."""
 _LOG_RETENTION = "delta.logRetentionDuration"
 _UNIFORM = "delta.universalFormat.enabledFormats"
 _OTHER_FORMATS = (_UNIFORM, "delta.compatibility.symlinkFormatManifest.enabled")

@@ -22,6 +22,7 @@ from txlog.protocol.statistics_read import num_records, statistics_problem
 from txlog.store.base import TableStore
 from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
+from txlog.writer.generated_columns import stored_generated
 
 __all__ = ["take_over"]
 
@@ -43,7 +44,8 @@ def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> 
 
 
 def _refuse_constraints(store: TableStore, state: TableState) -> None:
-    names = list(stored_constraints(state.metadata.configuration, state.schema))
+    names = [*stored_constraints(state.metadata.configuration, state.schema)]
+    names += [f"generated column {name}" for name in stored_generated(state.schema)]
     if names:
         raise InvalidInputError(
             f"the table has the {', the '.join(names)}, and the rows of files that other programs wrote are not read"

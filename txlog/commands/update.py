@@ -23,12 +23,15 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
+from txlog.writer.generated_columns import computed_columns
 
 if TYPE_CHECKING:
+    import datetime
+
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["UpdateRows", "update_rows"]
+__all__ = ["UpdateRows", "bound_update", "update_rows"]
 
 _KEPT_MAX_BYTES = 32 << 20
 
@@ -40,9 +43,17 @@ def update_rows(
     now = ambient.now()
 
     def bound(state: TableState) -> UpdateRows:
-        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
+        return bound_update(values, where, state, now)
 
     return run_row_change(open_table, options, "an update", bound)
+
+
+def bound_update(
+    values: Mapping[str, Any], where: str | Predicate | None, state: TableState, now: datetime.datetime
+) -> UpdateRows:
+    """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
+    assignments = Assignments(values, state.schema, computed_columns(state.schema), now=now)
+    return UpdateRows(Condition(where, state, now), assignments, state)
 
 
 class UpdateRows(RowsOfCondition):

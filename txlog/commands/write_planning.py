@@ -26,7 +26,7 @@ from txlog.protocol.clustering import clustering_columns, clustering_text, named
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
-from txlog.writer.conform import conformer_for
+from txlog.writer.completer import completer_for
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import WritePlan
@@ -67,7 +67,7 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
         plan = _plan_for_data(open_table, options, state, data_schema) if definition is None else None
         job = _job(open_table, options, state, definition, plan)
     if definition is not None:
-        conformer_for(job.plan.schema, data_schema, open_table.uri, state.version)
+        completer_for(job.plan.schema, data_schema, job.plan.computed, open_table.uri, state.version)
     return job
 
 
@@ -96,15 +96,16 @@ def _plan_for_data(
     if last and last[0][0].equals(data_schema, check_metadata=True):
         return last[0][1].at(state.version)
     plan = _plan(open_table, options, state, None)
-    conformer_for(plan.schema, data_schema, open_table.uri, state.version)
-    last[:] = [(data_schema, plan)]
+    completer_for(plan.schema, data_schema, plan.computed, open_table.uri, state.version)
+    if plan.computed is None or not plan.computed.is_of_now:
+        last[:] = [(data_schema, plan)]
     return plan
 
 
 def _plan(
     open_table: OpenTable, options: WriteOptions, state: TableState | None, definition: Definition | None
 ) -> WritePlan:
-    return WritePlan.of(
+    plan = WritePlan.of(
         _metadata(state, definition),
         table=open_table.uri,
         read_version=state.version if state else -1,
@@ -113,6 +114,9 @@ def _plan(
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
     )
+    if plan.computed is not None and plan.computed.is_of_now:
+        return replace(plan, computed=plan.computed.at(ambient.now()))
+    return plan
 
 
 def _job(

@@ -37,7 +37,15 @@ from txlog.util.arguments import described
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Context", "assign", "bind_value", "parse", "parse_predicate", "parse_stored_condition"]
+__all__ = [
+    "Context",
+    "assign",
+    "bind_value",
+    "parse",
+    "parse_predicate",
+    "parse_stored_condition",
+    "parse_stored_value",
+]
 
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
@@ -120,6 +128,14 @@ def parse_stored_condition(sql_text: str, schema: Struct) -> Predicate:
     """
     try:
         return Reader(sql_text, Scope(schema)).condition(_parsed(sql_text, _SparkDialect))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def parse_stored_value(sql_text: str, schema: Struct, *, now: datetime.datetime | None = None) -> Expression:
+    """The same for a value. ``now`` is that of ``current_timestamp()``; without it the function is refused."""
+    try:
+        return Reader(sql_text, Scope(schema, now=now)).value(_parsed(sql_text, _SparkDialect))
     except RecursionError:
         raise _too_deep() from None
 

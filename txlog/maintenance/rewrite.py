@@ -105,10 +105,12 @@ class BinRewriter:
         self._rows = FileRows(open_table.store, state)
         self._vectors = DeletionVectorReader(open_table.store, state.version)
         self._schema = self._rows.schema
-        plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+        plan = WritePlan.of(
+            state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
+        )
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         self.plan = dataclasses.replace(
-            plan.for_old_rows(),
+            plan,
             target_file_size_bytes=_ONE_FILE_BYTES,
             max_records_per_file=None,
             memory_budget_bytes=_MEMORY_BYTES,

@@ -96,8 +96,9 @@ def _joined(open_table: OpenTable, state: TableState, adds: Sequence[AddFile], u
             for _, batch in reader.batches(add, with_dead_rows=True):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
-    plan = plan.for_old_rows()
+    plan = WritePlan.of(
+        state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
+    )
     task = TaskIdentity(ambient.uuid4(), 0)
     written = write_task(open_table.store.files, plan, task, DataStream(schema, batches())).files
     unsent.own(file.path for file in written)

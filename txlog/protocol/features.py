@@ -47,9 +47,9 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
     """Raise UnsupportedFeatureError naming the features that writers of this table need and txlog lacks.
 
     A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
-    protocol requires something only of tables that use it, and the metadata shows no use. Generated columns and
-    similar features in the metadata are refused whether or not the protocol lists them. Whether constraints can be
-    checked shows when rows are planned (``writer.constraints``).
+    protocol requires something only of tables that use it, and the metadata shows no use. Identity columns in the
+    metadata are refused whether or not the protocol lists them. Whether constraints can be checked and generated
+    columns computed shows when rows are planned (``writer.constraints``, ``writer.generated_columns``).
     """
     _check_can_change(protocol, metadata, "write", set())
 
@@ -184,7 +184,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("changeDataFeed", _YES, _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
     _Feature(
         "generatedColumns",
-        _UNLESS_USED,
+        _YES,
         _mark("delta.generationExpression"),
         "column metadata delta.generationExpression",
         legacy=(1, 4),
@@ -200,7 +200,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature(
         "identityColumns", _UNLESS_USED, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)
     ),
-    _Feature("allowColumnDefaults", _UNLESS_USED, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
+    _Feature("allowColumnDefaults", _YES, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
     _Feature("deletionVectors", _YES, _property("delta.enableDeletionVectors"), is_reader_feature=True),
     _Feature("timestampNtz", _YES, lambda usage: usage.has_type(TIMESTAMP_NTZ), is_reader_feature=True),
     _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
@@ -240,7 +240,7 @@ _FEATURES: tuple[_Feature, ...] = (
 )
 """Every other feature is refused by the name that the table gives it, as the protocol requires for unknown ones."""
 
-_RULES_OF_NEW_ROWS = {"generatedColumns", "identityColumns", "allowColumnDefaults"}
+_RULES_OF_NEW_ROWS = {"identityColumns"}
 """These constrain rows when they are first written. A row that moves to another file meets them already."""
 
 _RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {

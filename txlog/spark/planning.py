@@ -34,7 +34,9 @@ from txlog.util.logs import logger
 from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
-from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.completer import completer_for
+from txlog.writer.conform import nullable
+from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.write_job import WriteJob
 
@@ -309,7 +311,8 @@ def _planned_changes(
         _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
-    conformer_for(nullable(state.schema), to_arrow(kept), open_table.uri, state.version)
+    generated = generated_of(state.schema, open_table.uri)
+    completer_for(nullable(state.schema), to_arrow(kept), generated, open_table.uri, state.version)
     app_id, checkpoint_id = options.transaction or (None, None)
     requested = write_options.WriteOptions(
         mode="upsert",
@@ -353,7 +356,7 @@ def _merge_engine(
 def _require_columns(state: TableState, columns: Struct, changelog: ChangelogSpec, engine: MergeEngine | None) -> None:
     """Refuse a DataFrame whose rows would put nulls over values. Where rows have kinds, a task may find that all of
     them are deleted."""
-    absent = [name for name in state.schema.names if columns.find(name) is None]
+    absent = [name for name in without_generated(state.schema).names if columns.find(name) is None]
     if absent and changelog.row_kind is None and (engine is None or engine.name != "partial-update"):
         what = "a new row replaces the whole old one, and" if engine is None else f"merge-engine {engine.name}"
         partial = "; the option mergeEngine=partial-update leaves those that rows lack as they are"

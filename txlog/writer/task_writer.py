@@ -28,7 +28,8 @@ from txlog.protocol.schema import VOID, Struct, fold_name
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
-from txlog.writer.conform import Conformer, conformer_for
+from txlog.writer.completer import Completer, completer_for
+from txlog.writer.conform import Conformer
 from txlog.writer.data_file import FileFormat
 from txlog.writer.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
 from txlog.writer.encoder_pool import ENCODERS, EncoderPool
@@ -74,7 +75,7 @@ class TaskWriter:
     ) -> None:
         self._plan = plan
         self._encoders = encoders
-        self._conformer: Conformer | None = None
+        self._conformer: Conformer | Completer | None = None
         self._guard = RowGuard(plan)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
@@ -185,10 +186,10 @@ class TaskWriter:
             state = "aborted" if self._is_aborted else "closed"
             raise InvalidInputError(f"this task's writer is {state}: start another attempt", table=self._plan.table)
 
-    def _conform_to(self, data_schema: pa.Schema) -> Conformer:
+    def _conform_to(self, data_schema: pa.Schema) -> Conformer | Completer:
         if self._conformer is None or not self._conformer.accepts(data_schema):
             plan = self._plan
-            self._conformer = conformer_for(plan.schema, data_schema, plan.table, plan.read_version)
+            self._conformer = completer_for(plan.schema, data_schema, plan.computed, plan.table, plan.read_version)
         return self._conformer
 
     def _take(self, batch: pa.RecordBatch) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.actions import Metadata
@@ -19,11 +19,16 @@ from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
 from txlog.writer.constraints import Constraint, constraints_of
+from txlog.writer.generated_columns import ComputedColumns, computed_columns
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
 
-__all__ = ["FileNames", "TaskIdentity", "WritePlan"]
+__all__ = ["FileNames", "Rows", "TaskIdentity", "WritePlan"]
+
+Rows: TypeAlias = Literal["new", "completed", "old"]
+"""What a plan writes: rows that may lack columns; rows whose generated columns were computed or checked before, beside
+rows of the table; or only rows that are in the table already, or that are no rows of the table."""
 
 MIB = 1 << 20
 
@@ -84,9 +89,10 @@ class WritePlan:
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
     has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
-    are the table's; plans for rows that are not new have none (`for_old_rows`). ``hidden_columns`` are columns
-    of ``schema`` that the table does not have: files have them, statistics do not. ``folder`` is the one
-    that change files are below; data files have none. The names of files begin with ``file_kind``.
+    are the table's; plans for old rows have none. ``computed`` are the columns that rows may lack; None if they have
+    all columns. ``hidden_columns`` are columns of ``schema`` that the table does not have: files have them, statistics
+    do not. ``folder`` is the one that change files are below; data files have none. The names of files begin with
+    ``file_kind``.
     """
 
     table: str
@@ -103,6 +109,7 @@ class WritePlan:
     random_prefix_length: int = 0
     rows_where: Predicate | None = None
     constraints: tuple[Constraint, ...] = ()
+    computed: ComputedColumns | None = None
     hidden_columns: tuple[str, ...] = ()
     folder: str = ""
     file_kind: str = "part"
@@ -120,6 +127,7 @@ class WritePlan:
         compression: str | None = None,
         memory_budget_bytes: int | None = None,
         max_open_files: int | None = None,
+        rows: Rows = "new",
     ) -> WritePlan:
         """The plan for a table with this metadata; options that are None come from its properties, or have a default.
 
@@ -142,12 +150,9 @@ class WritePlan:
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
-            constraints=constraints_of(metadata.configuration, schema, table),
+            constraints=() if rows == "old" else constraints_of(metadata.configuration, schema, table),
+            computed=computed_columns(schema, table) if rows == "new" else None,
         )
-
-    def for_old_rows(self) -> WritePlan:
-        """The same plan for rows that are in the table already, or that are no rows of the table."""
-        return replace(self, constraints=()) if self.constraints else self
 
     def at(self, read_version: int) -> WritePlan:
         """The same plan for another version of the table; `dataclasses.replace` would take four times as long."""
@@ -166,6 +171,7 @@ class WritePlan:
             self.random_prefix_length,
             self.rows_where,
             self.constraints,
+            self.computed,
             self.hidden_columns,
             self.folder,
             self.file_kind,

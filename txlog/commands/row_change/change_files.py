@@ -102,9 +102,11 @@ class ChangeFiles:
         self._unsent = unsent
         fields = (*state.schema.fields, CHANGE_TYPE)
         self._schema = to_arrow(Struct(fields))
-        plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+        plan = WritePlan.of(
+            state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
+        )
         self._plan = replace(
-            plan.for_old_rows(),
+            plan,
             schema=Struct(fields),
             folder=CHANGE_DATA_FOLDER,
             file_kind="cdc",

@@ -56,14 +56,9 @@ def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
 
 def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
     """Raises as `Table.update`, except for errors that only writing the rows would find."""
-    from txlog.commands.assignments import Assignments
-    from txlog.commands.update import UpdateRows
+    from txlog.commands.update import bound_update
 
-    def bound(state: TableState) -> RowOperation:
-        now = ambient.now()
-        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
-
-    return _preview(open_table, "an update", bound)
+    return _preview(open_table, "an update", lambda state: bound_update(values, where, state, ambient.now()))
 
 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:

@@ -136,7 +136,9 @@ class FileRewriter:
 
     def bind(self, state: TableState) -> None:
         """Use the properties of this version for writing from now on. Its schema must be the same."""
-        plan = WritePlan.of(state.metadata, table=self._table, read_version=state.version, schema=state.schema)
+        plan = WritePlan.of(
+            state.metadata, table=self._table, read_version=state.version, schema=state.schema, rows="completed"
+        )
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 
     @property

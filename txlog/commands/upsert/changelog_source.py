@@ -18,7 +18,9 @@ from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
-from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.completer import completed
+from txlog.writer.conform import nullable
+from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -88,6 +90,7 @@ class _Reader:
     def __init__(self, schema: Struct, row_kind: str | None, kinds: RowKinds, table: str | None) -> None:
         self._schema = schema
         self._fitted = nullable(schema)
+        self._generated = generated_of(schema, table)
         self._row_kind = row_kind
         self._kinds = kinds
         self._table = table
@@ -98,8 +101,9 @@ class _Reader:
         first_row = 0
         for batch in stream.batches:
             rows = self._without_kinds(batch, first_row)
-            fitted = conformer_for(self._fitted, rows.schema, self._table).conform(rows, first_row)
-            check_members(self._schema, fitted, self._are_new(batch.num_rows), first_row)
+            are_new = self._are_new(batch.num_rows)
+            fitted = completed(self._fitted, rows, self._generated, self._table, first_row, are_new)
+            check_members(self._schema, fitted, are_new, first_row)
             first_row += batch.num_rows
             yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
@@ -138,7 +142,7 @@ class _Reader:
         self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
     ) -> None:
         """Refuse a source that lacks columns, unless these columns keep their values, or all rows are deletes."""
-        absent = absent_columns(self._schema, found)
+        absent = absent_columns(without_generated(self._schema), found)
         of_key = [path for path in absent if any(f"{key.name}.".startswith(f"{path}.") for key in keys)]
         only_deletes = kinds is not None and bool(len(kinds)) and bool((kinds == DELETE).all())
         if of_key or (absent and engine.name != "partial-update" and not only_deletes):

@@ -18,7 +18,8 @@ from txlog.commands.upsert.numbered_keys import NumberedKeys, index_of
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.writer.absent_columns import absent_columns
-from txlog.writer.conform import conformer_for
+from txlog.writer.completer import completed
+from txlog.writer.generated_columns import ComputedColumns
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, key_text
 
@@ -79,10 +80,11 @@ def read_source(
     table: str | None = None,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
     left_out: Collection[str] = (),
+    computed: ComputedColumns | None = None,
 ) -> Source:
     """Read ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
 
-    It may also have the columns ``left_out``, which are ignored.
+    It may also have the columns ``left_out``, which are ignored, and may lack the generated columns ``computed``.
 
     Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null key
     or a key that two rows have, ``StorageError`` if there is no space for a large source.
@@ -91,8 +93,9 @@ def read_source(
     if not stream.schema.names:
         stream = DataStream(to_arrow(schema), stream.batches)
     stream = _without(stream, {fold_name(name) for name in left_out})
-    require_columns(schema, stream.schema, table)
-    rows = stored_rows(conformed(stream, schema, table), to_arrow(schema), table, memory_max_bytes)
+    require_columns(schema, stream.schema, table, computed)
+    batches = conformed(stream, schema, table, computed)
+    rows = stored_rows(batches, to_arrow(schema), table, memory_max_bytes)
     columns = [key.of(rows) for key in keys]
     refuse_null_keys(keys, columns, table)
     index = index_of(keys, columns)
@@ -119,12 +122,14 @@ def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
     return DataStream(schema, (batch.select(kept(batch.schema.names)) for batch in stream.batches))
 
 
-def conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
+def conformed(
+    stream: DataStream, schema: Struct, table: str | None, computed: ComputedColumns | None = None
+) -> Iterator[pa.RecordBatch]:
     """The batches in exactly the types of ``schema``. Raises ``SchemaMismatchError``, ``InvalidInputError``."""
     first_row = 0
     arrow_schema = to_arrow(schema)
     for batch in stream.batches:
-        fitted = conformer_for(schema, batch.schema, table).conform(batch, first_row)
+        fitted = completed(schema, batch, computed, table, first_row)
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
@@ -139,9 +144,13 @@ def stored_rows(
         raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
 
 
-def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:
-    """Raises ``SchemaMismatchError`` for a column that the source lacks: it would replace values by nulls."""
-    absent = absent_columns(schema, found)
+def require_columns(
+    schema: Struct, found: pa.Schema, table: str | None, computed: ComputedColumns | None = None
+) -> None:
+    """Raises ``SchemaMismatchError`` for a column that the source lacks and that does not follow from its columns: it
+    would replace values by nulls."""
+    follows = frozenset() if computed is None else computed.names_from(schema.names)
+    absent = [path for path in absent_columns(schema, found) if path not in follows]
     if absent:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}: an upsert replaces whole rows, and would put nulls there. Add the"

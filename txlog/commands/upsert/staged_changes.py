@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -233,6 +234,7 @@ def _files_of_latest(
         return tuple(file for each in committables for file in each.files)
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
+    plan = replace(job.plan, computed=None)  # the tasks computed generated columns
     found: list[PendingFile] = []
     for each in committables:
         outdone = staged.outdone.get(each.task_id)
@@ -248,7 +250,7 @@ def _files_of_latest(
             kept = (batch.filter(pa.array(mask)) for batch, mask in zip(batches, stays, strict=True))
             task = TaskIdentity(ambient.uuid4(), each.task_id, number)
             named = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in kept)
-            copies = write_task(open_table.store.files, job.plan, task, DataStream(schema, named)).files
+            copies = write_task(open_table.store.files, plan, task, DataStream(schema, named)).files
             unsent.own(copy.path for copy in copies)
             found += copies
     return tuple(found)

@@ -40,6 +40,7 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.util.arguments import described, invalid, one_of
 from txlog.writer.committable import PendingFile
+from txlog.writer.generated_columns import generated_of
 from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, key_columns
 
@@ -139,6 +140,7 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
             left_out={*state.schema.names} - {*schema.names},
+            computed=generated_of(state.schema, open_table.uri),
         )
     return UpsertRows(source, upsert, updated, state, known_keys(open_table.key_cache, source.index, state))
 
@@ -211,6 +213,8 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         self.num_source_rows = source.num_rows
         self._upsert = upsert
         self._updated = updated
+        self._computed = None if updated is None else generated_of(state.schema)
+        self._recomputed = () if self._computed is None else self._computed.recomputed(updated or ())
         self._new_values: pa.Table | None = None
         if updated is not None and isinstance(source, Source):
             self._new_values = joined_rows(source.rows.select(list(updated)))
@@ -225,7 +229,8 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         self.replaces_rows = upsert.when_matched == "update"
         is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
         self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
-        self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
+        new = {*(updated or ()), *(each.name for each in self._recomputed)}
+        self.image_fields = tuple(field for field in state.schema.fields if field.name not in new)
 
     @functools.cached_property
     def _pruner(self) -> KeyPruner:
@@ -368,8 +373,21 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         assert hits.source_rows is not None
         for first, new in taken_batches(self._new_values, hits.source_rows):
             old = rows.slice(first, new.num_rows)
-            columns = [(new if name in self._updated else old).column(name) for name in self._names]
-            yield pa.RecordBatch.from_arrays(columns, names=self._names), np.arange(first, first + new.num_rows)
+            yield self._image(old, new), np.arange(first, first + new.num_rows)
+
+    def _image(self, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the table with the updated columns of the source, and the generated columns that follow from them."""
+        assert self._updated is not None
+        recomputed = {each.name: each for each in self._recomputed}
+        names = [name for name in self._names if name not in recomputed]
+        rows = pa.RecordBatch.from_arrays(
+            [(new if name in self._updated else old).column(name) for name in names], names=names
+        )
+        if self._computed is None:
+            return rows
+        self._computed.check(self._computed.given(self._updated), rows)
+        columns = [recomputed[name].of(rows) if name in recomputed else rows.column(name) for name in self._names]
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         import numpy as np

@@ -314,7 +314,7 @@ def write_new_rows(
             for batch in spec.new_rows(open_table, state, part.rows, is_in(part.numbers, matched)):
                 yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
 
-    plan = WritePlan.of(state.metadata, table=job.uri, read_version=job.version, schema=state.schema)
+    plan = WritePlan.of(state.metadata, table=job.uri, read_version=job.version, schema=state.schema, rows="completed")
     with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
         first = batches()
         head = next(first, None)

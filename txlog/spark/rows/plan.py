@@ -101,7 +101,7 @@ class SparkRowPlan:
         self._whole: set[FileKey] = set()
         self._parts: list[_Part] = []
         self._new_rows: _NewRows | None = None
-        self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri).random_prefix_length
+        self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri, rows="old").random_prefix_length
         self._has_feed = TableProperties.of(job.metadata.configuration).enable_change_data_feed
         self._executions = 0
         self._metrics = WriteMetrics()

@@ -24,7 +24,7 @@ from txlog.spark.rows.part import PartSource
 from txlog.spark.rows.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.spark.rows.target import Extent
 from txlog.spark.schema import frame_schema, spark_type
-from txlog.writer.conform import conformer_for
+from txlog.writer.completer import completed, completer_for
 from txlog.writer.keys import compared_as
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table:
         shape = spec.shape(state, found, table)
         left_out = {fold_name(name) for name in shape.left_out}
         kept = Struct(tuple(field for field in found.fields if fold_name(field.name) not in left_out))
-        conformer_for(shape.schema, to_arrow(kept), table)
+        completer_for(shape.schema, to_arrow(kept), shape.computed, table)
         sequence = _sequence(spec)
         if sequence is not None and shape.schema.find(sequence) is None:
             raise InvalidInputError(
@@ -156,7 +156,7 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, ro
 
     left_out = {fold_name(name) for name in shape.left_out}
     batch = batch.select([at for at, name in enumerate(batch.schema.names) if fold_name(name) not in left_out])
-    fitted = conformer_for(shape.schema, batch.schema, table).conform(batch, row)
+    fitted = completed(shape.schema, batch, shape.computed, table, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
     keys = [compared_as(key.of(fitted), type_to_arrow(key.type)) for key in shape.source_keys]
     is_null = np.zeros(fitted.num_rows, dtype=bool)

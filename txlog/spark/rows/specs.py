@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
-from txlog.commands.assignments import Assignments
 from txlog.commands.delete import Condition, DeleteRows
 from txlog.commands.merge import MergeRows
 from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.merge_source import merge_join, read_merge_source
 from txlog.commands.row_change.operation import RowOperation, Touched
-from txlog.commands.update import UpdateRows
+from txlog.commands.update import bound_update
 from txlog.commands.upsert.source import require_columns
 from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert, source_columns
 from txlog.commit.open_table import OpenTable
@@ -29,6 +28,7 @@ from txlog.log.state import TableState
 from txlog.protocol.merge_options import merge_options
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
+from txlog.writer.generated_columns import ComputedColumns, generated_of
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
@@ -80,13 +80,15 @@ class SourceShape:
     """Which columns of the source are used, their types, and the keys that join its rows with those of the table.
 
     ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
-    both keys of a pair have one type, to which both sides are cast.
+    both keys of a pair have one type, to which both sides are cast. ``computed`` are generated columns of ``schema``,
+    which the source may lack.
     """
 
     schema: Struct
     left_out: tuple[str, ...]
     table_keys: tuple[KeyColumn, ...]
     source_keys: tuple[KeyColumn, ...]
+    computed: ComputedColumns | None = None
 
 
 AnySpec = TypeVar("AnySpec", bound=RowSpec)
@@ -172,8 +174,7 @@ class UpdateSpec:
     now: datetime.datetime
 
     def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
-        values = Assignments(self.values, state.schema, now=self.now)
-        return Bound(UpdateRows(Condition(self.where, state, self.now), values, state))
+        return Bound(bound_update(self.values, self.where, state, self.now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +230,10 @@ class UpsertSpec:
                 version=state.version,
             )
         keys, _, schema = source_columns(self.upsert, state.schema, state.partition_columns)
-        require_columns(schema, to_arrow(found), table)
+        computed = generated_of(state.schema, table)
+        require_columns(schema, to_arrow(found), table, computed)
         left_out = tuple(name for name in state.schema.names if schema.find(name) is None)
-        return SourceShape(schema, left_out, keys, keys)
+        return SourceShape(schema, left_out, keys, keys, computed)
 
     def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
         upsert = replace(self.upsert, on_duplicate="error", sequence_by=None)

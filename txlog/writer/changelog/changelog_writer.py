@@ -28,7 +28,9 @@ from txlog.writer.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, U
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
 from txlog.writer.committable import Committable, KeyFile, PendingFile
+from txlog.writer.completer import completed
 from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -80,6 +82,7 @@ class ChangelogWriter:
         with TxlogError.located(plan.table):
             self._keys = key_columns(spec.keys, plan.schema, plan.partition_columns)
         self._nullable = nullable(plan.schema)
+        self._generated = generated_of(plan.schema, plan.table) if plan.computed is not None else None
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
         self._sequence: Field | None = None
@@ -123,7 +126,8 @@ class ChangelogWriter:
             self._committable = self._close_staged()
             return self._committable
         files, keys = self._files, self._key_plan()
-        rows_writer = TaskWriter(files, self._plan, self._task)
+        # Generated columns were computed and checked when the changes came.
+        rows_writer = TaskWriter(files, replace(self._plan, computed=None), self._task)
         written: list[pa.Table | None] = []
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
         # Without deletes and a sequence, the data files contain everything that the commit needs of the keys.
@@ -268,8 +272,10 @@ class ChangelogWriter:
             for at, name in enumerate(batch.schema.names)
             if fold_name(name) not in own or self._plan.schema.find(name) is not None
         ]
-        absent = absent_columns(self._plan.schema, pa.schema([batch.schema.field(at) for at in kept]))
-        has_new_rows = bool(((kinds != DELETE) & (kinds != UPDATE_BEFORE)).any())
+        needed = without_generated(self._plan.schema)
+        absent = absent_columns(needed, pa.schema([batch.schema.field(at) for at in kept]))
+        are_new = (kinds != DELETE) & (kinds != UPDATE_BEFORE)
+        has_new_rows = bool(are_new.any())
         leaves_absent = self._engine is not None and self._engine.name == "partial-update"
         if absent and has_new_rows and not leaves_absent:
             raise SchemaMismatchError(
@@ -277,7 +283,7 @@ class ChangelogWriter:
                 " there. Add the columns; only deleted rows may lack them",
             )
         rows = batch.select(kept)
-        return conformer_for(self._nullable, rows.schema, self._plan.table).conform(rows, self.num_rows)
+        return completed(self._nullable, rows, self._generated, self._plan.table, self.num_rows, are_new)
 
     def _sequence_of(self, batch: pa.RecordBatch, rows: pa.RecordBatch, name: str) -> pa.ChunkedArray:
         """The column that orders changes, in one type for all batches."""

@@ -64,6 +64,7 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
         constraints=(),
+        computed=None,
         hidden_columns=(),
         file_kind="keys",
     )

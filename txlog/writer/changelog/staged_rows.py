@@ -46,6 +46,7 @@ def staged_rows_plan(plan: WritePlan) -> WritePlan:
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
         constraints=(),
+        computed=None,
         hidden_columns=(),
         file_kind="keys",
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.util.arguments import invalid, one_of
+from txlog.writer.generated_columns import is_computed
 
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 
@@ -74,6 +75,8 @@ class MergeEngine:
         Raises:
             InvalidInputError: An option names no column, does not fit the engine or the column's type, or contradicts
                 another one.
+            UnsupportedFeatureError: The engine merges the columns of rows, and the table has generated columns or
+                defaults.
         """
         name = options.get("merge-engine", "deduplicate")
         if name not in MERGE_ENGINES:
@@ -92,6 +95,14 @@ class MergeEngine:
             groups,
         )
         reader.check(found)
+        computed = [field.name for field in schema.fields if is_computed(field)]
+        if computed and not found.takes_whole_rows:
+            raise UnsupportedFeatureError(
+                f"merge-engine {name} merges the columns of rows one by one, and {', '.join(computed)} of the table"
+                " is generated or has a default, which would have to follow from the merged row: use deduplicate or"
+                " first-row",
+                features=("generatedColumns", "allowColumnDefaults"),
+            )
         return found
 
     @classmethod

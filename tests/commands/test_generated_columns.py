@@ -1,0 +1,591 @@
+"""Generated columns and defaults: every way of writing rows computes what the data lacks, and checks what it has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.commands.overwrite_preview import preview_overwrite
+from txlog.commands.write_options import WriteOptions
+from txlog.table import Table
+
+PLAIN = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("amount", pa.int64())])
+GENERATED = "delta.generationExpression"
+DAY = "CAST(at AS DATE)"
+DOUBLE = "amount * 2"
+
+
+def field(name: str, kind: str, nullable: bool = True, **metadata: str) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
+
+
+def schema_of(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "struct", "fields": list(fields)})
+
+
+FIELDS = [
+    field("id", "long"),
+    field("at", "timestamp"),
+    field("day", "date", **{GENERATED: DAY}),
+    field("amount", "long"),
+    field("twice", "long", **{GENERATED: DOUBLE}),
+]
+
+
+def noon(day: int) -> dt.datetime:
+    return dt.datetime(2026, 3, day, 12, tzinfo=dt.timezone.utc)
+
+
+def rows_of(*rows: tuple[int, int | None, int | None]) -> pa.Table:
+    """Rows without generated columns: id, the day in March, amount."""
+    found = [{"id": id, "at": None if day is None else noon(day), "amount": amount} for id, day, amount in rows]
+    return pa.Table.from_pylist(found, schema=PLAIN)
+
+
+def with_values(rows: pa.Table, day: int = 0, twice: int = 0) -> pa.Table:
+    """The rows with their generated columns, wrong by so many days or so much."""
+    at, amount = rows["at"].to_pylist(), rows["amount"].to_pylist()
+    days = [None if each is None else each.date() + dt.timedelta(days=day) for each in at]
+    doubled = [None if each is None else 2 * each + twice for each in amount]
+    return rows.append_column("day", pa.array(days, pa.date32())).append_column("twice", pa.array(doubled, pa.int64()))
+
+
+def found_in(table: Table) -> list[tuple[Any, ...]]:
+    rows = Table.open(table.uri).to_arrow().sort_by("id").to_pylist()
+    return [(row["id"], row["day"] and row["day"].day, row["amount"], row["twice"]) for row in rows]
+
+
+def data_files(table: Table) -> list[str]:
+    return sorted(str(path) for path in Path(table.uri).rglob("*.parquet"))
+
+
+@pytest.fixture(params=["flat", "by day", "copies", "tracked and mapped"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    properties = {
+        "copies": {"delta.enableDeletionVectors": "false"},
+        "tracked and mapped": {
+            "delta.enableRowTracking": "true",
+            "delta.columnMapping.mode": "name",
+            "delta.enableChangeDataFeed": "true",
+        },
+    }.get(request.param, {"delta.enableDeletionVectors": "true"})
+    partition_by = ["day"] if request.param in ("by day", "tracked and mapped") else []
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), partition_by=partition_by, properties=properties)
+    table.append(rows_of((1, 1, 10), (2, 2, 20), (3, None, None)))
+    return table
+
+
+def in_transaction(table: Table, rows: pa.Table) -> None:
+    with table.transaction() as txn:
+        txn.append(rows)
+
+
+def by_sink(table: Table, rows: pa.Table, **options: Any) -> None:
+    sink = txlog.Sink(table, "app", **options)
+    with sink.task(1) as task:
+        task.write(rows)
+    sink.commit(1, [task.committable])
+
+
+def by_merge(table: Table, rows: pa.Table) -> None:
+    merge = table.merge(rows, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def upsert_in_transaction(table: Table, rows: pa.Table) -> None:
+    with table.transaction() as txn:
+        txn.upsert(rows, keys=["id"])
+
+
+APPENDS: dict[str, Callable[[Table, pa.Table], object]] = {
+    "append": lambda table, rows: table.append(rows),
+    "merged schema": lambda table, rows: table.append(
+        rows.append_column("new", pa.array([1] * rows.num_rows)), schema_mode="merge"
+    ),
+    "transaction": in_transaction,
+    "sink": by_sink,
+}
+CHANGES: dict[str, Callable[[Table, pa.Table], object]] = {
+    "overwrite of a predicate": lambda table, rows: table.overwrite(rows, where="id IN (1, 8)"),
+    "upsert": lambda table, rows: table.upsert(rows, keys=["id"]),
+    "upsert of some columns": lambda table, rows: table.upsert(rows, keys=["id"], update_columns=["amount", "at"]),
+    "upsert with an engine": lambda table, rows: table.upsert(rows, keys=["id"], merge_engine="deduplicate"),
+    "upsert in a transaction": upsert_in_transaction,
+    "merge": by_merge,
+    "sink of changes": lambda table, rows: by_sink(table, rows, keys=["id"], mode="upsert"),
+}
+
+
+@pytest.mark.parametrize("write", APPENDS)
+def test_data_that_lacks_generated_columns_gets_them_computed(table: Table, write: str) -> None:
+    APPENDS[write](table, rows_of((7, 3, 5), (8, None, 8)))
+    assert found_in(table)[3:] == [(7, 3, 5, 10), (8, None, 8, 16)]
+
+
+@pytest.mark.parametrize("write", CHANGES)
+def test_rows_that_replace_others_get_them_computed(table: Table, write: str) -> None:
+    CHANGES[write](table, rows_of((1, 3, 5), (8, 2, 8)))
+    assert found_in(table) == [(1, 3, 5, 10), (2, 2, 20, 40), (3, None, None, None), (8, 2, 8, 16)]
+    by_day = table.to_arrow(where="day = DATE '2026-03-03'")
+    assert by_day["id"].to_pylist() == [1]
+    assert table.verify().is_sound
+
+
+@pytest.mark.parametrize("write", [*APPENDS, *CHANGES])
+def test_given_values_are_taken_if_they_are_right_and_refused_if_not(table: Table, write: str) -> None:
+    writes = {**APPENDS, **CHANGES}
+    before, files = found_in(table), data_files(table)
+    version = Table.open(table.uri).version
+    rows = rows_of((1, 3, 5), (8, 2, 8))
+    for wrong, said in (
+        ({"day": 1}, r"column day is generated as CAST\(at AS DATE\), and row 0 .* day = .*2026, 3, 4"),
+        ({"twice": 1}, r"column twice is generated as amount \* 2, and row 0 .* twice = 11"),
+    ):
+        with pytest.raises(txlog.InvalidInputError, match=said):
+            writes[write](table, with_values(rows, **wrong))
+    assert Table.open(table.uri).version == version
+    assert found_in(table) == before
+    if "sink" not in write:
+        assert data_files(table) == files
+    writes[write](Table.open(table.uri), with_values(rows))
+    assert (8, 2, 8, 16) in found_in(table)
+    assert (1, 3, 5, 10) in found_in(table)
+
+
+def test_an_overwrite_replaces_the_partitions_of_the_computed_values(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), partition_by=["day"])
+    table.append(rows_of((1, 1, 10), (2, 2, 20)))
+    table.overwrite_partitions(rows_of((7, 2, 7)))
+    assert found_in(table) == [(1, 1, 10, 20), (7, 2, 7, 14)]
+    with pytest.raises(txlog.InvalidInputError, match="outside of the part that it replaces"):
+        table.overwrite(rows_of((8, 3, 8)), where="day = DATE '2026-03-01'")
+    table.overwrite(rows_of((8, 1, 8)), where="day = DATE '2026-03-01'")
+    assert found_in(table) == [(7, 2, 7, 14), (8, 1, 8, 16)]
+    table.overwrite(rows_of((9, 1, 9)))
+    assert found_in(table) == [(9, 1, 9, 18)]
+
+
+def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Table) -> None:
+    wrong = with_values(rows_of((1, 1, 1)), twice=1)
+    with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
+        preview_overwrite(table._open_table, wrong, WriteOptions(mode="overwrite"))
+    assert preview_overwrite(table._open_table, rows_of((1, 1, 1)), WriteOptions(mode="overwrite")).rows == 1
+
+
+# --- updates ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_update_computes_what_follows_from_the_columns_that_it_sets(table: Table) -> None:
+    table.update({"amount": "amount + 1"}, "id <= 2")
+    assert found_in(table) == [(1, 1, 11, 22), (2, 2, 21, 42), (3, None, None, None)]
+    table.update({"at": noon(9)}, "id = 3")
+    assert found_in(table)[2] == (3, 9, None, None)
+    assert table.to_arrow(where="day = DATE '2026-03-09'")["id"].to_pylist() == [3]
+    with table.transaction() as txn:
+        txn.update({"amount": lambda rows: pa.array([5] * rows.num_rows)}, "id = 3")
+    assert found_in(table)[2] == (3, 9, 5, 10)
+
+
+def test_an_update_of_a_generated_column_is_checked(table: Table) -> None:
+    before = found_in(table)
+    with pytest.raises(txlog.InvalidInputError, match=r"column twice is generated as amount \* 2"):
+        table.update({"twice": 1}, "id = 1")
+    with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
+        table.update({"amount": 1, "twice": 1}, "id = 1")
+    assert found_in(table) == before
+    table.update({"amount": 1, "twice": 2}, "id = 1")
+    table.update({"twice": "amount * 2"})
+    assert found_in(table)[0] == (1, 1, 1, 2)
+
+
+def test_rows_keep_a_value_that_another_time_zone_gave_them(table: Table) -> None:
+    """Rows in the table are neither computed nor checked again where what they follow from stays."""
+    mark_wrong(table)
+    table = Table.open(table.uri)
+    expected = [(1, 1, 10, -1), (2, 2, 20, -1), (3, None, None, -1)]
+    assert found_in(table) == expected
+    table.update({"at": noon(5)}, "id = 2")  # not what twice follows from
+    assert found_in(table)[1] == (2, 5, 20, -1)
+    table.update({"id": 4}, "id = 3")
+    table.upsert(pa.table({"id": [1], "at": [noon(6)]}), ["id"], update_columns=["at"], when_not_matched="ignore")
+    table.merge(pa.table({"k": [1], "at": [noon(7)]}), "target.id = source.k").when_matched_update(
+        {"at": "source.at"}
+    ).execute()
+    table.delete("id = 4")
+    assert found_in(table) == [(1, 7, 10, -1), (2, 5, 20, -1)]
+    table.append(rows_of((9, 9, 9)))
+    table.optimize()
+    assert found_in(table) == [(1, 7, 10, -1), (2, 5, 20, -1), (9, 9, 9, 18)]
+    table.update({"amount": "amount"}, "id = 1")
+    assert found_in(table)[0] == (1, 7, 10, 20)
+
+
+def mark_wrong(table: Table) -> None:
+    """Give the rows another value of ``twice``, as a writer with another meaning of the expression."""
+    commit_metadata(table, lambda metadata: set_expression(metadata, "twice", "-1"))
+    opened = Table.open(table.uri)
+    opened.update({"twice": -1})
+    commit_metadata(table, lambda metadata: set_expression(metadata, "twice", DOUBLE))
+
+
+def set_expression(metadata: dict[str, Any], column: str, sql: str | None) -> None:
+    schema = json.loads(metadata["schemaString"])
+    (found,) = (each for each in schema["fields"] if each["name"] == column)
+    found["metadata"].pop(GENERATED, None)
+    if sql is not None:
+        found["metadata"][GENERATED] = sql
+    metadata["schemaString"] = json.dumps(schema)
+
+
+def commit_metadata(table: Table, change: Callable[[dict[str, Any]], None]) -> Table:
+    """Change the table's metadata as another engine."""
+    log = Path(table.uri) / "_delta_log"
+    version = Table.open(table.uri).version
+    metadata = next(
+        line["metaData"]
+        for path in sorted(log.glob("*.json"), reverse=True)
+        for line in map(json.loads, path.read_text().splitlines())
+        if "metaData" in line
+    )
+    change(metadata)
+    lines = [{"commitInfo": {"timestamp": 1, "operation": "other"}}, {"metaData": metadata}]
+    (log / f"{version + 1:020}.json").write_text("".join(orjson.dumps(line).decode() + "\n" for line in lines))
+    return Table.open(table.uri)
+
+
+# --- merges and upserts -----------------------------------------------------------------------------------------------
+
+
+def test_a_merge_computes_what_its_clauses_do_not_set(table: Table) -> None:
+    source = pa.table({"k": [1, 2, 8], "v": [100, 200, 800]})
+    merge = table.merge(source, "t.id = s.k", source_alias="s", target_alias="t")
+    merge.when_matched_update({"amount": "s.v"}, predicate="s.k = 1").when_matched_delete()
+    merge.when_not_matched_insert({"id": "s.k", "amount": "s.v"}).when_not_matched_by_source_update(
+        {"at": f"TIMESTAMP '{noon(4):%Y-%m-%d %H:%M:%S}'"}
+    ).execute()
+    assert found_in(table) == [(1, 1, 100, 200), (3, 4, None, None), (8, None, 800, 1600)]
+    wrong = table.merge(source, "t.id = s.k", source_alias="s", target_alias="t")
+    with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
+        wrong.when_not_matched_insert({"id": "s.k", "amount": "s.v", "twice": "s.v"}).execute()
+
+
+def test_an_upsert_of_some_columns_checks_a_generated_one_among_them(table: Table) -> None:
+    rows = pa.table({"id": [1], "twice": [20]})
+    options: dict[str, Any] = {"update_columns": ["twice"], "when_not_matched": "ignore"}
+    table.upsert(rows, ["id"], **options)
+    with pytest.raises(txlog.InvalidInputError, match="column twice is generated"):
+        table.upsert(pa.table({"id": [1], "twice": [21]}), ["id"], **options)
+    assert found_in(table)[0] == (1, 1, 10, 20)
+
+
+def test_an_upsert_must_have_the_columns_that_are_not_generated(table: Table) -> None:
+    with pytest.raises(txlog.SchemaMismatchError, match="lacks amount: an upsert"):
+        table.upsert(rows_of((1, 1, 1)).drop(["amount"]), ["id"])
+
+
+def test_a_generated_column_can_be_a_part_of_the_key(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), partition_by=["day"])
+    table.append(rows_of((1, 1, 10), (1, 2, 20)))
+    table.upsert(rows_of((1, 2, 21), (1, 3, 30)), ["id", "day"])
+    by_sink(table, rows_of((1, 3, 31)), keys=["id", "day"], mode="upsert")
+    assert sorted(row["amount"] for row in table.to_arrow().to_pylist()) == [10, 21, 31]
+
+
+@pytest.mark.parametrize("engine", [None, "deduplicate", "first-row"])
+def test_deleted_rows_of_a_sink_of_changes_need_keys_only(tmp_path: Path, engine: str | None) -> None:
+    properties = {"txlog.merge-engine": engine, "txlog.ignore-delete": "true"} if engine == "first-row" else {}
+    properties = {"txlog.merge-engine": engine} if engine == "deduplicate" else properties
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), properties=properties)
+    table.append(rows_of((1, 1, 10), (2, 2, 20)))
+    sink = txlog.Sink(table, "app", keys=["id"], mode="upsert", row_kind="kind")
+    with sink.task(1) as task:
+        new = with_values(rows_of((8, 3, 8))).append_column("kind", pa.array(["+I"]))
+        task.write(pa.concat_tables([new, pa.table({"id": [1], "kind": ["-D"]})], promote_options="default"))
+        task.delete(pa.table({"id": [2]}))
+        task.write(rows_of((9, 4, 9)).append_column("kind", pa.array(["+U"])))
+    sink.commit(1, [task.committable])
+    left = [] if engine != "first-row" else [(1, 1, 10, 20), (2, 2, 20, 40)]
+    assert found_in(table) == [*left, (8, 3, 8, 16), (9, 4, 9, 18)]
+
+
+def test_engines_that_merge_columns_one_by_one_are_refused(table: Table, tmp_path: Path) -> None:
+    for engine in ("partial-update", "aggregation"):
+        with pytest.raises(txlog.UnsupportedFeatureError, match="day, twice of the table is generated"):
+            table.set_properties({"txlog.merge-engine": engine})
+        with pytest.raises(txlog.UnsupportedFeatureError, match="day, twice of the table is generated"):
+            table.upsert(rows_of((1, 1, 1)), ["id"], merge_engine=engine)
+        with pytest.raises(txlog.UnsupportedFeatureError, match="is generated or has a default"):
+            Table.create(tmp_path / engine, schema_of(*FIELDS), properties={"txlog.merge-engine": engine})
+
+
+# --- other rules ------------------------------------------------------------------------------------------------------
+
+
+def test_constraints_and_not_null_hold_for_computed_values(tmp_path: Path) -> None:
+    fields = [field("id", "long"), field("twice", "long", nullable=False, **{GENERATED: "id * 2"})]
+    table = Table.create(tmp_path / "t", schema_of(*fields), properties={"delta.constraints.small": "twice < 100"})
+    table.append(pa.table({"id": [1]}))
+    with pytest.raises(txlog.InvalidInputError, match=r"column twice is null.*row 1"):
+        table.append(pa.table({"id": [1, None]}))
+    with pytest.raises(txlog.InvalidInputError, match="constraint small, which is twice < 100, with twice = 120"):
+        table.append(pa.table({"id": [60]}))
+    with pytest.raises(txlog.InvalidInputError, match="constraint small"):
+        table.update({"id": 60})
+    with pytest.raises(txlog.InvalidInputError, match="column twice is null"):
+        table.update({"id": None})
+    with pytest.raises(txlog.InvalidInputError, match=r"generated column twice \(id \* 2\) cannot be computed"):
+        table.append(pa.table({"id": [2**62]}))
+    assert table.to_arrow().to_pylist() == [{"id": 1, "twice": 2}]
+
+
+def test_computed_values_have_statistics_and_are_in_the_change_feed(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), properties={"delta.enableChangeDataFeed": "true"})
+    table.append(rows_of((1, 1, 10)))
+    table.update({"amount": 11})
+    statistics = deltalake.DeltaTable(table.uri).get_add_actions(flatten=True)
+    assert pa.table(statistics)["max.twice"].to_pylist() == [22]
+    changes = [(row["_change_type"], row["twice"]) for row in table.changes(1).read_all().to_pylist()]
+    assert sorted(changes) == [("insert", 20), ("update_postimage", 22), ("update_preimage", 20)]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_value_equals_itself_whatever_it_is(tmp_path: Path, given: bool) -> None:
+    """NULL, NaN and both zeros, as Spark's ``<=>`` compares them."""
+    table = Table.create(tmp_path / "t", schema_of(field("x", "double"), field("y", "double", **{GENERATED: "x * 1"})))
+    rows = pa.table({"x": [None, float("nan"), -0.0, float("inf")]})
+    table.append(rows.append_column("y", pa.array([None, float("nan"), 0.0, float("inf")])) if given else rows)
+    assert table.count("y <=> x") == 4
+
+
+def test_members_of_structs_are_what_a_column_may_follow_from(tmp_path: Path) -> None:
+    place = {"type": "struct", "fields": [field("city", "string")]}
+    table = Table.create(
+        tmp_path / "t",
+        schema_of({**field("place", ""), "type": place}, field("city", "string", **{GENERATED: "upper(place.city)"})),
+    )
+    table.append(pa.table({"place": [{"city": "rome"}, None]}))
+    assert table.to_arrow()["city"].to_pylist() == ["ROME", None]
+
+
+def test_files_of_other_programs_are_refused_since_their_rows_are_not_read(table: Table) -> None:
+    if table.snapshot().properties.get("delta.columnMapping.mode") == "name":
+        pytest.skip("no files of other programs have the names of its columns")
+    name = "day=2026-03-01/other.parquet" if table.snapshot().partition_columns else "other.parquet"
+    pq.write_table(rows_of((1, 1, 1)), Path(table.uri) / name)
+    with pytest.raises(txlog.InvalidInputError, match=r"generated column day.*table\.append"):
+        table.add_files([name])
+
+
+def test_an_append_that_began_before_a_change_of_the_expression_conflicts_with_it(table: Table) -> None:
+    def append_beside_a_change() -> None:
+        with table.transaction() as txn:
+            txn.append(rows_of((9, 9, 9)))
+            commit_metadata(table, lambda metadata: set_expression(metadata, "twice", "amount + amount + 1"))
+
+    with pytest.raises(txlog.ConflictError):
+        append_beside_a_change()
+    assert len(found_in(table)) == 3
+
+
+def test_staged_rows_of_an_older_version_are_refused_if_an_expression_was_changed(table: Table) -> None:
+    sink = txlog.Sink(table, "app")
+    with sink.task(1) as task:
+        task.write(rows_of((9, 9, 9)))
+    sink.stage(task.committable)
+    sink.prepare(1, [0])
+    commit_metadata(table, lambda metadata: set_expression(metadata, "twice", "amount * 3"))
+    with pytest.raises(txlog.MetadataChangedError, match="generated column twice"):
+        txlog.Sink(Table.open(table.uri), "app").recover()
+    commit_metadata(table, lambda metadata: set_expression(metadata, "twice", DOUBLE))
+    assert txlog.Sink(Table.open(table.uri), "app").recover().results[1].outcome == "committed"
+
+
+@pytest.mark.parametrize("expression", ["date_format(at, 'dd')", "rand()", "amount +", "nope", "amount = 1", "day"])
+def test_an_expression_that_txlog_cannot_evaluate_is_refused_by_name(table: Table, expression: str) -> None:
+    odd = commit_metadata(table, lambda metadata: set_expression(metadata, "twice", expression))
+    before, files = found_in(odd), data_files(odd)
+    for write in (
+        lambda: odd.append(rows_of((9, 9, 9))),
+        lambda: odd.append(with_values(rows_of((9, 9, 9)))),
+        lambda: odd.update({"amount": 1}),
+        lambda: odd.upsert(rows_of((1, 1, 1)), ["id"]),
+        lambda: by_merge(odd, rows_of((1, 1, 1))),
+        lambda: by_sink(odd, rows_of((9, 9, 9)), keys=["id"], mode="upsert"),
+    ):
+        with pytest.raises(txlog.UnsupportedFeatureError, match="cannot compute the generated column twice") as caught:
+            write()
+        assert caught.value.features == ("generatedColumns",)
+    assert (found_in(odd), data_files(odd)) == (before, files)
+    odd.delete("id = 3")
+    assert odd.optimize(target_file_size=1 << 20) is not None
+    assert found_in(odd) == before[:2]
+
+
+# --- defaults ---------------------------------------------------------------------------------------------------------
+
+DEFAULT = "CURRENT_DEFAULT"
+
+
+@pytest.fixture
+def with_defaults(tmp_path: Path) -> Table:
+    return Table.create(
+        tmp_path / "d",
+        schema_of(
+            field("id", "long"),
+            field("n", "integer", nullable=False, **{DEFAULT: "7", "EXISTS_DEFAULT": "7"}),
+            field("s", "string", **{DEFAULT: "\"a\" || 'b'"}),
+            field("twice", "integer", **{GENERATED: "n * 2"}),
+        ),
+        partition_by=["s"],
+    )
+
+
+DEFAULTED = {"n": 7, "s": "ab", "twice": 14}
+
+
+@pytest.mark.parametrize("write", ["append", "overwrite", "transaction", "sink"])
+def test_data_that_lacks_a_column_gets_its_default(with_defaults: Table, write: str) -> None:
+    writes = {**APPENDS, "overwrite": lambda table, rows: table.overwrite(rows)}
+    writes[write](with_defaults, pa.table({"id": [1, 2]}))
+    assert with_defaults.to_arrow().to_pylist() == [{"id": id, **DEFAULTED} for id in (1, 2)]
+
+
+def test_a_given_null_stays_null(with_defaults: Table) -> None:
+    with_defaults.append(pa.table({"id": [1], "s": pa.array([None], pa.string())}))
+    assert with_defaults.to_arrow().to_pylist() == [{"id": 1, **DEFAULTED, "s": None}]
+    with pytest.raises(txlog.InvalidInputError, match="column n is null"):
+        with_defaults.append(pa.table({"id": [1], "n": pa.array([None], pa.int32())}))
+
+
+def test_rows_that_a_merge_inserts_get_defaults_and_updated_ones_do_not(with_defaults: Table) -> None:
+    with_defaults.append(pa.table({"id": [1], "n": pa.array([1], pa.int32()), "s": ["x"]}))
+    merge = with_defaults.merge(pa.table({"k": [1, 2]}), "target.id = source.k")
+    merge.when_matched_update({"n": "n + 1"}).when_not_matched_insert({"id": "source.k"}).execute()
+    assert with_defaults.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "n": 2, "s": "x", "twice": 4},
+        {"id": 2, **DEFAULTED},
+    ]
+    with pytest.raises(txlog.SchemaMismatchError, match="lacks n, s: an upsert"):
+        with_defaults.upsert(pa.table({"id": [1]}), ["id"])
+    with pytest.raises(txlog.SchemaMismatchError, match="the changes lack n, s"):
+        by_sink(with_defaults, pa.table({"id": [1]}), keys=["id"], mode="upsert")
+
+
+def test_a_default_that_is_the_time_is_that_of_each_write(tmp_path: Path) -> None:
+    schema = schema_of(
+        field("id", "long"),
+        field("at", "timestamp", **{DEFAULT: "current_timestamp()"}),
+        field("day", "date", **{DEFAULT: "current_date()"}),
+    )
+    table = Table.create(tmp_path / "t", schema)
+    before = dt.datetime.now(dt.timezone.utc) - dt.timedelta(seconds=1)
+    for id in range(3):
+        table.append(pa.table({"id": [id] * 2}))
+    table.merge(pa.table({"k": [9]}), "target.id = source.k").when_not_matched_insert({"id": "source.k"}).execute()
+    by_sink(table, pa.table({"id": [10]}))
+    times: dict[int, set[dt.datetime]] = {}
+    for row in table.to_arrow().to_pylist():
+        times.setdefault(row["id"], set()).add(row["at"])
+        assert row["day"] == row["at"].date()
+    assert all(len(found) == 1 for found in times.values())
+    moments = [found.pop() for _, found in sorted(times.items())]
+    assert moments == sorted(moments)
+    assert before < moments[0] < moments[-1] <= dt.datetime.now(dt.timezone.utc)
+
+
+def test_a_default_that_txlog_cannot_evaluate_is_refused_only_where_it_is_needed(with_defaults: Table) -> None:
+    def odd(metadata: dict[str, Any]) -> None:
+        schema = json.loads(metadata["schemaString"])
+        schema["fields"][2]["metadata"][DEFAULT] = "uuid()"
+        metadata["schemaString"] = json.dumps(schema)
+
+    table = commit_metadata(with_defaults, odd)
+    with pytest.raises(txlog.UnsupportedFeatureError, match=r"the default of column s \(uuid\(\)\)") as caught:
+        table.append(pa.table({"id": [1]}))
+    assert caught.value.features == ("allowColumnDefaults",)
+    table.append(pa.table({"id": [1], "s": ["x"]}))
+    table.update({"id": 2})
+    assert table.to_arrow().to_pylist() == [{"id": 2, **DEFAULTED, "s": "x"}]
+
+
+# --- definitions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_table_has_the_protocol_of_its_columns(with_defaults: Table, tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS))
+    assert (table.snapshot().protocol.min_reader_version, table.snapshot().protocol.min_writer_version) == (1, 4)
+    assert table.snapshot().protocol.writer_features is None
+    protocol = with_defaults.snapshot().protocol
+    assert {"allowColumnDefaults", "generatedColumns"} <= {*(protocol.writer_features or ())}
+    assert b"EXISTS_DEFAULT" not in next(Path(with_defaults.uri, "_delta_log").glob("*0.json")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (field("g", "long", **{GENERATED: "nope + 1"}), "there is no column nope"),
+        (field("g", "long", **{GENERATED: "twice + 1"}), "there is no column twice"),
+        (field("g", "integer", **{GENERATED: "id + 1"}), r"g is int, and id \+ 1 is bigint: write CAST"),
+        (field("g", "long", **{GENERATED: "id", DEFAULT: "1"}), "cannot have a default"),
+        (field("g", "double", **{GENERATED: "rand()"}), "another value each time"),
+        (field("g", "double", **{DEFAULT: "rand()"}), r"the default of column g \(rand\(\)\)"),
+        (field("g", "long", **{DEFAULT: "id"}), "there is no column id"),
+        (field("g", "date", **{DEFAULT: "1"}), "cannot be stored as date"),
+        (
+            {**field("g", ""), "type": {"type": "struct", "fields": [field("m", "long", **{DEFAULT: "1"})]}},
+            "g.m is a part of a column",
+        ),
+    ],
+)
+def test_what_cannot_be_a_generated_column_or_a_default_is_refused(
+    table: Table, tmp_path: Path, column: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=said):
+        Table.create(tmp_path / "u", schema_of(*FIELDS, column))
+
+
+def test_columns_are_not_added_as_generated_ones(table: Table) -> None:
+    version = table.version
+    for metadata in ({GENERATED: "id + 1"}, {DEFAULT: "1"}):
+        with pytest.raises(txlog.InvalidInputError, match="cannot add g as a generated column or with a default"):
+            table.add_columns(schema_of(field("g", "long", **metadata)))
+    assert table.version == version
+    table.add_columns(pa.schema([("plain", pa.int64())]))
+    table.append(rows_of((8, 1, 8)))
+    assert found_in(table)[-1] == (8, 1, 8, 16)
+
+
+def test_a_new_schema_is_that_of_the_data(tmp_path: Path) -> None:
+    """It never keeps an expression that names a column that is gone."""
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS))
+    table.append(rows_of((1, 1, 10)))
+    table.overwrite(pa.table({"id": [1], "twice": [5]}), schema_mode="overwrite")
+    assert Table.open(table.uri).to_arrow().to_pylist() == [{"id": 1, "twice": 5}]
+    table.append(pa.table({"id": [2], "twice": [6]}))
+    other = Table.create(tmp_path / "u", schema_of(*FIELDS))
+    other.append(rows_of((1, 1, 10)))
+    with pytest.raises(txlog.InvalidInputError, match=r"generated column twice \(amount \* 2\) does not fit"):
+        other.overwrite(other.to_arrow().drop(["amount"]), schema_mode="overwrite")
+
+
+def test_deltalake_reads_what_txlog_computed_and_computes_and_checks_the_same(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS), partition_by=["day"])
+    table.append(rows_of((1, 1, 10), (2, 2, 20)))
+    found = pa.table(deltalake.DeltaTable(table.uri).to_pyarrow_table()).sort_by("id")
+    assert found["twice"].to_pylist() == [20, 40]
+    assert [str(each) for each in found["day"].to_pylist()] == ["2026-03-01", "2026-03-02"]
+    deltalake.write_deltalake(table.uri, rows_of((3, 3, 30)), mode="append")
+    with pytest.raises(Exception, match="failed validation check"):
+        deltalake.write_deltalake(table.uri, with_values(rows_of((4, 4, 40)), twice=1), mode="append")
+    Table.open(table.uri).update({"amount": "amount + 1"})
+    assert found_in(table) == [(1, 1, 11, 22), (2, 2, 21, 42), (3, 3, 31, 62)]

@@ -1,0 +1,344 @@
+"""Columns that rows may lack: generated columns, whose values follow from other columns, and columns with a default.
+
+In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``completer`` gives new rows these columns. Only
+new rows are computed or checked: a row that is in the table may have been computed in another time zone.
+PROTOCOL.md, "Generated Columns", "Default Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
+from txlog.writer.constraints import Constraint
+
+if TYPE_CHECKING:
+    import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from txlog.expressions.tree import Expression
+
+__all__ = [
+    "ComputedColumns",
+    "DefaultColumn",
+    "GeneratedColumn",
+    "check_added_are_plain",
+    "check_computed_columns",
+    "computed_columns",
+    "generated_of",
+    "is_computed",
+    "stored_generated",
+    "without_generated",
+]
+
+_GENERATED = "delta.generationExpression"
+_DEFAULT = "CURRENT_DEFAULT"
+_NESTED = (Struct, Array, Map)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedColumn:
+    """``value`` is of the column's type and bound to the table's schema; ``rule`` is true if a row has that value."""
+
+    name: str
+    sql: str
+    value: Expression
+    rule: Constraint
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The columns that the value is computed from."""
+        from txlog.expressions.tree import columns_of
+
+        return frozenset(path[0] for _, path in columns_of(self.value))
+
+    def of(self, rows: pa.RecordBatch) -> pa.Array:
+        """The values for rows that have the columns `uses`.
+
+        Raises:
+            InvalidInputError: A row has none, for example because of an overflow.
+        """
+        try:
+            return self.value.evaluate(rows)
+        except InvalidInputError as error:
+            error.message = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.message}"
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultColumn:
+    """``value`` is a constant of the column's type; None if txlog cannot evaluate it, for the reason ``problem``.
+
+    If it ``is_of_now``, it depends on the time of the write, which `ComputedColumns.at` sets.
+    """
+
+    name: str
+    sql: str
+    value: Expression | None
+    problem: str = ""
+    is_of_now: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputedColumns:
+    """The columns of one table that rows may lack. Pickles to tasks."""
+
+    schema: Struct
+    table: str | None
+    generated: tuple[GeneratedColumn, ...]
+    defaults: tuple[DefaultColumn, ...]
+
+    @property
+    def is_of_now(self) -> bool:
+        """Whether a default depends on the time of the write."""
+        return any(each.is_of_now for each in self.defaults)
+
+    def at(self, now: datetime.datetime) -> ComputedColumns:
+        """The same for a write that begins ``now``."""
+        return replace(self, defaults=_defaults(self.schema, now))
+
+    def recomputed(self, assigned: Collection[str]) -> tuple[GeneratedColumn, ...]:
+        """The generated columns that follow from columns that get new values, without those that get one themselves."""
+        is_new_row = all(name in assigned for name in without_generated(self.schema).names)
+        names = {*assigned}
+        return tuple(each for each in self.generated if each.name not in names and (is_new_row or each.uses & names))
+
+    def names_from(self, known: Collection[str]) -> frozenset[str]:
+        """The generated columns whose values follow from the columns ``known``."""
+        return frozenset(each.name for each in self.generated if each.uses <= {*known})
+
+    def given(self, names: Collection[str]) -> tuple[GeneratedColumn, ...]:
+        """The generated columns among these columns."""
+        return tuple(each for each in self.generated if each.name in names)
+
+    def default_of(self, name: str) -> Expression | None:
+        """The value of a column that a new row lacks; None if it has no default.
+
+        Raises:
+            UnsupportedFeatureError: txlog cannot evaluate it.
+        """
+        found = next((each for each in self.defaults if each.name == name), None)
+        if found is None:
+            return None
+        if found.value is None:
+            raise UnsupportedFeatureError(
+                f"txlog cannot evaluate the default of column {name} ({found.sql}): {found.problem}. Give the rows a"
+                " value for it",
+                table=self.table,
+                features=("allowColumnDefaults",),
+            )
+        return found.value
+
+    def check(
+        self,
+        columns: Iterable[GeneratedColumn],
+        rows: pa.RecordBatch,
+        first_row: int = 0,
+        are_new: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Check given values of generated columns.
+
+        Args:
+            columns: The columns to check.
+            rows: The rows, with these columns and those that they use.
+            first_row: The number of rows before these, for messages.
+            are_new: Which rows are written; None means all.
+
+        Raises:
+            InvalidInputError: A row has another value than the expression.
+        """
+        from txlog.writer.row_guard import violation
+
+        places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
+        checked = rows if places is None else rows.take(pa.array(places))
+        for column in columns:
+            found = violation(column.rule, checked)
+            if found is not None:
+                at, values = found
+                row = first_row + (at if places is None else int(places[at]))
+                raise InvalidInputError(
+                    f"column {column.name} is generated as {column.sql}, and row {row} of the data, counting from 0,"
+                    f" has another value, with {values}. Nothing was committed. Leave the column out, so that it is"
+                    " computed, or correct it; times are those of UTC",
+                    table=self.table,
+                )
+
+
+def is_computed(field: Field) -> bool:
+    """Whether rows may lack this column of a table, because it is generated or has a default."""
+    return _GENERATED in field.metadata or _DEFAULT in field.metadata
+
+
+def stored_generated(schema: Struct) -> dict[str, str]:
+    """The SQL text of each generated column by its name."""
+    return {field.name: str(field.metadata[_GENERATED]) for field in schema.fields if _GENERATED in field.metadata}
+
+
+def without_generated(schema: Struct) -> Struct:
+    """The columns that a source of whole rows must have: without generated columns whose values follow from them."""
+    generated = stored_generated(schema)
+    return Struct(tuple(field for field in schema.fields if field.name not in generated)) if generated else schema
+
+
+def computed_columns(schema: Struct, table: str | None = None) -> ComputedColumns | None:
+    """The columns of a table with this schema that rows may lack; None if there are none.
+
+    Raises:
+        UnsupportedFeatureError: txlog cannot evaluate the expression of a generated column, so no row may be written.
+    """
+    # A loop: this runs at every plan, and most tables have no such column.
+    for field in schema.fields:
+        if is_computed(field) or isinstance(field.type, _NESTED):
+            return _bound(schema, table)
+    return None
+
+
+def generated_of(schema: Struct, table: str | None = None) -> ComputedColumns | None:
+    """The same for rows that replace others, which must have every column that is not generated."""
+    found = computed_columns(schema, table)
+    return None if found is None or not found.generated else replace(found, defaults=())
+
+
+def _bound(schema: Struct, table: str | None) -> ComputedColumns | None:
+    nested = _first_nested(schema)
+    if nested is not None:
+        raise UnsupportedFeatureError(
+            f"{nested}, a part of a column, is generated or has a default, which Delta does not describe: txlog cannot"
+            " write rows to this table",
+            table=table,
+            features=("generatedColumns", "allowColumnDefaults"),
+        )
+    if not any(map(is_computed, schema.fields)):
+        return None
+    generated = []
+    for name, sql in stored_generated(schema).items():
+        try:
+            generated.append(_generated(name, sql, schema))
+        except InvalidInputError as error:
+            raise UnsupportedFeatureError(
+                f"txlog cannot compute the generated column {name} ({sql}), so it cannot write rows to this table:"
+                f" {error.message}. Use an engine that supports it",
+                table=table,
+                features=("generatedColumns",),
+            ) from None
+    return ComputedColumns(schema, table, tuple(generated), _defaults(schema, None))
+
+
+def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
+    """Raises InvalidInputError if a column that is added to a table, given with its path, is generated or has a
+    default."""
+    computed = [path for path, field in added if is_computed(field)]
+    if computed:
+        raise InvalidInputError(
+            f"cannot add {', '.join(computed)} as a generated column or with a default, since existing rows have no"
+            " value there: add it as a plain column. A new table may have such columns"
+        )
+
+
+def check_computed_columns(schema: Struct) -> None:
+    """Check generated columns and defaults of a new definition, as Spark does.
+
+    Raises:
+        InvalidInputError: One does not fit the schema, or txlog cannot evaluate it.
+    """
+    nested = _first_nested(schema)
+    if nested is not None:
+        raise InvalidInputError(f"{nested} is a part of a column, so it can neither be generated nor have a default")
+    for field in schema.fields:
+        if _GENERATED in field.metadata:
+            _check_generated(field, schema)
+    for default in _defaults(schema, None):
+        if default.value is None and not default.is_of_now:
+            raise InvalidInputError(
+                f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}"
+            )
+
+
+def _check_generated(field: Field, schema: Struct) -> None:
+    sql = str(field.metadata[_GENERATED])
+    if _DEFAULT in field.metadata:
+        raise InvalidInputError(f"column {field.name} is generated, so it cannot have a default")
+    try:
+        _generated(field.name, sql, schema)
+    except InvalidInputError as error:
+        error.message = f"the generated column {field.name} ({sql}) does not fit the schema: {error.message}"
+        raise
+    written = _parsed(sql, schema).type
+    if written != field.type:
+        wanted = type_name(field.type)
+        raise InvalidInputError(
+            f"the generated column {field.name} is {wanted}, and {sql} is {type_name(written)}: write"
+            f" CAST({sql} AS {wanted}), as Spark requires"
+        )
+
+
+def _first_nested(schema: Struct) -> str | None:
+    """The path of a part of a column that is generated or has a default; None if there is none."""
+    return next((path for field in schema.fields for path in _marked(field.type, field.name)), None)
+
+
+def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
+    from txlog.expressions.build import as_condition, assigned, compare
+    from txlog.expressions.tree import Reference
+
+    field = schema.find(name)
+    assert field is not None
+    try:
+        value = assigned(_parsed(sql, without_generated(schema)), field.type)
+        rule = as_condition(compare("<=>", Reference((name,), field.type), value))
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from None
+    return GeneratedColumn(name, sql, value, Constraint(f"generated column {name}", sql, rule))
+
+
+def _parsed(sql: str, schema: Struct) -> Expression:
+    from txlog.expressions.sql import parse_stored_value
+
+    return parse_stored_value(sql, schema)
+
+
+def _defaults(schema: Struct, now: datetime.datetime | None) -> tuple[DefaultColumn, ...]:
+    return tuple(_default(field, now) for field in schema.fields if _DEFAULT in field.metadata)
+
+
+def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
+    import datetime
+
+    from txlog.expressions.build import assigned
+    from txlog.expressions.sql import parse_stored_value
+
+    sql = str(field.metadata[_DEFAULT])
+    at = now or datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
+    try:
+        value = assigned(parse_stored_value(sql, Struct(()), now=at), field.type)
+        value.evaluate(pa.record_batch([pa.nulls(1)], names=[""]))
+    except (InvalidInputError, ValueError) as error:
+        return DefaultColumn(field.name, sql, None, str(getattr(error, "message", error)))
+    try:
+        parse_stored_value(sql, Struct(()))
+    except InvalidInputError:
+        problem = "it is the time of a write, which is not known here"
+        return DefaultColumn(field.name, sql, None if now is None else value, problem, is_of_now=True)
+    return DefaultColumn(field.name, sql, value)
+
+
+def _marked(data_type: DataType, path: str) -> Iterable[str]:
+    """The members of structs, at any depth, that are generated or have a default."""
+    match data_type:
+        case Struct(fields):
+            for field in fields:
+                if is_computed(field):
+                    yield f"{path}.{field.name}"
+                yield from _marked(field.type, f"{path}.{field.name}")
+        case Array(element):
+            yield from _marked(element, f"{path}.element")
+        case Map(key, value):
+            yield from _marked(key, f"{path}.key")
+            yield from _marked(value, f"{path}.value")
