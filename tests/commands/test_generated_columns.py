@@ -554,6 +554,13 @@ def test_what_cannot_be_a_generated_column_or_a_default_is_refused(
         Table.create(tmp_path / "u", schema_of(*FIELDS, column))
 
 
+def test_ddl_defines_generated_columns_and_defaults(tmp_path: Path) -> None:
+    ddl = "at timestamp, day date NOT NULL GENERATED ALWAYS AS (CAST(at AS DATE)), state string DEFAULT 'new'"
+    table = Table.create(tmp_path / "t", ddl, partition_by="day")
+    table.append(pa.table({"at": [noon(4)]}))
+    assert table.to_arrow().to_pylist() == [{"at": noon(4), "day": dt.date(2026, 3, 4), "state": "new"}]
+
+
 def test_columns_are_not_added_as_generated_ones(table: Table) -> None:
     version = table.version
     for metadata in ({GENERATED: "id + 1"}, {DEFAULT: "1"}):

@@ -1,4 +1,4 @@
-"""The columns of a table in DDL, as Spark writes them: ``id bigint not null, name string``.
+"""The columns of a table in DDL, as Spark writes them: ``id bigint not null, day date generated always as (date(at))``.
 
 In: the string between the parentheses of a CREATE TABLE in Spark's SQL. Out: a ``Struct``, or ``InvalidInputError``
 that says what is not supported.
@@ -6,7 +6,7 @@ that says what is not supported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import InvalidInputError
@@ -49,8 +49,9 @@ def parse_columns(text: str) -> Struct:
     from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
 
+    sql = f"CREATE TABLE t ({text}\n)"
     try:
-        statement = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")
+        statement = sqlglot.parse_one(sql, dialect="spark")
     except ParseError as error:
         near = (error.errors[0].get("highlight") or "its end") if error.errors else "its end"
         raise InvalidInputError(
@@ -64,7 +65,13 @@ def parse_columns(text: str) -> Struct:
         raise InvalidInputError(
             f"the column list {text!r} is not of the form 'name type, name type not null'; types are {_TYPES}"
         )
-    return Struct(tuple(_column(column) for column in columns))
+    kinds = (exp.ComputedColumnConstraint, exp.DefaultColumnConstraint)
+    if not any(isinstance(rule.kind, kinds) for column in columns for rule in column.constraints):
+        return Struct(tuple(_column(column) for column in columns))
+    expressions = _Expressions(sql)
+    found = Struct(tuple(_column(column, expressions) for column in columns))
+    expressions.check_all_taken()
+    return found
 
 
 def parse_types(types: Mapping[str, str]) -> Struct:
@@ -79,7 +86,65 @@ def parse_types(types: Mapping[str, str]) -> Struct:
     return Struct(tuple(fields))
 
 
-def _column(column: exp.ColumnDef) -> Field:
+class _Expressions:
+    """The expressions of generated columns and defaults, in order, in the words of the DDL.
+
+    sqlglot would give them in its own words, with the functions of some engine.
+    """
+
+    def __init__(self, sql: str) -> None:
+        import sqlglot
+
+        self._sql = sql
+        self._tokens: Sequence[Any] = sqlglot.tokenize(sql, dialect="spark")
+        self._found = list(self._expressions())
+
+    def take(self, rule: str, column: str) -> str:
+        """The next one, which is a ``rule`` of this column."""
+        if not self._found or self._found[0][0] != rule:
+            raise self._unclear(f"the {rule} expression of column {column!r}")
+        return self._found.pop(0)[1]
+
+    def check_all_taken(self) -> None:
+        """Raises ``InvalidInputError`` if there are more expressions than columns that have one."""
+        if self._found:
+            raise self._unclear(self._found[0][1])
+
+    def _unclear(self, what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{what} cannot be found in {self._sql!r}: put names that are words of SQL into backticks, or give the JSON"
+            " of a Delta schema"
+        )
+
+    def _expressions(self) -> Iterator[tuple[str, str]]:
+        for at in range(len(self._tokens)):
+            if self._words(at, 3) == ["GENERATED", "ALWAYS", "AS"] and self._words(at + 3, 1) == ["("]:
+                yield "generated", self._text(at + 4, self._end(at + 4))
+            elif self._words(at, 1) == ["DEFAULT"]:
+                yield "default", self._text(at + 1, self._end(at + 1, (",", "NOT", "COMMENT", "GENERATED")))
+
+    def _words(self, at: int, count: int) -> list[str]:
+        """So many tokens in capitals; "" for quoted ones."""
+        tokens = self._tokens[at : at + count]
+        return ["" if each.token_type.name in ("STRING", "IDENTIFIER") else each.text.upper() for each in tokens]
+
+    def _end(self, at: int, stops: tuple[str, ...] = ()) -> int:
+        """The token after an expression: the parenthesis that closes what is around it, or one of ``stops``."""
+        depth = 0
+        for end in range(at, len(self._tokens)):
+            word = self._words(end, 1)[0]
+            if not depth and (word == ")" or (word in stops and end > at)):
+                return end
+            depth += (word == "(") - (word == ")")
+        return len(self._tokens)
+
+    def _text(self, start: int, end: int) -> str:
+        if not start < end <= len(self._tokens):
+            return ""
+        return self._sql[self._tokens[start].start : self._tokens[end - 1].end + 1]
+
+
+def _column(column: exp.ColumnDef, expressions: _Expressions | None = None) -> Field:
     from sqlglot import exp
 
     name = str(column.name)
@@ -91,9 +156,14 @@ def _column(column: exp.ColumnDef) -> Field:
             nullable = bool(constraint.kind.args.get("allow_null"))
         elif isinstance(constraint.kind, exp.CommentColumnConstraint):
             metadata["comment"] = constraint.kind.this.name
+        elif isinstance(constraint.kind, exp.ComputedColumnConstraint) and expressions is not None:
+            metadata["delta.generationExpression"] = expressions.take("generated", name)
+        elif isinstance(constraint.kind, exp.DefaultColumnConstraint) and expressions is not None:
+            metadata["CURRENT_DEFAULT"] = expressions.take("default", name)
         else:
             raise InvalidInputError(
-                f"column {name!r}: only NOT NULL and COMMENT are understood, not {constraint.sql()}"
+                f"column {name!r}: only NOT NULL, COMMENT, GENERATED ALWAYS AS (expression) and DEFAULT are understood,"
+                f" and the last two not in structs: not {constraint.sql()}"
             )
     return Field(name, _type(column.kind, name), nullable, metadata)
 
