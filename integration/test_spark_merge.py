@@ -148,7 +148,7 @@ def test_a_merge_of_repeated_keys_leaves_the_rows_of_sparks_own_delta_or_of_a_mo
             table.append(table_of(old[:5]))
             table.append(table_of(old[5:]))
         new, clauses = random_source(chance), random_clauses(chance)
-        said = f"{number}: {clauses} of {new} into {old}"
+        case = f"{number}: {clauses} of {new} into {old}"
         frame = delta.createDataFrame(table_of(new))
         frame.createOrReplaceTempView("source")
         monkeypatch.setattr(spark_source, "SMALL_BYTES", chance.choice([-1, 4 << 20]))
@@ -156,10 +156,10 @@ def test_a_merge_of_repeated_keys_leaves_the_rows_of_sparks_own_delta_or_of_a_mo
         one = rows_after(tables[0], with_clauses(tables[0].merge(table_of(new), ["id"], **names), clauses))
         by_tasks = txlog.spark.merge(delta, tables[1].uri, frame, ["id"], **names)
         theirs = rows_after_sparks(delta, tables[2].uri, clauses)
-        assert one == sorted_rows(model(old, new, clauses)), said
-        assert rows_after(tables[1], with_clauses(by_tasks, clauses)) == one, said
+        assert one == sorted_rows(model(old, new, clauses)), case
+        assert rows_after(tables[1], with_clauses(by_tasks, clauses)) == one, case
         if theirs is not None:
-            assert one == theirs, said
+            assert one == theirs, case
         outcomes["both" if theirs is not None else "neither" if one is None else "txlog alone"] += 1
         for table in tables[:2]:
             assert_sound(table.uri)
