@@ -136,9 +136,9 @@ def rows_after_sparks(spark: SparkSession, uri: str, clauses: list[str]) -> list
 def test_a_merge_of_repeated_keys_leaves_the_rows_of_sparks_own_delta_or_of_a_model(
     tmp_path: Path, delta: SparkSession, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance = random.Random("repeated 1")
+    chance = random.Random("repeated 3")
     outcomes: Counter[str] = Counter()
-    for number in range(12):
+    for number in range(6):
         tables = [
             txlog.Table.create(tmp_path / f"{name}-{number}", SCHEMA, properties=properties)
             for name in ("one", "tasks", "delta")
