@@ -6,7 +6,11 @@ import pytest
 from mutants import MUTANTS
 
 from txlog.testing.actors import SCENARIOS, any_story
+from txlog.testing.casting import actors_of
 from txlog.testing.explorer import explore_all, explore_random, replay
+from txlog.testing.other_engines import append_unsynced, clean_up_now
+from txlog.testing.programs import append
+from txlog.testing.run import Scenario
 from txlog.testing.schedule import Choices, from_line, shortened, to_line
 from txlog.testing.versions import InvariantBroken
 
@@ -29,6 +33,14 @@ def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:
 
 def test_a_few_random_scenarios_break_no_promise() -> None:
     report = explore_random("any", any_story, seed=7, schedules=40)
+    assert report.failure is None, str(report.failure)
+
+
+def test_a_clean_up_that_stands_still_does_not_take_young_versions_for_old() -> None:
+    actors = actors_of(append, append_unsynced, clean_up_now)
+    retention = (("delta.logRetentionDuration", "interval 10 seconds"), ("txlog.allowShortLogRetention", "true"))
+    scenario = Scenario("late clean-up", actors, store="object", deletes=True, pauses=True, properties=retention)
+    report = explore_random("late clean-up", lambda choices: scenario, seed=1, schedules=50)
     assert report.failure is None, str(report.failure)
 
 

@@ -267,8 +267,7 @@ class Run:
 
     def _fault(self, life: Session, call: StoreCall, store: MemoryLogStore) -> Fault | None:
         if self.scenario.pauses and call.operation == "put_if_absent" and self.choices.choose(2, calm=0.8):
-            life.clock.sleep(_LONG_PAUSE_S)
-            self.write_back()
+            self._pause()
         if not self.faults_left:
             return None
         offered = [self._faults[kind] for kind in self._possible(call, store) if kind in self._faults]
@@ -277,6 +276,15 @@ class Run:
             return None
         self.faults_left -= 1
         return offered[choice - 1]
+
+    def _pause(self) -> None:
+        """Let the current actor stand still for a long time, which passes for all: nobody's clock goes on alone.
+
+        Otherwise it would take for old what others have just written.
+        """
+        for life in self.lives:
+            life.clock.sleep(_LONG_PAUSE_S)
+        self.write_back()
 
     def _possible(self, call: StoreCall, store: MemoryLogStore) -> tuple[str, ...]:
         """The faults that make a difference here."""
