@@ -377,6 +377,22 @@ def test_a_commit_that_lands_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     assert ids(other) == [1]
 
 
+def test_a_restore_that_finds_nothing_to_do_still_conflicts_with_rows_that_land_meanwhile(tmp_path: Path) -> None:
+    """Two operators restore the same version, the second while somebody appends: its answer must hold."""
+    other = make(tmp_path)
+    other.append(rows(1))
+    other.overwrite(rows(2))
+    other.restore(1)
+    store = open_store(other.uri)
+    log = FaultyLogStore(store.log)
+    log.script["put_if_absent"] = [lambda real, *call: (other.append(rows(3)), real(*call))[1]]
+    table = txlog.Table(OpenTable(replace(store, log=log)))
+    with pytest.raises(txlog.ConflictError):
+        table.restore(1)
+    table.restore(1)
+    assert ids(table) == [1]
+
+
 def test_a_restore_of_an_append_only_table_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path, delta_appendOnly="true")
     table.append(rows(1))

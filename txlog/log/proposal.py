@@ -210,16 +210,19 @@ class Proposal:
 
     @cached_property
     def effective_isolation(self) -> Isolation:
-        """The level that applies: a commit that changes no data needs no more than a snapshot.
+        """The level that applies: a commit that only moves rows needs no more than a snapshot.
 
-        Under WriteSerializable the operation must also be one that never changes data: a DELETE that found nothing must
-        not count as earlier than a commit whose rows it would have deleted.
+        A commit that has no file is one of these only if its operation by its nature changes no data: a DELETE that
+        found nothing, or a RESTORE that had nothing to restore, must not land above rows that it would have removed.
+        Under WriteSerializable this goes for commits with files too.
         """
         if not self.only_moves_rows:
             return self.isolation
-        if self.isolation is Isolation.WRITE_SERIALIZABLE and self.operation not in _MOVING_OPERATIONS:
-            return self.isolation
-        return Isolation.SNAPSHOT
+        moves_files = self.isolation is Isolation.SERIALIZABLE and any(
+            type(action) in _FILE_ACTIONS for action in self.actions
+        )
+        is_downgraded = self.operation in _MOVING_OPERATIONS or moves_files or self.isolation is Isolation.SNAPSHOT
+        return Isolation.SNAPSHOT if is_downgraded else self.isolation
 
     @cached_property
     def needs_winning_files(self) -> bool:
