@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CommitStateUnknownError
+from txlog.errors import CommitStateUnknownError, NotFoundError
 from txlog.log.retention import trusted_s
 from txlog.protocol.log_names import commit_name, parse_log_name
 from txlog.protocol.properties import DAY_MS, TableProperties
@@ -106,6 +106,58 @@ def test_after_a_put_to_an_object_store_that_took_long_the_version_before_it_is_
     bucket.script["put_if_absent"] = [slow]
     with pytest.raises(CommitStateUnknownError, match="which it builds on, is gone"):
         Table(table).append(ROW)
+
+
+def _put_again(bucket: Any, version: int, body: bytes) -> None:
+    """As another writer does that stood still, and that puts, or probes with, a version that was cleaned up."""
+    bucket.inner.put(commit_name(version), body)
+
+
+def test_a_put_below_a_checkpoint_is_not_acknowledged_although_the_version_before_it_was_put_again(
+    table: OpenTable, open_handle: Any, bucket: Any, clock: Any
+) -> None:
+    before = table.log.newest_state().version
+    body = bucket.inner.read(commit_name(before))
+
+    def slow(real: Any, name: str, put: bytes) -> PutOutcome:
+        others_move_on_and_clean_up(open_handle, bucket)
+        clock.elapsed_s += 31 * 24 * 3600
+        _put_again(bucket, before, body)
+        return real(name, put)  # type: ignore[no-any-return]
+
+    bucket.script["put_if_absent"] = [slow]
+    with pytest.raises(CommitStateUnknownError, match="later versions were in the log before it") as unknown:
+        Table(table).append(ROW)
+    with pytest.raises(NotFoundError, match="cleaned up"):
+        Table(open_handle()).resolve(unknown.value.txn_id, unknown.value.version)
+
+
+def test_a_put_below_a_checkpoint_is_not_acknowledged_although_another_thread_of_its_handle_looked_since(
+    table: OpenTable, open_handle: Any, bucket: Any, clock: Any
+) -> None:
+    def slow(real: Any, name: str, put: bytes) -> PutOutcome:
+        others_move_on_and_clean_up(open_handle, bucket)
+        clock.elapsed_s += 31 * 24 * 3600
+        table.log.newest_state()
+        return real(name, put)  # type: ignore[no-any-return]
+
+    bucket.script["put_if_absent"] = [slow]
+    with pytest.raises(CommitStateUnknownError):
+        Table(table).append(ROW)
+
+
+def test_a_commit_that_others_built_on_before_its_answer_came_is_acknowledged(
+    table: OpenTable, open_handle: Any, bucket: Any, clock: Any
+) -> None:
+    def answered_late(real: Any, name: str, put: bytes) -> PutOutcome:
+        outcome: PutOutcome = real(name, put)
+        clock.elapsed_s += 31 * 24 * 3600
+        Table(open_handle()).append(ROW)
+        return outcome
+
+    bucket.script["put_if_absent"] = [answered_late]
+    version = table.log.newest_state().version
+    assert Table(table).append(ROW).version == version + 1
 
 
 def test_a_handle_whose_put_was_answered_after_a_month_does_not_write_below_a_checkpoint(

@@ -22,6 +22,8 @@ from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore, PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.testing.stopped_clock import StoppedClock
+from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -350,6 +352,28 @@ def test_an_export_of_a_table_whose_new_commits_were_cleaned_up_is_a_full_export
     done = exporter(store_of(table)).export(OpenTable(store_of(table)).log.newest_state())
     assert (done.version, done.snapshots) == (4, 1)
     assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 4
+
+
+def test_a_commit_that_was_put_after_a_clean_up_is_not_exported() -> None:
+    """A writer that stood still for longer than the retention put version 1 again. No reader of the table sees it."""
+    table = created()
+    table.export_iceberg()
+    table.append(rows(1))
+    store = store_of(table)
+    stray = store.log.read(commit_name(1)).replace(b"part-", b"lost-")
+    table.append(rows(2))
+    table.create_checkpoint()
+    for version in range(2):
+        store.log.delete(commit_name(version))
+    later = StoppedClock()
+    later.moment_ms = ambient.now_ms() + 31 * 86_400_000
+    with ambient.use(later):
+        store.log.put_if_absent(commit_name(1), stray)
+        table.append(rows(3))
+    done = exporter(store).export(OpenTable(store).log.newest_state())
+    assert (done.version, done.snapshots, versions(store)) == (3, 1, [3])
+    assert not any("lost-" in path for path in decoded.live_entries(store, decoded.document(store)["snapshots"][-1]))
+    assert len(decoded.live_entries(store, decoded.document(store)["snapshots"][-1])) == 3
 
 
 def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit_goes_on(

@@ -624,22 +624,43 @@ def test_sidecars_of_a_checkpoint_that_a_log_cleanup_may_delete_are_not_reused(s
     assert len(paths(world.without_commits())) == 26
 
 
-@pytest.mark.parametrize("at", ["_sidecars/", f"{1:020d}.checkpoint."])
-def test_a_checkpoint_whose_writer_slept_until_its_sidecars_could_be_deleted_does_not_stay(
-    at: str, small: None
-) -> None:
-    world = World()
-    world.commit(*(add(f"f{n:02d}") for n in range(24)))
-    clock = StoppedClock()
+_OF_VERSION_1 = f"{1:020d}.checkpoint."
+
+
+def _log_of_a_sleeper(world: World, clock: StoppedClock, at: str, *, loses_sidecars: bool) -> DeltaLog:
+    """Its machine sleeps for a day before it puts a name that starts with ``at``."""
 
     def sleep(call: StoreCall) -> None:
         if call.operation == "put_if_absent" and call.name.startswith(at):
             clock.pass_hours(24)
+            for name in world.names("_sidecars/") if loses_sidecars else ():
+                world.store.delete(name)
 
-    log = DeltaLog(TableStore("memory://t", FaultyLogStore(world.store, sleep), MemoryFileStore()))
+    return DeltaLog(TableStore("memory://t", FaultyLogStore(world.store, sleep), MemoryFileStore()))
+
+
+@pytest.mark.parametrize(("at", "loses_sidecars"), [("_sidecars/", False), (_OF_VERSION_1, True)])
+def test_a_checkpoint_whose_writer_slept_until_its_sidecars_could_be_deleted_does_not_stay(
+    at: str, loses_sidecars: bool, small: None
+) -> None:
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    clock = StoppedClock()
+    log = _log_of_a_sleeper(world, clock, at, loses_sidecars=loses_sidecars)
     with ambient.use(clock), pytest.raises(StorageError, match="may have deleted its sidecars"):
         log.write_checkpoint(log.newest_state())
     assert world.names(".checkpoint.") == []
+
+
+def test_a_checkpoint_that_was_published_late_stays_if_its_sidecars_do(small: None) -> None:
+    """A log cleanup may have relied on it, and have deleted the commits below it."""
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    clock = StoppedClock()
+    log = _log_of_a_sleeper(world, clock, _OF_VERSION_1, loses_sidecars=False)
+    with ambient.use(clock):
+        assert log.write_checkpoint(log.newest_state()) == 1
+    assert len(paths(world.without_commits())) == 24
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------

@@ -111,6 +111,8 @@ def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
     try:
         found = open_table.log.read_commit(version, files=False)
         open_table.log.state_at(version)
+        if open_table.log.is_stray(version):
+            raise NotFoundError("put after a cleanup")
     except NotFoundError:
         raise NotFoundError(
             f"v{version} was cleaned up from the log, so it is unknown whether {txn_id} was it",

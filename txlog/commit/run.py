@@ -377,17 +377,31 @@ class CommitRun:
             raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
 
     def _require_predecessor(self) -> None:
-        """Raise if the version below is gone: no reader would see a commit on top of it."""
-        if self.state is None:
-            return
-        if not self.store.capabilities.has_cheap_calls and self.log.state_is_fresh():
-            return
+        """Raise if the version below is gone, or if later ones were there first: no reader would see this commit."""
+        known = self.log.known_state
+        was_free = known is not None and known.version < self.target and self.log.state_is_fresh()
+        if self.state is not None and (not was_free or self.store.capabilities.has_cheap_calls):
+            try:
+                self.store.stat(commit_name(self.state.version))
+            except NotFoundError:
+                self._require_checkpoint_at_newest()
+            except StorageError as error:
+                raise self._unknown(f"the version before it could not be read ({error.message})") from error
+        if not was_free:
+            self._require_not_passed()
+
+    def _require_not_passed(self) -> None:
+        """Raise if other writers took this version, moved on and cleaned up, all while this process stood still.
+
+        Then the put succeeded below the newest checkpoint. The version before ours may be there again: another writer
+        that stood still may have put it.
+        """
         try:
-            self.store.stat(commit_name(self.state.version))
-        except NotFoundError:
-            self._require_checkpoint_at_newest()
-        except StorageError as error:
-            raise self._unknown(f"the version before it could not be read ({error.message})") from error
+            is_stray = self.log.is_stray(self.target)
+        except (NotFoundError, StorageError) as error:
+            raise self._unknown(f"the versions after it could not be read ({error.message})") from error
+        if is_stray:
+            raise self._unknown("later versions were in the log before it, so that readers may not see it")
 
     def _require_checkpoint_at_newest(self) -> None:
         """A copied table may hold a version only as a checkpoint. Check that it exists: in a table that was dropped and

@@ -204,6 +204,8 @@ class IcebergExporter:
         """
         try:
             commits = list(self._log.commits_between(before.version + 1, state.version))
+            if len(commits) > 1 and self._log.is_stray(before.version + 1):
+                return None
             metadata = state.metadata
             if any(type(action) is Metadata for commit in commits for action in commit.actions):
                 metadata = self._log.state_at(before.version).metadata

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, parse_log_name
 
-__all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "read_listing"]
+__all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "is_stray", "read_listing"]
 
 
 class ListedFile(Protocol):
@@ -155,6 +155,20 @@ def choose_segment(
     checkpoint = next(usable, None)
     segment = LogSegment(version, checkpoint)
     return replace(segment, compacted=_choose_compacted(listing.compacted, segment.first_commit, version))
+
+
+def is_stray(commit: ListedFile, later: LogListing, version: int, *, slack_ms: int) -> bool:
+    """Whether the commit file of ``version`` is no part of the log, although its name is.
+
+    A writer that stood still for longer than the retention puts a version that others have long taken and cleaned up.
+    Then there are ``later`` versions, and not all of them are younger than this file, or not all are left.
+    ``slack_ms`` is how much the times of files may differ from the order of their versions; less than the retention.
+    """
+    versions = sorted(later.commits)
+    if later.latest_version <= version:
+        return False
+    is_dense = versions == list(range(version + 1, later.latest_version + 1))
+    return not is_dense or any(file.modified_ms + slack_ms < commit.modified_ms for file in later.commits.values())
 
 
 def _choose_compacted(candidates: Iterable[LogFile], first: int, last: int) -> tuple[LogFile, ...]:

@@ -7,7 +7,7 @@ PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -121,11 +121,20 @@ class CheckpointWriter:
         try:
             self._require_sidecars_stay(state, began)
         except StorageError:
-            self._store.delete(name)
-            raise
+            if not self._has_all(written + kept):  # else a log cleanup may have deleted what comes before it already
+                self._store.delete(name)
+                raise
         publish_hint(self._store, self._table, state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
         published = CheckpointFiles(state.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
         return published, None if kept else _totals(live)
+
+    def _has_all(self, sidecars: Iterable[StoredSidecar]) -> bool:
+        try:
+            for sidecar in sidecars:
+                self._store.stat(sidecar_name(sidecar.action))
+        except NotFoundError:
+            return False
+        return True
 
     def _require_sidecars_stay(self, state: TableState, began: ambient.Instant) -> None:
         """Raise StorageError if a log cleanup may have deleted sidecars of a checkpoint begun at this moment."""

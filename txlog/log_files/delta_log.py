@@ -21,7 +21,7 @@ import pyarrow as pa
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
 from txlog.log.retention import trusted_s
-from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing, is_stray, read_listing
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.durability import unsynced_versions
@@ -31,6 +31,7 @@ from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.protocol.properties import TableProperties
 from txlog.store.base import ObjectMeta, TableStore
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
@@ -246,6 +247,19 @@ class DeltaLog:
         if known is not None and first == last == known.version:
             return iter((known,))
         return self._commits.read_range(first, last, files=True)
+
+    def is_stray(self, version: int) -> bool:
+        """Whether the commit at ``version`` was put after later versions, when the log had been cleaned up.
+
+        It takes a listing. Only worth asking if a writer may have stood still for longer than the retention.
+        Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
+        """
+        commit = self.store.log.stat(commit_name(version))
+        known = self._state
+        slack_s = trusted_s(known.properties if known else TableProperties(), _BUILT_ON_MAX_S)
+        slack_ms = int(slack_s * 1000)
+        looks = 1 if self.store.log.capabilities.lists_completely else 2  # one listing may miss a name
+        return all(is_stray(commit, self._list(version + 1), version, slack_ms=slack_ms) for _ in range(looks))
 
     # --- files -------------------------------------------------------------------------------------------
 

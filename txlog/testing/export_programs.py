@@ -74,6 +74,7 @@ def foreign_iceberg_commit(session: Session) -> None:
     document = orjson.loads(store.read(metadata_name(newest)))
     document["last-updated-ms"] += 1
     document = dict(reversed(document.items()))  # each library formats JSON in its own way
+    store.make_durable(metadata_name(newest))  # a sync of the folder writes the older names too
     if store.put_if_absent(metadata_name(newest + 1), orjson.dumps(document)) is PutOutcome.WRITTEN:
         store.put(HINT, str(newest + 1).encode())
 
