@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CommitStateUnknownError, NotFoundError
+from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log.retention import trusted_s
 from txlog.protocol.log_names import commit_name, parse_log_name
 from txlog.protocol.properties import DAY_MS, TableProperties
@@ -144,6 +144,36 @@ def test_a_put_below_a_checkpoint_is_not_acknowledged_although_another_thread_of
     bucket.script["put_if_absent"] = [slow]
     with pytest.raises(CommitStateUnknownError):
         Table(table).append(ROW)
+
+
+def test_a_stray_commit_of_an_application_is_not_taken_for_its_last_checkpoint(
+    table: OpenTable, open_handle: Any, bucket: Any, clock: Any
+) -> None:
+    """Two processes of an application stand still for a month. One puts its checkpoint where the log was cleaned up. For
+    the other, this does not prove that the checkpoint was committed."""
+    app: Any = {"app_id": "job", "checkpoint_id": 1}
+    target = table.log.newest_state().version + 1
+    sent: list[bytes] = []
+
+    def refused(real: Any, name: str, put: bytes) -> PutOutcome:
+        if name != commit_name(target):  # the probe of the newest commit
+            return real(name, put)  # type: ignore[no-any-return]
+        sent.append(put)
+        raise StorageError("refused")
+
+    bucket.script["put_if_absent"] = [refused, refused]
+    with pytest.raises(StorageError):
+        Table(open_handle()).append(ROW, **app)
+
+    def slow(real: Any, name: str, put: bytes) -> PutOutcome:
+        others_move_on_and_clean_up(open_handle, bucket, commits=2)
+        clock.suspend(31 * 24 * 3600)
+        bucket.inner.put(commit_name(target), sent[0])
+        return real(name, put)  # type: ignore[no-any-return]
+
+    bucket.script["put_if_absent"] = [slow]
+    done = Table(table).append(ROW, **app)
+    assert (done.outcome, done.version) == ("committed", target + 2)
 
 
 def test_a_commit_that_others_built_on_before_its_answer_came_is_acknowledged(

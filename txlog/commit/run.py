@@ -274,6 +274,8 @@ class CommitRun:
                 self.log.still_has(self.state)
             asked = ambient.instant()
             winners = self.log.commits_after(self.state.version if self.state else -1)
+            if winners and not self.log.state_is_fresh() and self.log.is_stray(winners[0].version):
+                raise NotFoundError("the commits after the known state were cleaned up")
         except NotFoundError:
             return self._step_over_cleaned_up()
         decision = decide(self.proposal, winners)
