@@ -149,8 +149,8 @@ def test_a_put_below_a_checkpoint_is_not_acknowledged_although_another_thread_of
 def test_a_stray_commit_of_an_application_is_not_taken_for_its_last_checkpoint(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
-    """Two processes of an application stand still for a month. One puts its checkpoint where the log was cleaned up. For
-    the other, this does not prove that the checkpoint was committed."""
+    """Two processes of an application stand still for a month. One puts its checkpoint where the log was cleaned up.
+    For the other, this does not prove that the checkpoint was committed."""
     app: Any = {"app_id": "job", "checkpoint_id": 1}
     target = table.log.newest_state().version + 1
     sent: list[bytes] = []
