@@ -123,3 +123,19 @@ def test_a_cleaned_up_commit_of_the_same_application_is_a_replay_or_a_conflict(
         with pytest.raises(ConcurrentTransactionError):
             append(table, app_id="orders", checkpoint_id=7)
     assert Table(open_handle()).snapshot().transaction_version("orders") == theirs
+
+
+def test_a_commit_of_two_applications_is_no_replay_if_cleaned_up_commits_moved_only_one_of_them(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    """Else the rows of the other one would be reported as written."""
+    other = open_handle()
+
+    def move_one() -> None:
+        append(other, app_id="one", checkpoint_id=1)
+
+    scripted_log.script["put_if_absent"] = [lose_to_what_is_cleaned_up(scripted_log, other, move_one)]
+    with pytest.raises(ConcurrentTransactionError, match="'one'"), Table(table).transaction() as transaction:
+        transaction.set_transaction("one", 1)
+        transaction.set_transaction("two", 1)
+        transaction.append(ROWS)

@@ -241,10 +241,10 @@ class OpenTable:
         """Log one line per commit. The record has the result's fields as ``txlog``, for structured logging."""
         if result.outcome == "already_committed":
             logger.warning(
-                "%s: replay dropped: %s is in v%s already",
+                "%s: replay dropped: %s is in %s already",
                 self.uri,
                 ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),
-                result.version,
+                "a cleaned-up version" if result.version is None else f"v{result.version}",
             )
         elif logger.isEnabledFor(logging.INFO):
             did = result.metrics

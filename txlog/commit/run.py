@@ -302,12 +302,12 @@ class CommitRun:
         is_same = operator.eq if self.plan is None else keeps_write_rules
         if before is None or not is_same(before.metadata, after.metadata):
             reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
-        for mine in self.proposal.set_transactions:
-            seen = after.transaction_version(mine.app_id)
-            if before is not None and seen != before.transaction_version(mine.app_id):
-                if seen == mine.version:
-                    return self._outcome(None, "already_committed", after)
-                reasons.append(("ConcurrentTransactionError", f"or a later commit moved app_id {mine.app_id!r}"))
+        transactions = self.proposal.set_transactions
+        seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
+        moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
+        if moved and all(seen[mine.app_id] == mine.version for mine in transactions):
+            return self._outcome(None, "already_committed", after)
+        reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
         if reasons:
             found = [ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons]
             raise_conflict(tuple(found), self.log.uri)

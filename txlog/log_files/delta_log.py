@@ -255,9 +255,8 @@ class DeltaLog:
         Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
         """
         commit = self.store.log.stat(commit_name(version))
-        known = self._state
-        slack_s = trusted_s(known.properties if known else TableProperties(), _BUILT_ON_MAX_S)
-        slack_ms = int(slack_s * 1000)
+        properties = self._state.properties if self._state else TableProperties()
+        slack_ms = properties.log_retention_ms // 2  # a stray is younger than later versions by the whole retention
         looks = 1 if self.store.log.capabilities.lists_completely else 2  # one listing may miss a name
         return all(is_stray(commit, self._list(version + 1), version, slack_ms=slack_ms) for _ in range(looks))
 
