@@ -135,7 +135,12 @@ def test_a_commit_of_two_applications_is_no_replay_if_cleaned_up_commits_moved_o
         append(other, app_id="one", checkpoint_id=1)
 
     scripted_log.script["put_if_absent"] = [lose_to_what_is_cleaned_up(scripted_log, other, move_one)]
-    with pytest.raises(ConcurrentTransactionError, match="'one'"), Table(table).transaction() as transaction:
-        transaction.set_transaction("one", 1)
-        transaction.set_transaction("two", 1)
-        transaction.append(ROWS)
+
+    def append_for_both() -> None:
+        with Table(table).transaction() as transaction:
+            transaction.set_transaction("one", 1)
+            transaction.set_transaction("two", 1)
+            transaction.append(ROWS)
+
+    with pytest.raises(ConcurrentTransactionError, match="'one'"):
+        append_for_both()
