@@ -74,6 +74,11 @@ TEXTS = [
         "EXTRACT(MONTH FROM dt)",
     ),
     *(f"date_trunc('{unit}', ts)" for unit in ("YEAR", "QUARTER", "MM", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")),
+    *(
+        f"date_format({value}, '{pattern}')"
+        for value in ("ts", "tn", "dt")
+        for pattern in ("yyyy-MM", "yyyyMMdd", "yyyy/MM/dd HH:mm:ss")
+    ),
     *(f"trunc(dt, '{unit}')" for unit in ("year", "QUARTER", "MON", "week")),
     *("length(s)", "octet_length(s)", "reverse(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "s || t", "concat(s, '-', t)"),
     *("substring(s, 0, 1)", "substring(s, 2)", "substring(s, -2)", "left(s, 1)", "right(s, 2)", "replace(s, 'a', '')"),

@@ -23,6 +23,7 @@ EXPRESSIONS = {
     "month": ("int", "MONTH(at)"),
     "hour": ("int", "HOUR(at)"),
     "begin": ("timestamp", "DATE_TRUNC('MONTH', at)"),
+    "period": ("string", "DATE_FORMAT(at, 'yyyy-MM')"),
     "head": ("string", 'CONCAT(SUBSTRING(s, 1, 2), "-")'),
     "sum": ("bigint", "id + COALESCE(n, 0)"),
     "half": ("double", "n / 2"),

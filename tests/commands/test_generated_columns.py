@@ -410,7 +410,7 @@ def test_staged_rows_of_an_older_version_are_refused_if_an_expression_was_change
     assert txlog.Sink(Table.open(table.uri), "app").recover().results[1].outcome == "committed"
 
 
-@pytest.mark.parametrize("expression", ["date_format(at, 'dd')", "rand()", "amount +", "nope", "amount = 1", "day"])
+@pytest.mark.parametrize("expression", ["date_format(at, 'E')", "rand()", "amount +", "nope", "amount = 1", "day"])
 def test_an_expression_that_txlog_cannot_evaluate_is_refused_by_name(table: Table, expression: str) -> None:
     odd = commit_metadata(table, lambda metadata: set_expression(metadata, "twice", expression))
     before, files = found_in(odd), data_files(odd)

@@ -12,6 +12,7 @@ from typing import Any
 
 from txlog.expressions.build import arithmetic, as_condition, call, cast_to, chosen, compare, convert, is_null, literal
 from txlog.expressions.predicates import Not
+from txlog.expressions.time_patterns import pattern_parts
 from txlog.expressions.tree import Expression, Value
 from txlog.expressions.types import is_floating, is_integer, is_numeric
 from txlog.protocol.schema import (
@@ -245,6 +246,16 @@ def _date_trunc(unit: Expression, moment: Expression) -> Expression:
     return call("date_trunc", (moment,), TIMESTAMP, (name,))
 
 
+def _date_format(moment: Expression, pattern: Expression) -> Expression:
+    if moment.type == DATE:
+        moment = cast_to(moment, TIMESTAMP)
+    if moment.type not in (TIMESTAMP, TIMESTAMP_NTZ):
+        raise ValueError(f"date_format() takes a date or a timestamp, not {type_name(moment.type)}")
+    written = str(_constant(pattern, str, "date_format"))
+    pattern_parts(written)
+    return call("date_format", (moment,), STRING, (written,))
+
+
 def _trunc(day: Expression, unit: Expression) -> Expression:
     return call("trunc", (_day(day, "trunc"),), DATE, (_unit(unit, _UNITS, "trunc"),))
 
@@ -291,6 +302,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Expression]]] = {
     "to_date": (1, 1, _to_date),
     "date_trunc": (2, 2, _date_trunc),
     "trunc": (2, 2, _trunc),
+    "date_format": (2, 2, _date_format),
     **{
         name: (1, 1, _date_part(name))
         for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear")

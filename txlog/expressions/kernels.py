@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from txlog.expressions.casts import to_decimal
 from txlog.expressions.row_filter import ARROW_COMPARISONS
+from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
 from txlog.protocol.schema import Decimal, type_to_arrow
@@ -229,6 +230,16 @@ def _truncated(call: Call, values: Any) -> Any:
     return pc.floor_temporal(values, 1, call.options[0])
 
 
+def _formatted(call: Call, values: Any) -> Any:
+    """Raises ``ArrowInvalid`` for a year that engines write in different ways."""
+    years = pc.year(values)
+    if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
+        raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
+    parts = [TIME_PATTERNS.get(part, part.strip("'")) for part in pattern_parts(call.options[0])]
+    seconds = pc.floor_temporal(values, 1, "second").cast(pa.timestamp("s", values.type.tz))
+    return pc.strftime(seconds, "".join(parts), locale="C")
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "+": _add,
     "-": _subtract,
@@ -279,6 +290,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "second": _part(pc.second),
     "date_trunc": _truncated,
     "trunc": _truncated,
+    "date_format": _formatted,
 }
 
 
@@ -307,8 +319,9 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "datediff": lambda call: True,
     "upper": lambda call: True,
     "lower": lambda call: True,
+    "date_format": lambda call: True,
 }
 """The functions that can raise for some row, and for which calls they can."""
 
-EAGER = frozenset({"upper", "lower"})
+EAGER = frozenset({"upper", "lower", "date_format"})
 """The functions that look at the values before they compute, which an Arrow expression cannot do."""

@@ -1,0 +1,26 @@
+"""The patterns of ``date_format``: which ones Spark and Arrow write alike.
+
+In: a pattern in Spark's letters. Out: its parts: for the check when the text is read, and for Arrow when it computes.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["TIME_PATTERNS", "pattern_parts"]
+
+TIME_PATTERNS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+"""The letters of ``date_format`` that Spark and Arrow write alike, as Arrow's."""
+
+_PATTERN_PARTS = re.compile(r"([A-Za-z])\1*|[-/:., _]|'[A-Za-z]+'")
+
+
+def pattern_parts(pattern: str) -> list[str]:
+    """The parts of a pattern of ``date_format``: letters of a field, or text. Raises ``ValueError`` for another one."""
+    parts = [found[0] for found in _PATTERN_PARTS.finditer(pattern)]
+    if "".join(parts) != pattern or any(part[0].isalpha() and part not in TIME_PATTERNS for part in parts):
+        raise ValueError(
+            f"date_format() supports the letters {', '.join(TIME_PATTERNS)}, the characters -/:., _ and words in quotes"
+            f" like 'T', not {pattern!r}"
+        )
+    return parts
