@@ -17,7 +17,6 @@ little work is left, so that a long look-up blocks no other writer; what counts 
 from __future__ import annotations
 
 import enum
-import operator
 from typing import TYPE_CHECKING
 
 from txlog.commit.attempt import Attempt, encode_attempt
@@ -27,15 +26,13 @@ from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
-    ConflictReason,
     CorruptLogError,
     NotFoundError,
     StorageError,
     TxlogError,
 )
 from txlog.hooks import LostRace, call
-from txlog.log.conflicts import Committed, Conflict, Rebase, Reexecute, decide
-from txlog.log.definition_changes import keeps_write_rules
+from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
 from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.protocol.commit_file import parse_commit
@@ -293,27 +290,15 @@ class CommitRun:
 
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
         """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
-        before, after, reasons = self.state, self.log.reload(), []
-        if not self.proposal.is_blind_append and self.plan is None:
-            detail = "and later commits were cleaned up from the log before this one could look at them"
-            reasons.append(("ConcurrentDeleteReadError", detail))
-        if before is None or before.protocol != after.protocol:
-            reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
-        is_same = operator.eq if self.plan is None else keeps_write_rules
-        if before is None or not is_same(before.metadata, after.metadata):
-            reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
-        transactions = self.proposal.set_transactions
-        seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
-        moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
-        if moved and all(seen[mine.app_id] == mine.version for mine in transactions):
+        after = self.log.reload()
+        decision = decide_unread(self.proposal, self.state, after)
+        if isinstance(decision, AlreadyCommitted):
             return self._outcome(None, "already_committed", after)
-        reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
-        if reasons:
-            found = [ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons]
-            raise_conflict(tuple(found), self.log.uri)
+        if isinstance(decision, Conflict):
+            raise_conflict(decision.reasons, self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
-        self.is_behind = self.plan is not None
+        self.is_behind = isinstance(decision, Reexecute)
         return None
 
     def _wait_after_lost_race(self) -> None:
@@ -393,11 +378,8 @@ class CommitRun:
             self._require_not_passed()
 
     def _require_not_passed(self) -> None:
-        """Raise if other writers took this version, moved on and cleaned up, all while this process stood still.
-
-        Then the put succeeded below the newest checkpoint. The version before ours may be there again: another writer
-        that stood still may have put it.
-        """
+        """Raise if other writers took this version, moved on and cleaned up, all while this process stood still. The
+        version before ours may be there again: another writer that stood still may have put it."""
         try:
             is_stray = self.log.is_stray(self.target)
         except (NotFoundError, StorageError) as error:

@@ -14,6 +14,7 @@ are written. One rule is txlog's own: a vacuum that begins conflicts with a rest
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,9 +30,20 @@ from txlog.protocol.partition_values import partition_key
 from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
+    from txlog.log.state import TableState
     from txlog.skipping.one_file import Pruner
 
-__all__ = ["AlreadyCommitted", "Committed", "Conflict", "Decision", "Rebase", "Reexecute", "decide", "find_conflicts"]
+__all__ = [
+    "AlreadyCommitted",
+    "Committed",
+    "Conflict",
+    "Decision",
+    "Rebase",
+    "Reexecute",
+    "decide",
+    "decide_unread",
+    "find_conflicts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,34 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     if proposal.is_reexecutable and any(map(_changes_plans, winners)):
         return Reexecute(newest)
     return Rebase(newest)
+
+
+def decide_unread(proposal: Proposal, before: TableState | None, after: TableState) -> Decision:
+    """Check a proposal that lost to commits which were cleaned up before they were read, by two versions of the table.
+
+    ``before`` is the version that the proposal follows, None if it creates the table; ``after`` is the newest one. What
+    they do not show counts as a conflict. ``AlreadyCommitted`` has no version.
+    """
+    has_plan = proposal.is_reexecutable
+    reasons: list[tuple[str, str]] = []
+    if not proposal.is_blind_append and not has_plan:
+        detail = "and later commits were cleaned up from the log before this one could look at them"
+        reasons.append(("ConcurrentDeleteReadError", detail))
+    if before is None or before.protocol != after.protocol:
+        reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
+    is_same = keeps_write_rules if has_plan else operator.eq
+    if before is None or not is_same(before.metadata, after.metadata):
+        reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
+    transactions = proposal.set_transactions
+    seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
+    moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
+    if moved and all(seen[mine.app_id] == mine.version for mine in transactions):
+        return AlreadyCommitted(None)
+    reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
+    if reasons:
+        first = proposal.base_version + 1
+        return Conflict(tuple(ConflictReason(rule, first, "unknown", detail) for rule, detail in reasons))
+    return Reexecute(after.version) if has_plan else Rebase(after.version)
 
 
 def find_conflicts(proposal: Proposal, winner: Commit) -> list[ConflictReason]:

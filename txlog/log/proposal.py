@@ -212,17 +212,15 @@ class Proposal:
     def effective_isolation(self) -> Isolation:
         """The level that applies: a commit that only moves rows needs no more than a snapshot.
 
-        A commit that has no file is one of these only if its operation by its nature changes no data: a DELETE that
-        found nothing, or a RESTORE that had nothing to restore, must not land above rows that it would have removed.
-        Under WriteSerializable this goes for commits with files too.
+        One without files must also be of an operation that never changes data, and under WriteSerializable each one:
+        a DELETE or RESTORE that found nothing to do must not land above rows that it would have removed.
         """
         if not self.only_moves_rows:
             return self.isolation
-        moves_files = self.isolation is Isolation.SERIALIZABLE and any(
-            type(action) in _FILE_ACTIONS for action in self.actions
-        )
-        is_downgraded = self.operation in _MOVING_OPERATIONS or moves_files or self.isolation is Isolation.SNAPSHOT
-        return Isolation.SNAPSHOT if is_downgraded else self.isolation
+        moves_files = any(type(action) in _FILE_ACTIONS for action in self.actions)
+        if self.operation in _MOVING_OPERATIONS or (moves_files and self.isolation is Isolation.SERIALIZABLE):
+            return Isolation.SNAPSHOT
+        return self.isolation
 
     @cached_property
     def needs_winning_files(self) -> bool:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.segment import LogSegment
+from txlog.log.segment import LogSegment, is_stray, read_listing
+from txlog.log.state import TableState
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_commit
-from txlog.protocol.log_names import LogFile, LogFileKind, commit_name
+from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, version_prefix
+from txlog.protocol.properties import TableProperties
 from txlog.store.base import TableStore
 from txlog.util.logs import logger
 
@@ -60,6 +62,23 @@ class CommitReader:
     def read_range(self, first: int, last: int, *, files: bool) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending. Raises ``NotFoundError`` at the first that is absent."""
         return self._map(lambda version: self.read(version, files=files), range(first, last + 1))
+
+    def is_stray(self, version: int, known: TableState | None) -> bool:
+        """Whether the commit at ``version`` was put after later versions, when the log had been cleaned up.
+
+        It takes a listing. Only worth asking if a writer may have stood still for longer than the retention, which is
+        that of the ``known`` state.
+        Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
+        """
+        log = self._store.log
+        commit = log.stat(commit_name(version))
+        properties = known.properties if known else TableProperties()
+        slack_ms = properties.log_retention_ms // 2  # a stray is younger than later versions by the whole retention
+        looks = 1 if log.capabilities.lists_completely else 2  # one listing may miss a name
+        return all(
+            is_stray(commit, read_listing(log.list_from(version_prefix(version + 1))), version, slack_ms=slack_ms)
+            for _ in range(looks)
+        )
 
     def read_plan(self, segment: LogSegment, *, files: bool) -> Iterator[Commit]:
         """What follows the segment's checkpoint, ascending; a compacted file comes as one ``Commit``.

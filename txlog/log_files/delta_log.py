@@ -21,7 +21,7 @@ import pyarrow as pa
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
 from txlog.log.retention import trusted_s
-from txlog.log.segment import CheckpointFiles, LogListing, is_stray, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.durability import unsynced_versions
@@ -31,7 +31,6 @@ from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
-from txlog.protocol.properties import TableProperties
 from txlog.store.base import ObjectMeta, TableStore
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
@@ -128,8 +127,7 @@ class DeltaLog:
     def still_has(self, state: TableState) -> bool:
         """Whether the commit of ``state`` still exists; True without a check if a check takes a request.
 
-        Raises ``CorruptLogError`` if the file belongs to another table: a table that was dropped and created again has
-        commits of the same names.
+        Raises ``CorruptLogError`` if the file is of another table, which was created again under the same location.
         """
         if not self.store.log.capabilities.has_cheap_calls:
             return True
@@ -148,10 +146,7 @@ class DeltaLog:
         return math.inf if self._established is None else ambient.age_s(self._established)
 
     def state_is_fresh(self) -> bool:
-        """Whether the known state was confirmed recently enough to use it without a request to the store.
-
-        The limit is a minute, or less if the log's retention is short.
-        """
+        """Whether the known state was confirmed within the last minute, or less if the log's retention is short."""
         known = self._state
         return known is not None and self.state_age_s() <= trusted_s(known.properties, _FRESH_MAX_S)
 
@@ -249,16 +244,8 @@ class DeltaLog:
         return self._commits.read_range(first, last, files=True)
 
     def is_stray(self, version: int) -> bool:
-        """Whether the commit at ``version`` was put after later versions, when the log had been cleaned up.
-
-        It takes a listing. Only worth asking if a writer may have stood still for longer than the retention.
-        Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
-        """
-        commit = self.store.log.stat(commit_name(version))
-        properties = self._state.properties if self._state else TableProperties()
-        slack_ms = properties.log_retention_ms // 2  # a stray is younger than later versions by the whole retention
-        looks = 1 if self.store.log.capabilities.lists_completely else 2  # one listing may miss a name
-        return all(is_stray(commit, self._list(version + 1), version, slack_ms=slack_ms) for _ in range(looks))
+        """As `CommitReader.is_stray`."""
+        return self._commits.is_stray(version, self._state)
 
     # --- files -------------------------------------------------------------------------------------------
 
