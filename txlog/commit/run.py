@@ -34,7 +34,9 @@ from txlog.errors import (
 from txlog.hooks import LostRace, call
 from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
 from txlog.log.proposal import Proposal, validate_proposal
+from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
+from txlog.log_files.delta_log import FRESH_MAX_S
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name
 from txlog.result import Outcome, counted
@@ -87,9 +89,9 @@ class CommitRun:
         self.unsent = unsent
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_at = ambient.instant()
+        self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
-        self.attempts = self.lost_races = 0
-        self.waited_s = 0.0
+        self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
         self.lost_to: dict[str, int] = {}
         self.winner_operation = "unknown"  # of the foreign commit that was read back last
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
@@ -198,14 +200,15 @@ class CommitRun:
             newest = self._newest_by_one_look()
         else:
             newest = self.log.newest_state(refresh=False).version
+        self.confirmed_at = self.log.confirmed_at  # not later: another thread may look again after a long sleep
         return self._follow_winners() if newest > self.state.version else None
 
     def _newest_by_one_look(self) -> int:
         """The newest version that one cheap look shows: the target, if another writer has it already."""
         try:
             self.store.stat(commit_name(self.target))
-        except NotFoundError:
-            return self.target - 1
+        except NotFoundError:  # where another thread of this handle knows newer versions, it was cleaned up
+            return max(self.target - 1, self.log.newest_state(refresh=False).version)
         return self.target
 
     def _take(self, body: bytes) -> _Seen:
@@ -365,11 +368,11 @@ class CommitRun:
 
     def _require_predecessor(self) -> None:
         """Raise if the version below is gone, or if later ones were there first: no reader would see this commit."""
-        known = self.log.known_state
-        was_free = known is not None and known.version < self.target and self.log.state_is_fresh()
-        if self.state is not None and (not was_free or self.store.capabilities.has_cheap_calls):
+        at, state = self.confirmed_at, self.state
+        was_free = at is not None and state and ambient.age_s(at) <= trusted_s(state.properties, FRESH_MAX_S)
+        if state is not None and (not was_free or self.store.capabilities.has_cheap_calls):
             try:
-                self.store.stat(commit_name(self.state.version))
+                self.store.stat(commit_name(state.version))
             except NotFoundError:
                 self._require_checkpoint_at_newest()
             except StorageError as error:

@@ -38,11 +38,11 @@ from txlog.util.parallel import parallel_map
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
 
-__all__ = ["CommitSummary", "DeltaLog"]
+__all__ = ["FRESH_MAX_S", "CommitSummary", "DeltaLog"]
 
 _BUILT_ON_MAX_S = 3600.0
 """A state confirmed longer ago is loaded in full, not advanced by commits: its successors may have been cleaned up."""
-_FRESH_MAX_S = 60.0
+FRESH_MAX_S = 60.0
 """On stores where reading the log takes a request, a state confirmed this recently is used without one."""
 _LONG_TAIL_COMMITS = 10
 """Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
@@ -67,7 +67,7 @@ class DeltaLog:
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._state: TableState | None = None
-        self._established: ambient.Instant | None = None
+        self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
         self._tip: ObjectMeta | None = None  # the known state's commit file
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._last: Commit | None = None  # the last one that a state was advanced by, if it is small
@@ -143,12 +143,12 @@ class DeltaLog:
 
     def state_age_s(self) -> float:
         """Seconds since the known state was seen to be the newest; infinite if no state is known."""
-        return math.inf if self._established is None else ambient.age_s(self._established)
+        return math.inf if self.confirmed_at is None else ambient.age_s(self.confirmed_at)
 
     def state_is_fresh(self) -> bool:
         """Whether the known state was confirmed within the last minute, or less if the log's retention is short."""
         known = self._state
-        return known is not None and self.state_age_s() <= trusted_s(known.properties, _FRESH_MAX_S)
+        return known is not None and self.state_age_s() <= trusted_s(known.properties, FRESH_MAX_S)
 
     def state_at(self, version: int) -> TableState:
         """One version, without its files. Raises ``NotFoundError`` if it does not exist, or can no longer be read."""
@@ -201,7 +201,7 @@ class DeltaLog:
                 if self._state is None or state.version != self._state.version or self._tip is None:
                     self._tip = self._look_at(state.version)
                 self._state = state
-                self._established = asked if self._established is None else max(self._established, asked)
+                self.confirmed_at = asked if self.confirmed_at is None else max(self.confirmed_at, asked)
         return state
 
     def _look_at(self, version: int) -> ObjectMeta | None:

@@ -276,7 +276,7 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
     open_table = OpenTable(store, RetryPolicy(**retry), hooks)
     if base is not None:
         open_table.log._state = base.state
-        open_table.log._established = ambient.instant()
+        open_table.log.confirmed_at = ambient.instant()
     open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
     return Table(open_table)
 
