@@ -190,20 +190,36 @@ def test_a_list_of_files_that_is_still_held_is_carried_on_by_the_new_commits(log
     assert names(1, 5) <= set(commits_read(asked)) <= names(1, 6)
 
 
-def test_an_append_that_loses_reads_the_winners_and_puts_once_more(log_of: Any) -> None:
+def after_others_land(commits: int) -> Callable[[Counted], Asked]:
+    """An append before whose put other writers commit."""
+
     def story(handle: Counted) -> Asked:
         handle.append()
 
         def others_first(real: Any, name: str, body: bytes) -> PutOutcome:
-            handle.others_add(4)
-            handle.newest -= 4
+            handle.others_add(commits)
+            handle.newest -= commits
             return real(name, body)  # type: ignore[no-any-return]
 
         handle.log.script["put_if_absent"] = [others_first]
         return handle.asked(handle.append)
 
-    asked = in_both_sizes(log_of, story)
-    assert count(asked, "put_if_absent") == 2
+    return story
+
+
+def test_an_append_that_loses_to_one_commit_reads_it_back_and_puts_again_at_once_in_a_bucket() -> None:
+    asked = in_both_sizes(BucketLog, after_others_land(1))
+    begin = asked.index(("put_if_absent", "commit+1"))
+    assert asked[begin:] == [
+        ("put_if_absent", "commit+1"),
+        ("read", "commit+1"),
+        ("put_if_absent", "commit+2"),
+    ]
+
+
+def test_an_append_that_loses_to_many_commits_reads_them_with_one_list(log_of: Any) -> None:
+    asked = in_both_sizes(log_of, after_others_land(4))
+    assert count(asked, "put_if_absent") <= 3
     assert count(asked, "list_from") <= 1
     assert names(1, 4) <= set(commits_read(asked)) <= names(0, 5)
 

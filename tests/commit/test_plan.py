@@ -263,7 +263,7 @@ class Queue:
     is_held: bool = False
     asked_since_s: list[float | None] = field(default_factory=list)
 
-    def take(self, since_s: float | None = None) -> Turn:
+    def take(self, since_s: float | None = None, meanwhile: object = None) -> Turn:
         self.asked_since_s.append(since_s)
         self.is_held = True
         queue = self

@@ -9,6 +9,7 @@ from txlog.commit.outcome import CommitOutcome
 from txlog.commit.plan import Plan
 from txlog.commit.run import CommitRun
 from txlog.commit.unsent_files import UnsentFiles
+from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     NotFoundError,
 )
@@ -33,6 +34,7 @@ class Committer:
         self.retry = retry
         self.engine_info = engine_info
         self.hooks = hooks
+        self.line = WaitingLine(log.store)
         self._probed_table_id: str | None = None
         self.durable_version = -1
         """This version and all below it are known to be on disk."""

@@ -17,6 +17,7 @@ little work is left, so that a long look-up blocks no other writer; what counts 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from txlog.commit.attempt import Attempt, encode_attempt
@@ -37,7 +38,7 @@ from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import FRESH_MAX_S
-from txlog.protocol.commit_file import parse_commit
+from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
 from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitRun"]
 
+_READ_AHEAD_COMMITS = 4  # are read at once while a commit waits for its turn
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
 
@@ -93,10 +95,12 @@ class CommitRun:
         self.uncertain = False  # that put may have landed, or may still land
         self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
         self.lost_to: dict[str, int] = {}
-        self.winner_operation = "unknown"  # of the foreign commit that was read back last
+        self.winner: Commit | None = None  # the foreign commit that was read back last
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
+        self.ahead: list[Commit] = []  # that were read while this commit waited for its turn
+        self.place = committer.line.place(proposal.txn_id)
 
     @property
     def target(self) -> int:
@@ -105,6 +109,12 @@ class CommitRun:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def run(self) -> CommitOutcome:
+        try:
+            return self._run()
+        finally:
+            self.place.leave()
+
+    def _run(self) -> CommitOutcome:
         while True:
             settled: CommitOutcome | _Next | None = self._execute_outside_turn()
             if settled is None:
@@ -120,7 +130,7 @@ class CommitRun:
 
     def _round(self) -> CommitOutcome | _Next:
         """Try for one version."""
-        settled = self._catch_up()
+        settled = self._catch_up() or self._wait_in_line()
         if settled is not None:
             return settled
         if self.is_behind:
@@ -131,13 +141,14 @@ class CommitRun:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
         attempt = self._encode_attempt()
+        self.place.look_beside()
         if self._take(attempt.data) is _Seen.MINE:
             return self._acknowledge(attempt)
-        self.turn.end()  # the user's hook, which runs next, may take long
         self.lost_races += 1
-        version, winner = self.target, self.winner_operation
+        version, winner = self.target, self._winner_operation()
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
-        settled = self._follow_winners()
+        settled = self._follow_winners(self._winners_read())
+        self.turn.end()  # the user's hook, which runs next, may take long
         if settled is None and self.committer.hooks is not None:
             lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
             call(self.committer.hooks.on_retry, self.log.uri, lost)
@@ -184,7 +195,7 @@ class CommitRun:
     def _take_turn(self) -> None:
         """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race."""
         started_s = ambient.monotonic_s()
-        self.turn = self.log.store.commit_queue.take(self.began_s)
+        self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
         self.waited_s += ambient.monotonic_s() - started_s
 
     def _catch_up(self) -> CommitOutcome | None:
@@ -200,8 +211,61 @@ class CommitRun:
             newest = self._newest_by_one_look()
         else:
             newest = self.log.newest_state(refresh=False).version
+        noted = self.turn.newest_version
         self.confirmed_at = self.log.confirmed_at  # not later: another thread may look again after a long sleep
+        if noted > max(newest, self.state.version):
+            return self._follow_noted(noted)
         return self._follow_winners() if newest > self.state.version else None
+
+    def _read_ahead(self, newest: int, least: int = _READ_AHEAD_COMMITS) -> bool:
+        """Read the commits up to ``newest``, of which another writer of this machine knows, if there are at least
+        ``least`` of them. Decides nothing. Returns False if one is absent."""
+        if self.state is None:
+            return True
+        self.ahead = [commit for commit in self.ahead if commit.version >= self.target]
+        first = self.target + len(self.ahead)
+        try:
+            if newest + 1 - first >= least:
+                self.ahead.extend(self.log.commits_between(first, newest))
+        except (NotFoundError, StorageError):
+            return False
+        return True
+
+    def _follow_noted(self, newest: int) -> CommitOutcome | None:
+        """Decide on the commits up to ``newest``, of which another writer of this machine knows."""
+        if self._read_ahead(newest, least=1):
+            return self._follow_winners(self.ahead)
+        return self._step_over_cleaned_up()  # or the note is of a table that was here before
+
+    def _wait_in_line(self) -> CommitOutcome | None:
+        """Let writers of other machines commit first that have waited for longer; see `waiting_line`."""
+        if self.state is None or not self.place.is_needed(self.lost_races):
+            return None
+        began_s = ambient.monotonic_s()
+        try:
+            self.place.join()
+            while self.place.is_behind():
+                if self.pacing.is_over():
+                    raise self._exhausted()
+                self.place.pause()
+                settled = self._follow_next()
+                if settled is not None:
+                    return settled
+        finally:
+            self.waited_s += ambient.monotonic_s() - began_s
+        return None
+
+    def _follow_next(self) -> CommitOutcome | None:
+        """Decide on the versions that landed while this commit waited in line."""
+        while True:
+            try:
+                winner = self.log.read_commit(self.target)
+            except NotFoundError:
+                return None
+            self.turn.note(self.target)
+            settled = self._follow_winners([winner])
+            if settled is not None:
+                return settled
 
     def _newest_by_one_look(self) -> int:
         """The newest version that one cheap look shows: the target, if another writer has it already."""
@@ -255,25 +319,40 @@ class CommitRun:
         if found == body:
             return _Seen.MINE
         try:
-            commit = parse_commit(found, self.target, table=self.log.uri, limits=self.log.limits, files=False)
+            commit = parse_commit(found, self.target, table=self.log.uri, limits=self.log.limits)
         except CorruptLogError as error:
             if body.startswith(found):
                 raise self._unknown("its version has a torn commit that may be ours") from error
             raise
         if commit.txn_id == self.proposal.txn_id:
             return _Seen.MINE
-        self.winner_operation = commit.operation[:_OPERATION_CHARACTERS_MAX]
+        self.winner = commit
         return _Seen.FOREIGN
+
+    def _winner_operation(self) -> str:
+        return self.winner.operation[:_OPERATION_CHARACTERS_MAX] if self.winner else "unknown"
+
+    def _winners_read(self) -> list[Commit] | None:
+        """The winner that was read back, where a look at the versions after it would cost requests: most races are lost
+        to one commit. After each second lost race, None: many may have landed."""
+        if self.store.capabilities.has_cheap_calls or self.state is None or self.winner is None:
+            return None
+        return [self.winner] if self.lost_races % 2 else None
 
     # --- after a lost race ----------------------------------------------------------------------------------
 
-    def _follow_winners(self) -> CommitOutcome | None:
-        """Decide on the whole tail. Returns None to go on after a rebase, else how the commit ended."""
+    def _follow_winners(self, read: Sequence[Commit] | None = None) -> CommitOutcome | None:
+        """Decide on the commits that were ``read``, or on the whole tail.
+
+        Returns None to go on after a rebase, else how the commit ended.
+        """
         try:
             if self.state is not None:
                 self.log.still_has(self.state)
             asked = ambient.instant()
-            winners = self.log.commits_after(self.state.version if self.state else -1)
+            if read is not None and self.confirmed_at is not None:
+                asked = self.confirmed_at  # nobody looked whether there are later ones
+            winners = read or self.log.commits_after(self.state.version if self.state else -1)
             if winners and not self.log.state_is_fresh() and self.log.is_stray(winners[0].version):
                 raise NotFoundError("the commits after the known state were cleaned up")
         except NotFoundError:
@@ -282,6 +361,8 @@ class CommitRun:
         if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
                 self.state = self.log.advance(self.state, winner, asked)
+                self.place.landed(winner.txn_id)
+            self.turn.note(self.target - 1)
             self.proposal = self.proposal.rebased(self.target - 1)
             self.is_behind |= isinstance(decision, Reexecute)
             return None
@@ -306,7 +387,7 @@ class CommitRun:
 
     def _wait_after_lost_race(self) -> None:
         # A blind append and a plan stay valid after each race, so only time limits their attempts.
-        if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None):
+        if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
             raise self._exhausted()
 
     def _exhausted(self) -> CommitRetriesExhaustedError:
@@ -318,10 +399,10 @@ class CommitRun:
             attempts=self.attempts,
         )
 
-    def _pause(self, *, bounded_by_count: bool = True) -> bool:
+    def _pause(self, *, bounded_by_count: bool = True, is_steady: bool = False) -> bool:
         self.turn.end()
         started_s = ambient.monotonic_s()
-        can_go_on = self.pacing.pause(bounded_by_count=bounded_by_count)
+        can_go_on = self.pacing.pause(bounded_by_count=bounded_by_count, is_steady=is_steady)
         self.waited_s += ambient.monotonic_s() - started_s
         return can_go_on
 
@@ -351,6 +432,8 @@ class CommitRun:
         if not self.log.still_has(self.state):
             self._require_checkpoint_at_newest()
             return
+        if not self.store.capabilities.needs_sync and self.log.state_is_fresh():
+            return  # it was seen within the last minute, and what can be seen is durable
         version, newest_foreign = self.state.version, self.state.newest_foreign
         try:
             self.committer.make_version_durable(version, newest_foreign, keeps_order=self.turn.keeps_order)
@@ -408,6 +491,7 @@ class CommitRun:
 
     def _acknowledge(self, attempt: Attempt) -> CommitOutcome:
         version = self.target
+        self.turn.note(version)
         self.committer.durable_version = version
         state: TableState | None = None
         try:

@@ -22,6 +22,7 @@ __all__ = [
     "QUARANTINE",
     "STAGING",
     "VERSIONS",
+    "WAITING",
     "FileStore",
     "LogStore",
     "ObjectMeta",
@@ -45,6 +46,9 @@ VERSIONS = "_txlog/versions"
 
 ICEBERG = "_iceberg/metadata"
 """The folder of a table where its Iceberg metadata is; every engine's vacuum skips names with a leading underscore."""
+
+WAITING = "_txlog/waiting"
+"""The folder of a table where writers that lost races leave a mark, so that others let them commit first."""
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
@@ -214,6 +218,7 @@ class TableStore:
     ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
     ``versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
     ``iceberg`` has them in the folder ``ICEBERG``; None on stores where Iceberg metadata cannot be exported.
+    ``waiting`` has them in the folder ``WAITING``; None on stores whose commit queue all writers share.
     ``commit_queue`` is where the table's writers queue before they commit.
     """
 
@@ -224,3 +229,4 @@ class TableStore:
     commit_queue: CommitQueue = OPEN
     versions: LogStore | None = None
     iceberg: LogStore | None = None
+    waiting: LogStore | None = None

@@ -1,42 +1,61 @@
-"""A queue for the writers of this machine that commit to one local log. It avoids lost races between them.
+"""A queue for the writers of this machine that commit to one log. It avoids lost races between them.
 
-In: a log directory. Out: a `Turn`, held while a commit reads the end of the log and puts its own file. Correctness does
-not depend on it: a writer that gets no turn in time commits without one, and put-if-absent alone decides. The turn is a
-kernel lock on the directory itself (flock(2)), so that no file is left behind and a dead writer blocks no other.
+In: a log directory, or the URI of a table on an object store. Out: a `Turn`, held while a commit reads the end of the
+log and puts its own file. Correctness does not depend on it: a writer that gets no turn in time commits without one,
+and put-if-absent alone decides. The turn is a kernel lock (flock(2)), so that a dead writer blocks no other. For a
+local log it is on the directory itself, so that no file is left behind; for an object store on a file in the folder
+for temporary files, in which each turn notes the newest version, so that the next one need not ask the store for it.
 
 A waiting writer polls with short pauses. A wait in the kernel would be first come, first served, but cannot be bounded:
 each wait that is abandoned would leave a thread and a descriptor behind for as long as another process holds the lock.
 Polling is made nearly as fair by the length of the pauses, which shrink with the age of a commit: of those that wait,
 the oldest looks most often, and so is the most likely to find the turn free. A commit that lost races keeps its age.
 
-A wait ends without a turn if the log directory does not change for some time, since a stopped process may hold the turn
+A wait ends without a turn if no commit lands for some time, since a stopped process may hold the turn
 forever. While commits land, the queue moves, and waiting longer costs less than losing races to those in the queue.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from txlog.store import disk
 from txlog.util import ambient
 
-__all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "Turn"]
+__all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
 
 _WAIT_MAX_S = 2.0  # in which no commit lands
 _WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
 _PAUSE_MIN_S = 0.000_5  # more often would cost waiting writers the processor that the one in its turn needs
 _PAUSE_MAX_S = 0.005
+_FAR_WAIT_MAX_S = 10.0  # the same four for stores that take round trips, where a turn may also wait for other machines
+_FAR_WAITS_MAX = 60
+_FAR_PAUSE_MIN_S = 0.01
+_FAR_PAUSE_MAX_S = 0.5
 _TURN_S = 0.01  # a first guess of how long a turn takes
 _TURN_WEIGHT = 0.2  # of a turn in the average
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_NOTE_DIGITS = 20  # of each of the two numbers in a note
+
+Meanwhile = Callable[[int], object]
 
 _passed_by_until_s: dict[str, float] = {}
-"""By directory: until when writers of this process skip the queue, after a wait timed out. Removed by a wait that ends
+"""By path: until when writers of this process skip the queue, after a wait timed out. Removed by a wait that ends
 with a turn: until then no further wait takes longer than the one that timed out."""
+
+
+class _Limits(NamedTuple):
+    """How long a wait may take in which no commit lands, in seconds, and how many times as long in all."""
+
+    wait_max_s: float
+    waits_max: int
 
 
 class Turn:
@@ -49,6 +68,7 @@ class Turn:
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
+        self._has_note = False
         self._process_id = os.getpid()
         self._began_s: float | None = None
         self._on_end: Callable[[float], None] | None = None
@@ -60,16 +80,48 @@ class Turn:
 
     @property
     def changed_ns(self) -> int:
-        """When a name in the log directory was made or removed last, as its file system tells. Raises OSError."""
+        """When the queue moved last: a name in the log directory was made, or a turn made a note. Raises OSError."""
         return os.fstat(self._descriptors[0]).st_mtime_ns
+
+    @property
+    def newest_version(self) -> int:
+        """The newest version that an earlier turn noted; -1 if none did. A hint: the log itself decides."""
+        return self._noted(0)
+
+    @property
+    def last_wait_s(self) -> float:
+        """The age of the commit that got the turn last, as it noted; those that are older are next."""
+        return max(0, self._noted(1)) / 1000
+
+    def note(self, version: int) -> None:
+        """Note the newest version for the next turns, and show those that wait that the queue moves."""
+        self._note(0, version)
+
+    def note_wait(self, seconds: float) -> None:
+        """Note the age of the commit that has this turn."""
+        self._note(1, int(1000 * seconds))
+
+    def _noted(self, place: int) -> int:
+        if not self._descriptors or not self._has_note:
+            return -1
+        try:
+            return int(os.pread(self._descriptors[0], _NOTE_DIGITS, place * _NOTE_DIGITS))
+        except (OSError, ValueError):
+            return -1
+
+    def _note(self, place: int, number: int) -> None:
+        if self._descriptors and self._has_note:
+            with contextlib.suppress(OSError):  # the disk is full
+                os.pwrite(self._descriptors[0], str(number).zfill(_NOTE_DIGITS).encode(), place * _NOTE_DIGITS)
 
     def time(self, on_end: Callable[[float], None]) -> None:
         """The turn has begun; ``on_end`` is called with the seconds that it took."""
         self._began_s, self._on_end = ambient.monotonic_s(), on_end
 
-    def open(self, directory: str) -> None:
+    def open(self, path: str, *, has_note: bool = False) -> None:
         """Raises OSError."""
-        self._descriptors.extend(map(os.open, (directory,), (_DIRECTORY,)))
+        self._has_note = has_note
+        self._descriptors.extend(map(os.open, (path,), (_NOTE if has_note else _DIRECTORY,), (0o600,)))
 
     def lock(self) -> bool:
         """Take the lock if it is free, and return whether it was. Raises OSError, ImportError."""
@@ -100,17 +152,18 @@ class Turn:
 class CommitQueue(Protocol):
     """The queue of the writers of one table, on stores that have one."""
 
-    def take(self, since_s: float | None = None) -> Turn:
+    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
         """Wait for a turn, for a bounded time. Does not raise if there is none to get.
 
         Args:
             since_s: When the commit began, before turns that it had and races that it lost, by `ambient.monotonic_s`;
                 None means now. The longer ago, the sooner it gets this turn.
+            meanwhile: Called during the wait with the newest version that a turn noted, after each look.
         """
 
 
 class _Open:
-    def take(self, since_s: float | None = None) -> Turn:
+    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
         return Turn()
 
 
@@ -122,16 +175,16 @@ class LocalCommitQueue:
     """`CommitQueue` of the writers of this machine at a log ``directory``, which need not exist yet. Thread-safe."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self._path = directory
         self._turn_s = _TURN_S
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalCommitQueue, (self._directory,))
+        return (type(self), (self._path,))
 
-    def take(self, since_s: float | None = None) -> Turn:
+    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
         turn = Turn()
         try:
-            if self._wait(turn, since_s):
+            if self._wait(turn, since_s, meanwhile):
                 turn.time(self._timed)
             else:
                 turn.end()
@@ -142,29 +195,33 @@ class LocalCommitQueue:
             raise
         return turn
 
-    def _wait(self, turn: Turn, since_s: float | None) -> bool:
+    def _wait(self, turn: Turn, since_s: float | None, meanwhile: Meanwhile | None) -> bool:
         """Wait for the lock as long as the queue moves, and return whether ``turn`` got it."""
         began_s = ambient.monotonic_s()
-        passed_by_until_s = _passed_by_until_s.get(self._directory)
+        passed_by_until_s = _passed_by_until_s.get(self._path)
         if passed_by_until_s is not None and began_s < passed_by_until_s:
             return False
         since_s = began_s if since_s is None else since_s
-        end_s = began_s + _WAIT_MAX_S * (_WAITS_MAX if passed_by_until_s is None else 1)
-        turn.open(self._directory)
+        wait_max_s, waits_max = self._limits()
+        end_s = began_s + wait_max_s * (waits_max if passed_by_until_s is None else 1)
+        self._open(turn)
         changed_ns, changed_s = turn.changed_ns, began_s
         while not turn.lock():
             now_s = ambient.monotonic_s()
             if turn.changed_ns != changed_ns:
                 changed_ns, changed_s = turn.changed_ns, now_s
-            if now_s >= min(end_s, changed_s + _WAIT_MAX_S):
-                _passed_by_until_s[self._directory] = now_s + _PASSED_BY_S
+            if now_s >= min(end_s, changed_s + wait_max_s):
+                _passed_by_until_s[self._path] = now_s + _PASSED_BY_S
                 return False
-            pause_s = self._pause_s(now_s - since_s)
+            pause_s = self._pause_s(now_s - since_s, turn)
             ambient.sleep(ambient.uniform(pause_s / 2, pause_s))
-        _passed_by_until_s.pop(self._directory, None)
+            if meanwhile is not None and (noted := turn.newest_version) >= 0:
+                meanwhile(noted)
+        _passed_by_until_s.pop(self._path, None)
+        turn.note_wait(ambient.monotonic_s() - since_s)
         return True
 
-    def _pause_s(self, age_s: float) -> float:
+    def _pause_s(self, age_s: float, turn: Turn) -> float:
         """The longest pause before the next look: a quarter of a turn, or for a commit that is ten turns old a tenth
         of that, within limits."""
         turns = max(1.0, age_s / self._turn_s) if self._turn_s > 0 else 1.0
@@ -173,9 +230,42 @@ class LocalCommitQueue:
     def _timed(self, seconds: float) -> None:
         self._turn_s += _TURN_WEIGHT * (seconds - self._turn_s)
 
+    def _open(self, turn: Turn) -> None:
+        turn.open(self._path)
+
+    def _limits(self) -> _Limits:
+        return _Limits(_WAIT_MAX_S, _WAITS_MAX)
+
+
+class MachineCommitQueue(LocalCommitQueue):
+    """`CommitQueue` of the writers of this machine, of one user, at a table elsewhere. Thread-safe.
+
+    ``table`` names it: two tables with one name would only wait for each other. The turn is on a file in the user's own
+    folder below the folder for temporary files. A turn takes some round trips to the store, so writers wait longer.
+    Each turn notes how old its commit was: younger ones rest until they are as old, so the oldest come next.
+    """
+
+    def _open(self, turn: Turn) -> None:
+        import hashlib
+        import tempfile
+
+        folder = f"{tempfile.gettempdir()}/txlog-{os.getuid()}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise OSError(f"{folder} is not a folder of this user")
+        turn.open(f"{folder}/{hashlib.sha256(self._path.encode()).hexdigest()[:32]}", has_note=True)
+
+    def _pause_s(self, age_s: float, turn: Turn) -> float:
+        """The longest pause before the next look: a quarter of the time until this commit is next, within limits."""
+        return max(_FAR_PAUSE_MIN_S, min(_FAR_PAUSE_MAX_S, (turn.last_wait_s - age_s) / 4))
+
+    def _limits(self) -> _Limits:
+        return _Limits(_FAR_WAIT_MAX_S, _FAR_WAITS_MAX)
+
 
 def _unlock(descriptor: int) -> None:
-    import contextlib
     import fcntl
 
     with contextlib.suppress(OSError):  # closing is not enough if a child was forked meanwhile

@@ -19,6 +19,7 @@ from txlog.store.base import (
     ICEBERG,
     STAGING,
     VERSIONS,
+    WAITING,
     ObjectMeta,
     OnLink,
     PutOutcome,
@@ -27,6 +28,7 @@ from txlog.store.base import (
     folders_above,
 )
 from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
@@ -412,8 +414,10 @@ def object_table_store(
         log=ObjectLogStore(client),
         files=ObjectFileStore(client),
         staging=ObjectLogStore(client, STAGING),
+        commit_queue=MachineCommitQueue(f"{location.uri} {dict(options.config).get('endpoint', '')}"),
         versions=ObjectLogStore(client, VERSIONS),
         iceberg=ObjectLogStore(client, ICEBERG),
+        waiting=ObjectLogStore(client, WAITING),
     )
 
 

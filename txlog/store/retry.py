@@ -36,9 +36,10 @@ T = TypeVar("T")
 class RetryPolicy:
     """How long a commit keeps trying.
 
-    Each wait is drawn at random from a window that starts at ``min_wait``, doubles with each attempt and ends at
-    ``max_wait`` (full jitter). Both are for a store whose put takes 100 ms: on a faster store both shrink with the
-    measured round trip, on a slower store ``min_wait`` grows.
+    Each wait is drawn at random from a window that starts at ``min_wait``, doubles with each failed attempt and ends at
+    ``max_wait`` (full jitter). After a lost race the window is ``min_wait`` again: the store works, and a writer that
+    waits longer each time would starve beside those that win. Both are for a store whose put takes 100 ms: on a faster
+    store both shrink with the measured round trip, on a slower store ``min_wait`` grows.
 
     Args:
         max_attempts: The largest number of attempts. None means that only time limits them.
@@ -103,20 +104,24 @@ class Pacing:
         self._round_trip_s = round_trip_s
         self._started_s = ambient.monotonic_s()
         self._bounded_by_count = True
+        self._is_steady = False
+        self._failures = 0  # attempts that ended in something else than a lost race
         self._loop: Iterator[tenacity.AttemptManager] | None = None
         self._attempt: tenacity.AttemptManager | None = None
 
     def elapsed_s(self) -> float:
         return ambient.monotonic_s() - self._started_s
 
-    def pause(self, *, bounded_by_count: bool = True) -> bool:
+    def pause(self, *, bounded_by_count: bool = True, is_steady: bool = False) -> bool:
         """Wait before the next attempt. Returns False at once if the policy has ended.
 
         With ``bounded_by_count=False`` only time ends the policy: a blind append that loses races does nothing wrong.
+        With ``is_steady``, after a lost race, the wait is not longer than the first.
         """
         import tenacity
 
-        self._bounded_by_count = bounded_by_count
+        self._bounded_by_count, self._is_steady = bounded_by_count, is_steady
+        self._failures += not is_steady
         if self._loop is None or self._attempt is None:
             self._loop = iter(
                 tenacity.Retrying(
@@ -147,7 +152,7 @@ class Pacing:
         return self.is_over()
 
     def _wait_s(self, _: tenacity.RetryCallState) -> float:
-        window_s = self._policy.window_s(self.attempts, self._round_trip_s())
+        window_s = self._policy.window_s(1 if self._is_steady else self._failures, self._round_trip_s())
         remaining_s = max(0.0, self._policy.total_timeout - self.elapsed_s())
         return min(ambient.uniform(0.0, window_s), remaining_s)
 

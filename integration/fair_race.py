@@ -1,0 +1,135 @@
+"""Processes that append to one table as fast as they can for some time, and how evenly the store serves them.
+
+In: a table on an S3 server, the library, and how many writers. Out: a `Race`, which counts an append that had not
+finished at the end as a wait too: a writer that starves never finishes one.
+
+Run as a program it is one writer: it opens the table, waits for a line, and prints what it did as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Race", "run_race"]
+
+_LATEST_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """What each writer got done in ``seconds``, its longest wait for one append, and what failed."""
+
+    seconds: float
+    appends: tuple[int, ...]
+    longest_s: float
+    failed: int
+
+    @property
+    def per_s(self) -> float:
+        """Acknowledged appends of all writers in a second."""
+        return sum(self.appends) / self.seconds
+
+    @property
+    def least_share(self) -> float:
+        """The appends of the least-served writer, as a share of the mean; 0.0 if one starved."""
+        return min(self.appends) * len(self.appends) / (sum(self.appends) or 1)
+
+
+def run_race(
+    library: str,
+    uri: str,
+    storage_options: Mapping[str, str],
+    writers: int,
+    seconds: float,
+    *,
+    machines: Path | None = None,
+) -> Race:
+    """Let ``writers`` processes append to the table at ``uri``, which exists.
+
+    With ``machines``, a folder, each process has a folder for temporary files of its own, as on a machine of its own.
+    """
+    command = [sys.executable, __file__, library, uri, json.dumps(dict(storage_options)), str(seconds)]
+    processes = []
+    for number in range(writers):
+        environment = dict(os.environ, OMP_NUM_THREADS="1", TOKIO_WORKER_THREADS="1")
+        if machines is not None:
+            environment["TMPDIR"] = str(machines / str(number))
+            Path(environment["TMPDIR"]).mkdir(parents=True)
+        processes.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        )
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        reports = [json.loads(process.communicate(timeout=seconds + _LATEST_S)[0]) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return Race(
+        seconds,
+        tuple(report["appends"] for report in reports),
+        max(report["longest_s"] for report in reports),
+        sum(report["failed"] for report in reports),
+    )
+
+
+def _work(library: str, uri: str, storage_options: dict[str, str], seconds: float) -> None:
+    append = _append_with(library, uri, storage_options)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end_s = time.monotonic() + seconds
+    done: dict[str, Any] = {"appends": 0, "longest_s": 0.0, "failed": 0}
+    began_s = [time.monotonic()]
+    threading.Thread(target=_report_at, args=(end_s, done, began_s), daemon=True).start()
+    while True:
+        began_s[0] = time.monotonic()
+        try:
+            append()
+        except Exception as error:
+            done["failed"] += 1
+            print(error, file=sys.stderr)
+        else:
+            done["appends"] += 1
+        done["longest_s"] = max(done["longest_s"], time.monotonic() - began_s[0])
+
+
+def _report_at(end_s: float, done: dict[str, Any], began_s: list[float]) -> None:
+    """Print the report at ``end_s`` and end the process, whatever it is in."""
+    time.sleep(max(0.0, end_s - time.monotonic()))
+    longest_s = max(done["longest_s"], time.monotonic() - began_s[0])
+    print(json.dumps({**done, "longest_s": longest_s}), flush=True)
+    os._exit(0)
+
+
+def _append_with(library: str, uri: str, storage_options: dict[str, str]) -> Callable[[], object]:
+    import pyarrow as pa
+
+    row = pa.table({"id": pa.array([1], pa.int64())})
+    if library == "txlog":
+        import txlog
+
+        table = txlog.Table.open(uri, storage_options=storage_options)
+        return lambda: table.append(row)
+    from deltalake import DeltaTable, write_deltalake
+
+    handle = DeltaTable(uri, storage_options=storage_options)
+    return lambda: write_deltalake(handle, row, mode="append")
+
+
+if __name__ == "__main__":
+    _work(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), float(sys.argv[4]))

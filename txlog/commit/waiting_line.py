@@ -1,0 +1,206 @@
+"""A line of the writers of all machines that wait to commit to one table on an object store.
+
+In: the folder ``_txlog/waiting`` of a table. Out: a `Place` for each commit. Without it the writer that won the last
+race has the newest state, puts again at once, and wins again; the others starve.
+
+How it works. A commit that lost two races leaves a mark, a small object named by its ``txnId``, and looks at the marks
+of others. Those that were there before it go first: it reads version after version until their commits have landed,
+then puts its own. A handle that commits back to back looks for marks beside its put, which takes no time, at most every
+half second; if there are some, its next commits join the line at once. So do the next commits of a handle that had to
+wait. A mark is deleted when its commit has ended.
+
+Correctness does not depend on any of this: put-if-absent alone decides. A mark is a hint that a crashed writer leaves
+behind, that a slow store shows late, or that other engines do not know. So a commit waits only while the line moves:
+if none of those ahead has landed for some seconds, it deletes the first one's mark and goes on without it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import threading
+from collections.abc import Callable, Iterable
+
+from txlog.errors import TxlogError
+from txlog.store.base import LogStore, ObjectMeta, TableStore
+from txlog.util import ambient
+from txlog.util.parallel import parallel_map
+
+__all__ = ["Place", "WaitingLine"]
+
+_LOST_RACES_MIN = 2  # a race or two are lost anyway, and a mark takes a round trip
+_BACK_TO_BACK_S = 1.0  # between two commits of a handle
+_LOOK_EVERY_S = 0.5
+_CROWDED_S = 2.0  # how long a handle joins the line at once after it last saw others in it
+_STALL_S = 2.0  # in which nobody ahead lands: the first of them has crashed
+_NEXT_STALL_S = 0.5  # for those that follow a crashed one
+_ROUND_TRIPS_STALLED = 4  # the same in round trips, for each place in the line
+_OLD_MS = 60_000  # a mark that is older than another one by so much was left by a crash
+_OUT_OF_ORDER_S = 60.0  # how long a handle does without a line whose folder could not be written
+_MARK = b"{}"
+
+
+class WaitingLine:
+    """What one handle knows of the line. Thread-safe: what it keeps are hints, replaced as wholes."""
+
+    def __init__(self, store: TableStore) -> None:
+        self.marks: LogStore | None = store.waiting
+        self.round_trip_s: Callable[[], float] = store.log.round_trip_s
+        self.crowded_until_s = -math.inf
+        self.out_of_order_until_s = -math.inf
+        self._left_s = -math.inf
+        self._looked_s = -math.inf
+
+    def place(self, txn_id: str) -> Place:
+        """The place of one commit, which is not in the line yet."""
+        return Place(self, txn_id)
+
+    def is_crowded(self) -> bool:
+        """Whether this handle has seen other writers wait a moment ago."""
+        return ambient.monotonic_s() < self.crowded_until_s
+
+    def saw(self, others: Iterable[str]) -> None:
+        """Remember that others wait, if there are any."""
+        if any(True for _ in others):
+            self.crowded_until_s = ambient.monotonic_s() + _CROWDED_S
+
+    def look_is_due(self) -> bool:
+        """Whether this handle commits back to back and has not looked for marks recently. If so, it looks now."""
+        now_s = ambient.monotonic_s()
+        if self.marks is None or now_s - self._left_s > _BACK_TO_BACK_S or now_s - self._looked_s < _LOOK_EVERY_S:
+            return False
+        self._looked_s = now_s
+        return True
+
+    def committed(self) -> None:
+        """A commit of this handle has ended."""
+        self._left_s = ambient.monotonic_s()
+
+    def without_errors(self, request: Callable[[], object]) -> bool:
+        """Make a request, and return whether it worked. If not, the handle does without a line for some time."""
+        try:
+            request()
+        except TxlogError:
+            self.out_of_order_until_s = ambient.monotonic_s() + _OUT_OF_ORDER_S
+            return False
+        return True
+
+
+class Place:
+    """The place of one commit in the line: outside, behind others, or first."""
+
+    def __init__(self, line: WaitingLine, txn_id: str) -> None:
+        self._line = line
+        self._txn_id = txn_id
+        self._ahead: list[str] = []  # the txnIds of those that go first, in order
+        self._is_in_line = False
+        self._moved_s = 0.0  # when the line moved last
+        self._listed_s = 0.0
+        self._stall_s = _STALL_S
+
+    def is_needed(self, lost_races: int) -> bool:
+        """Whether this commit has to wait in line: it has lost races, or its handle knows of others that wait."""
+        line = self._line
+        if line.marks is None or ambient.monotonic_s() < line.out_of_order_until_s:
+            return False
+        return self._is_in_line or lost_races >= _LOST_RACES_MIN or line.is_crowded()
+
+    def join(self) -> None:
+        """Leave a mark and look at those of others, at the same time. Further calls do nothing."""
+        marks = self._line.marks
+        if self._is_in_line or marks is None:
+            return
+        self._is_in_line = True
+        name, found = self._txn_id, []
+
+        def leave_mark() -> None:
+            marks.put(name, _MARK)
+
+        def look() -> None:
+            found.extend(marks.list_from(""))
+
+        if all(list(parallel_map(self._line.without_errors, (leave_mark, look)))):
+            self._ahead = self._others_before(found)
+            self._line.saw(self._ahead)
+        self._moved_s = self._listed_s = ambient.monotonic_s()
+
+    def is_behind(self) -> bool:
+        """Whether others go first."""
+        return bool(self._ahead)
+
+    def landed(self, txn_id: str | None) -> None:
+        """A commit has landed: whoever made it waits no longer."""
+        if txn_id in self._ahead:
+            self._ahead.remove(txn_id)
+            self._moved()
+
+    def pause(self) -> None:
+        """Wait until those ahead may have landed: the first in line looks most often. Pass by one that has crashed."""
+        round_trip_s = self._line.round_trip_s()
+        ambient.sleep(ambient.uniform(0.0, round_trip_s * len(self._ahead) / 2))
+        now_s = ambient.monotonic_s()
+        if now_s - self._listed_s >= _LOOK_EVERY_S:
+            self._look_again()
+        if (
+            self._ahead
+            and now_s - self._moved_s > self._stall_s + _ROUND_TRIPS_STALLED * len(self._ahead) * round_trip_s
+        ):
+            crashed = self._ahead.pop(0)
+            self._delete(crashed)
+            self._moved()
+            self._stall_s = _NEXT_STALL_S
+
+    def look_beside(self) -> None:
+        """Look for marks beside the put that follows, if this handle commits back to back."""
+        marks = self._line.marks
+        if not self._is_in_line and marks is not None and self._line.look_is_due():
+            self._beside(lambda: self._line.saw(self._others(marks.list_from(""))))
+
+    def leave(self) -> None:
+        """The commit has ended: delete its mark, without a wait for it."""
+        self._line.committed()
+        if self._is_in_line:
+            self._is_in_line = False
+            self._beside(lambda: self._delete(self._txn_id))
+
+    def _look_again(self) -> None:
+        """Stop waiting for those whose marks are gone: they have given up, or were passed by."""
+        marks, found = self._line.marks, list[ObjectMeta]()
+        if marks is not None and self._line.without_errors(lambda: found.extend(marks.list_from(""))):
+            names = {mark.name for mark in found}
+            before, self._ahead = len(self._ahead), [name for name in self._ahead if name in names]
+            if len(self._ahead) < before:
+                self._moved()
+            self._line.saw(self._others(found))
+        self._listed_s = ambient.monotonic_s()
+
+    def _others_before(self, found: Iterable[ObjectMeta]) -> list[str]:
+        """Those that have waited for longer, in order, without those that crashed long ago. A mark of its own that the
+        list lacks was put after all others in it."""
+        order = sorted(found, key=lambda mark: (mark.modified_ms, mark.name))
+        newest_ms = order[-1].modified_ms if order else 0
+        names = [mark.name for mark in order]
+        end = names.index(self._txn_id) if self._txn_id in names else len(names)
+        for old in (mark for mark in order if newest_ms - mark.modified_ms > _OLD_MS):
+            self._delete(old.name)
+        return [mark.name for mark in order[:end] if newest_ms - mark.modified_ms <= _OLD_MS]
+
+    def _others(self, found: Iterable[ObjectMeta]) -> list[str]:
+        return [mark.name for mark in found if mark.name != self._txn_id]
+
+    def _moved(self) -> None:
+        self._moved_s = ambient.monotonic_s()
+        self._line.saw(self._ahead)
+
+    def _delete(self, name: str) -> None:
+        marks = self._line.marks
+        if marks is not None:
+            self._line.without_errors(lambda: marks.delete(name))
+
+    def _beside(self, request: Callable[[], object]) -> None:
+        """Make a request on a thread of its own, for which a process that ends waits."""
+        run = contextvars.copy_context().run
+        try:
+            threading.Thread(target=run, args=(self._line.without_errors, request), name="txlog-line").start()
+        except RuntimeError:  # the interpreter is about to end
+            self._line.without_errors(request)
