@@ -15,10 +15,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError, DeltaProtocolError
 from rows import as_rows, in_schema, read_by_deltalake
 from sample_tables import SAMPLES, Sample
 
 import txlog
+
+ROOT = Path(__file__).parent.parent
 
 
 def _by_txlog(path: Path) -> pa.Table:
@@ -107,3 +110,74 @@ def test_pandas_builds_a_data_frame_directly_from_a_snapshot(written: Callable[[
     path, expected = written("columns with special characters")
     frame = pd.DataFrame.from_arrow(txlog.Table.open(path).snapshot())
     assert as_rows(in_schema(pa.Table.from_pandas(frame), expected.rows.schema)) == as_rows(expected.rows)
+
+
+CALLS: dict[str, Callable[[str], pa.Table]] = {
+    "QueryBuilder": lambda uri: read_by_deltalake(deltalake.DeltaTable(uri)),
+    "to_pyarrow_table": lambda uri: deltalake.DeltaTable(uri).to_pyarrow_table(),
+    "to_pandas": lambda uri: pa.Table.from_pandas(deltalake.DeltaTable(uri).to_pandas(), preserve_index=False),
+    "to_pyarrow_dataset": lambda uri: deltalake.DeltaTable(uri).to_pyarrow_dataset().to_table(),
+    "read_delta": lambda uri: pl.read_delta(uri).to_arrow(),
+    "scan_delta": lambda uri: pl.scan_delta(uri).collect().to_arrow(),
+    "use_pyarrow": lambda uri: pl.read_delta(uri, use_pyarrow=True).to_arrow(),
+}
+REFUSES = (DeltaProtocolError, DeltaError)
+NULLS = "nulls, and no error"
+TURNED_ON = {
+    "delta.enableDeletionVectors": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.checkpointPolicy": "v2",
+    "delta.enableTypeWidening": "true",
+}
+
+
+def _cells_of(page: str) -> dict[str, list[str]]:
+    """By property: what the page's table says of QueryBuilder, of deltalake's other calls, and of Polars."""
+    lines = (ROOT / page).read_text().splitlines()
+    rows = [line for line in lines if line.startswith("|") and any(f"(`{name}`" in line for name in TURNED_ON)]
+    found = {}
+    for row in rows:
+        what, *cells = [cell.strip().replace("**", "") for cell in row.strip("|").split("|")]
+        found[what.split("`")[1]] = cells
+    return found
+
+
+def _outcome(call: Callable[[str], pa.Table], uri: str, expected: list[dict[str, object]]) -> str:
+    try:
+        rows = sorted(call(uri).to_pylist(), key=lambda row: str(row["id"]))
+    except REFUSES as error:
+        return "refuses" if "support" in str(error) else str(error)
+    are_nulls = bool(rows) and all(value is None for row in rows for value in row.values())
+    return "reads" if rows == expected else NULLS if are_nulls else repr(rows)
+
+
+@pytest.mark.parametrize("name", TURNED_ON)
+def test_each_reader_does_with_each_feature_what_the_pages_say(name: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "name": ["a", "b", "c"]})
+    table = txlog.Table.create(tmp_path / "t", rows.schema, properties={name: TURNED_ON[name]})
+    table.append(rows)
+    table.delete("id = 1")
+    by_call = {call: _outcome(CALLS[call], table.uri, rows.slice(1).to_pylist()) for call in CALLS}
+    for page in ("README.md", "docs/read.md"):
+        engine, others, polars = _cells_of(page)[name]
+        assert by_call["QueryBuilder"] == engine
+        assert {by_call[call] for call in ("to_pyarrow_table", "to_pandas", "to_pyarrow_dataset")} == {others}
+        plain, _, with_pyarrow = polars.partition("; ")
+        assert {by_call["read_delta"], by_call["scan_delta"]} == {plain}
+        assert by_call["use_pyarrow"] == (with_pyarrow.split()[0] if with_pyarrow else plain)
+    assert table.snapshot().to_arrow().to_pylist() == rows.slice(1).to_pylist()
+
+
+def test_the_pages_name_the_versions_of_the_readers_that_were_tried() -> None:
+    for page in ("README.md", "docs/read.md"):
+        head = next(
+            line for line in (ROOT / page).read_text().splitlines() if line.startswith("| turned on in the table")
+        )
+        for library, version in (("deltalake", deltalake.__version__), ("Polars", pl.__version__)):
+            assert f"{library} {version.rpartition('.')[0]}," in head
+
+
+def test_a_table_with_the_default_properties_asks_nothing_special_of_its_readers(tmp_path: Path) -> None:
+    txlog.write(tmp_path / "t", pa.table({"id": [1], "name": ["a"]}))
+    protocol = deltalake.DeltaTable(str(tmp_path / "t")).protocol()
+    assert (protocol.min_reader_version, protocol.reader_features) == (1, None)

@@ -1,4 +1,4 @@
-"""txlog writes Delta tables that any Delta reader can open: atomic, isolated, durable, and exactly once on request.
+"""txlog writes Delta tables: atomic, isolated, durable, and exactly once on request.
 
     table = txlog.Table.create("/data/orders", schema, partition_by=["day"])
     table.append(data)                  # pyarrow, polars, pandas, duckdb, or an iterator of record batches

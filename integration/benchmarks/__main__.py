@@ -26,6 +26,7 @@ BENCHMARKS = (
         "writers",
         "bulk",
         "upsert",
+        "upsert_files",
         "changes",
         "compaction",
         "vacuum",

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -140,6 +140,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     """A Markdown table: the first column to the left, numbers to the right."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def bold_least(values: Mapping[str, float], texts: Mapping[str, str] | None = None) -> list[str]:
+    """The names, or their texts, with the one whose value is least in bold, whoever it is; all of several."""
+    least = min(values.values())
+    shown = {name: name if texts is None else texts[name] for name in values}
+    return [f"**{shown[name]}**" if value == least else shown[name] for name, value in values.items()]
 
 
 def times(mine: float, other: float) -> str:

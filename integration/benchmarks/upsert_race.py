@@ -6,6 +6,7 @@ import multiprocessing
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Bench, p99
-from benchmarks.upsert_tables import VECTORS
+from benchmarks.upsert_tables import VECTORS, WITH_VECTORS
 
 KEYS, ROWS_EACH = 20_000, 500
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -40,11 +41,22 @@ class UpsertRace:
         )
 
 
+def together(races: Sequence[UpsertRace]) -> UpsertRace:
+    """Several races as one: all attempts, and all times."""
+    return UpsertRace(
+        failed=sum(each.failed for each in races),
+        tried=sum(each.tried for each in races),
+        reexecutions=statistics.mean(each.reexecutions for each in races),
+        wall_ms=[wall_ms for each in races for wall_ms in each.wall_ms],
+        is_right=all(each.is_right for each in races),
+    )
+
+
 def race(bench: Bench, contestant: str, processes: int, upserts: int) -> UpsertRace:
     import txlog
 
     path = bench.folder("race")
-    table = txlog.Table.create(path, SCHEMA, properties=VECTORS if contestant == "txlog" else {})
+    table = txlog.Table.create(path, SCHEMA, properties=VECTORS if contestant == WITH_VECTORS else {})
     for first in range(0, KEYS, KEYS // 4):
         table.append(_rows(np.arange(first, first + KEYS // 4), -1))
     context = multiprocessing.get_context("spawn")
@@ -88,7 +100,7 @@ def _work(contestant: str, path: str, number: int, upserts: int, barrier: Any, r
 
 
 def _upsert_by(contestant: str, path: str) -> Any:
-    if contestant == "txlog":
+    if contestant != "deltalake":
         import txlog
 
         table = txlog.Table.open(path)

@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 from benchmarks.tables import mixed_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
+WITH_VECTORS, BY_DEFAULT = "txlog, deletion vectors", "txlog, default (copies)"
+"""How benchmarks name txlog: on a table with deletion vectors, and on one whose properties are the default ones."""
+WITHOUT_KEY_CACHE = "txlog without its key cache"
 LAYOUTS = {
     "random": "integers, in no order",
     "clustered": "integers, each file a range",

@@ -13,12 +13,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from benchmarks.bulk import _forget_peak, _status_mb
-from benchmarks.upsert_tables import VECTORS, load, make_table, source_rows, tree_bytes
+from benchmarks.upsert_tables import (
+    VECTORS,
+    WITH_VECTORS,
+    WITHOUT_KEY_CACHE,
+    load,
+    make_table,
+    source_rows,
+    tree_bytes,
+)
 
 Change = Callable[[pa.Table], object]
 
@@ -32,11 +39,10 @@ def change_by(work: str, contestant: str, table: str) -> Change:
         return _by_deltalake(work, table)
     import txlog
 
-    without_cache = contestant == "txlog without its key cache"
+    without_cache = contestant == WITHOUT_KEY_CACHE
     handle = txlog.Table.open(table, key_cache_size=0 if without_cache else None)
-    mode: Any = "copy-on-write" if contestant == "txlog, copies" else None
     changes: dict[str, Change] = {
-        "upsert": lambda rows: handle.upsert(rows, ["id"], mode=mode),
+        "upsert": lambda rows: handle.upsert(rows, ["id"]),
         "delete": lambda _: handle.delete(CONDITION),
         "update": lambda _: handle.update({"price": "price + 1"}, CONDITION),
     }
@@ -62,7 +68,7 @@ def _by_deltalake(work: str, table: str) -> Change:
 
 def measure(work: str, contestant: str, table: str, source: str, rounds: int) -> list[dict[str, float]]:
     _warm_up(work, contestant)
-    if contestant.startswith("txlog") and contestant != "txlog, copies":
+    if contestant in (WITH_VECTORS, WITHOUT_KEY_CACHE):
         import txlog
 
         txlog.Table.open(table).set_properties(VECTORS)

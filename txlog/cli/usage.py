@@ -19,7 +19,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 _READ = (
     "txlog does not show rows; read them in Python with txlog.Table.open(uri).snapshot().to_arrow(columns, where), or"
-    " with any Delta reader, such as duckdb -c \"from delta_scan('URI')\""
+    " with another Delta reader, such as duckdb -c \"from delta_scan('URI')\""
 )
 _INSTEAD = {
     "add": "append",
