@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.measure import ROOT, bold_least, fresh_process
+from benchmarks.measure import ROOT, best_in_bold, fresh_process
 from benchmarks.upsert_tables import BY_DEFAULT, LAYOUTS, WITH_VECTORS, make_table, save, source_rows
 
 
@@ -38,8 +39,7 @@ def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_pat
     first_cells = _first_cells(lines)
     assert {f"upsert: {words}" for words in LAYOUTS.values()} < first_cells
     assert {"delete of one row in a hundred", "update of one row in a hundred"} < first_cells
-    names = [cell.replace("**", "") for cell in first_cells]
-    assert {WITH_VECTORS, BY_DEFAULT, "deltalake"} < set(names)
+    assert {WITH_VECTORS, BY_DEFAULT, "deltalake"} < first_cells
     assert "upsert with the change feed: integers, in no order" in first_cells
     assert any("failed" in line and "keys once" in line for line in lines)
     assert not [*tmp_path.iterdir()], "what it made is removed"
@@ -70,12 +70,44 @@ def test_a_change_by_default_copies_files_and_one_with_vectors_does_not(tmp_path
 
 
 def test_the_least_value_is_bold_whoever_has_it() -> None:
-    assert bold_least({"ours": 2.0, "theirs": 1.0}) == ["ours", "**theirs**"]
-    assert bold_least({"ours": 1.0, "theirs": 2.0}, {"ours": "1 s", "theirs": "2 s"}) == ["**1 s**", "2 s"]
-    assert bold_least({"ours": 0, "theirs": 0}) == ["**ours**", "**theirs**"]
+    assert best_in_bold([2.0, 1.0], ["2 s", "1 s"]) == ["2 s", "**1 s**"]
+    assert best_in_bold([1.0, 2.0], ["1 s", "2 s"]) == ["**1 s**", "2 s"]
+    assert best_in_bold([1.0, 2.0], ["1/s", "2/s"], is_most=True) == ["1/s", "**2/s**"]
+    assert best_in_bold([0, 0], ["none", "none"]) == ["**none**", "**none**"]
+
+
+def test_in_the_page_the_least_cost_of_each_line_is_bold_whoever_has_it() -> None:
+    """In tables with a column for each contestant; commits per second are the one measure of which more is better."""
+    checked = 0
+    header: list[str] = []
+    for line in (ROOT / "docs" / "benchmarks.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            header = []
+        elif not header:
+            header = cells
+        elif not cells[0].startswith("---"):
+            bold = [number for number, cell in enumerate(cells) if cell.startswith("**") and _unit(header[number])]
+            if bold:
+                unit = _unit(header[bold[0]])
+                of = [number for number, name in enumerate(header) if _unit(name) == unit and cells[number]]
+                values = {number: float(re.sub(r"[*,]", "", cells[number].split(" / ")[0])) for number in of}
+                best = (max if unit == "commits/s" else min)(values.values())
+                assert bold == [number for number in of if values[number] == best], line
+                checked += 1
+    assert checked > 50
+
+
+def _unit(name: str) -> str:
+    """What the column measures, if it is one of a contestant's costs."""
+    is_of_a_contestant = re.match(r"(txlog|deltalake|Spark's Delta)\b", name) and " : " not in name
+    if not is_of_a_contestant or "keys known" in name or "over the floor" in name:
+        return ""
+    found = re.search(r"(commits/s|ms|s)( / (MB|CPU s))?$", name)
+    return found[1] if found else ""
 
 
 def test_the_benchmark_of_changelogs_runs_and_checks_what_each_contestant_wrote(tmp_path: Path) -> None:
     first_cells = _first_cells(_report_of("changes", tmp_path))
-    assert {"append", "**upsert**", "**txlog**", "PyIceberg", "strings of 36 characters"} < first_cells
+    assert {"append", "upsert", "txlog", "PyIceberg", "strings of 36 characters"} < first_cells
     assert not [*tmp_path.iterdir()], "what it made is removed"

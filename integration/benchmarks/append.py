@@ -20,7 +20,18 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 import txlog
-from benchmarks.measure import Bench, Sample, cpu_p50, in_turns, markdown_table, p99, timed, times, wall_p50
+from benchmarks.measure import (
+    Bench,
+    Sample,
+    best_in_bold,
+    cpu_p50,
+    in_turns,
+    markdown_table,
+    p99,
+    timed,
+    times,
+    wall_p50,
+)
 from benchmarks.tables import ONE_ROW, copy_for_each, grow
 
 TITLE = "One-row append, open handle"
@@ -128,12 +139,13 @@ def _report(
     for version, found in samples.items():
         ours, theirs, floor = (wall_p50(found[name]) for name in ("txlog", "deltalake", "floor"))
         tails = [p99(sample.wall_ms for sample in found[name]) for name in ("txlog", "deltalake")]
+        bold = best_in_bold((ours, theirs), (f"{ours:.2f}", f"{theirs:.1f}"))
         rows.append(
             (
                 f"{version:,}",
                 f"{floor:.2f}",
-                f"**{ours:.2f}** / {tails[0]:.1f}",
-                f"{theirs:.1f} / {tails[1]:.0f}",
+                f"{bold[0]} / {tails[0]:.1f}",
+                f"{bold[1]} / {tails[1]:.0f}",
                 times(ours, theirs),
                 f"{ours - floor:+.2f}",
                 f"{cpu_p50(found['txlog']):.2f} / {cpu_p50(found['deltalake']):.1f}",
@@ -165,12 +177,13 @@ def _row_table(rows_ms: dict[int, dict[str, list[float]]]) -> str:
     rows = []
     for version, found in rows_ms.items():
         ours, theirs, floor = (statistics.median(found[name]) for name in ("txlog", "deltalake", "floor"))
+        bold = best_in_bold((ours, theirs), (f"{ours:.2f}", f"{theirs:.1f}"))
         rows.append(
             (
                 f"{version:,}",
                 f"{floor:.2f}",
-                f"**{ours:.2f}** / {statistics.mean(found['txlog']):.2f}",
-                f"{theirs:.1f} / {statistics.mean(found['deltalake']):.1f}",
+                f"{bold[0]} / {statistics.mean(found['txlog']):.2f}",
+                f"{bold[1]} / {statistics.mean(found['deltalake']):.1f}",
                 times(ours, theirs),
                 f"{ours - floor:+.2f}",
             )

@@ -177,10 +177,9 @@ def _report(results: dict[tuple[str, str], list[dict[str, Any]]], rows: int, rou
         middle = {key: statistics.median(each[key] for each in found) for key in found[0]}
         ours = statistics.median(each["write_s"] for each in results[layout, "txlog"])
         synced_s = middle["write_s"] + middle["sync_s"]
-        label = f"**{name}**" if name == "txlog" else name
         lines.append(
             (
-                f"{layout}: {label}",
+                f"{layout}: {name}",
                 f"{middle['write_s']:.2f}",
                 f"{middle['input_mb'] / middle['write_s']:.0f}",
                 f"{synced_s:.2f}",

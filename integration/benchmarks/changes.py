@@ -43,7 +43,7 @@ def _report_of_sinks(streams: dict[str, Stream], rows: int, files: int) -> str:
         first_ms, last_ms = stream.p50(slice(None, tenth)), stream.p50(slice(-tenth, None))
         lines.append(
             (
-                f"**{name}**" if name == "upsert" else name,
+                name,
                 f"{stream.p50():.1f} / {p99(each.wall_ms for each in stream.batches):.0f}",
                 f"{statistics.median(each.cpu_ms for each in stream.batches):.1f}",
                 f"{first_ms:.1f} / {last_ms:.1f}",
@@ -67,7 +67,7 @@ def _report_of_sinks(streams: dict[str, Stream], rows: int, files: int) -> str:
 
 def _report_of_spark(found: dict[str, list[float]]) -> str:
     middle = {name: statistics.median(took_ms) for name, took_ms in found.items()}
-    names = {"append": "txlog, append", "upsert": "**txlog, upsert**"}
+    names = {"append": "txlog, append", "upsert": "txlog, upsert"}
     lines = [
         (
             names.get(name, name),
@@ -102,7 +102,7 @@ def _throughput(bench: Bench) -> str:
         did = _written(bench, name, *scale, python=pypaimon if name == "pypaimon" else None)
         lines.append(
             (
-                f"**{name}**" if name == "txlog" else name,
+                name,
                 f"{scale[0]:,}",
                 scale[1],
                 f"{did['write_s']:.2f} / {did['cpu_s']:.2f}",

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import txlog
-from benchmarks.measure import Bench, fresh_process, markdown_table, times
+from benchmarks.measure import Bench, best_in_bold, fresh_process, markdown_table, times
 
 TITLE = "Compact and cluster"
 
@@ -78,16 +78,21 @@ def _line(bench: Bench, source: Path, work: str, words: str, target_bytes: int, 
         for name, samples in found.items()
     }
     ours, theirs = median["txlog"], median["deltalake"]
-    boxes = "" if work == "compact" else f"**{shares['txlog']:.1%}** / {shares['deltalake']:.1%}"
+    boxes = "" if work == "compact" else " / ".join(_bold_shares([shares["txlog"], shares["deltalake"]]))
+    walls_s = [each["wall_ms"] / 1e3 for each in (ours, theirs)]
     return [
         words,
-        f"**{ours['wall_ms'] / 1e3:.2f}**",
-        f"{theirs['wall_ms'] / 1e3:.2f}",
+        *best_in_bold(walls_s, [f"{each:.2f}" for each in walls_s]),
         times(ours["wall_ms"], theirs["wall_ms"]),
         f"{ours['cpu_ms'] / 1e3:.2f} / {theirs['cpu_ms'] / 1e3:.2f}",
         f"{ours['extra_mb']:.0f} / {theirs['extra_mb']:.0f}",
         boxes,
     ]
+
+
+def _bold_shares(shares: list[float | None]) -> list[str]:
+    known = [share for share in shares if share is not None]
+    return best_in_bold(known, [f"{share:.1%}" for share in known])
 
 
 def _share_in_a_box(table: Path, columns: list[str]) -> float:

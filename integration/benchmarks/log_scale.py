@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from benchmarks.measure import ROOT, Bench, fresh_process, markdown_table, peak_mb, timed, times
+from benchmarks.measure import ROOT, Bench, best_in_bold, fresh_process, markdown_table, peak_mb, timed, times
 from benchmarks.tables import ONE_ROW
 
 if TYPE_CHECKING:
@@ -290,19 +290,18 @@ def _report(bench: Bench, found: Mapping[Key, Mapping[str, float]]) -> str:
         counts = sorted({key[1] for key in found if key[0] == by})
         for operation, words in OPERATIONS.items():
             for count in counts:
-                own, foreign, peer = (found[by, count, operation, name] for name in CONTESTANTS)
+                costs = [found[by, count, operation, name] for name in CONTESTANTS]
+                own, _, peer = costs
                 rows.append(
                     (
                         words,
                         f"{count:,}",
-                        f"**{_cost(own)}**",
-                        _cost(foreign),
-                        _cost(peer),
+                        *best_in_bold([round(each["wall_ms"]) for each in costs], map(_cost, costs)),
                         times(own["wall_ms"], peer["wall_ms"]),
                     )
                 )
-        header = ["operation", by, "txlog, ms / MB", "on deltalake's checkpoint", "deltalake", "deltalake : txlog"]
-        parts.append(markdown_table(header, rows))
+        header = ["operation", by, "txlog, ms / MB", "txlog on deltalake's checkpoint, ms / MB", "deltalake, ms / MB"]
+        parts.append(markdown_table([*header, "deltalake : txlog"], rows))
     rounds = bench.scale(3, 1)
     parts.append(
         f"Medians of {rounds} fresh processes: milliseconds from before the table is opened until the operation has"

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -142,11 +142,11 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def bold_least(values: Mapping[str, float], texts: Mapping[str, str] | None = None) -> list[str]:
-    """The names, or their texts, with the one whose value is least in bold, whoever it is; all of several."""
-    least = min(values.values())
-    shown = {name: name if texts is None else texts[name] for name in values}
-    return [f"**{shown[name]}**" if value == least else shown[name] for name, value in values.items()]
+def best_in_bold(values: Iterable[float], texts: Iterable[str], *, is_most: bool = False) -> list[str]:
+    """``texts`` with that of the least value, or of the greatest, in bold, whoever it is; all that have it."""
+    found = list(values)
+    best = max(found) if is_most else min(found)
+    return [f"**{text}**" if value == best else text for value, text in zip(found, texts, strict=True)]
 
 
 def times(mine: float, other: float) -> str:

@@ -8,7 +8,18 @@ from pathlib import Path
 from deltalake import write_deltalake
 
 import txlog
-from benchmarks.measure import Bench, Sample, cpu_p50, fresh_process, in_turns, markdown_table, p99, times, wall_p50
+from benchmarks.measure import (
+    Bench,
+    Sample,
+    best_in_bold,
+    cpu_p50,
+    fresh_process,
+    in_turns,
+    markdown_table,
+    p99,
+    times,
+    wall_p50,
+)
 from benchmarks.tables import ONE_ROW, copy_for_each, grow
 
 TITLE = "Open and append one row"
@@ -65,17 +76,17 @@ def _report(version: int, same: dict[str, list[Sample]], fresh: dict[str, list[S
     rows = []
     for where, found in (("same process, imported", same), ("fresh process, import and exit in it", fresh)):
         ours, theirs = found["txlog"], found["deltalake"]
+        middle_ms = [wall_p50(each) for each in (ours, theirs)]
         tails = [p99(sample.wall_ms for sample in each) for each in (ours, theirs)]
         rows.append(
             (
                 where,
-                f"**{wall_p50(ours):.1f}** / {tails[0]:.0f}",
-                f"{wall_p50(theirs):.1f} / {tails[1]:.0f}",
-                times(wall_p50(ours), wall_p50(theirs)),
+                *(f"{bold} / {tail:.0f}" for bold, tail in zip(_bold(middle_ms), tails, strict=True)),
+                times(*middle_ms),
             )
         )
     over = [wall_p50(fresh[name]) - bare_ms for name in ("txlog", "deltalake")]
-    rows.append(("fresh process, over making the row", f"**{over[0]:.1f}**", f"{over[1]:.1f}", times(*over)))
+    rows.append(("fresh process, over making the row", *_bold(over), times(*over)))
     table = markdown_table(
         [f"at version {version:,}", "txlog p50 / p99, ms", "deltalake p50 / p99, ms", "deltalake : txlog"], rows
     )
@@ -86,3 +97,7 @@ def _report(version: int, same: dict[str, list[Sample]], fresh: dict[str, list[S
         f" {wall_p50(fresh['python alone']):.0f} ms; making the row with pyarrow, which"
         f" loads pandas where it is installed, takes {bare_ms:.0f} ms in all."
     )
+
+
+def _bold(values_ms: list[float]) -> list[str]:
+    return best_in_bold(values_ms, [f"{each:.1f}" for each in values_ms])

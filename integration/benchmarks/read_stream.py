@@ -105,7 +105,7 @@ def _of_batches(found: dict[str, list[list[float]]]) -> str:
     for source, queries in found.items():
         whole_s = statistics.median(sum(query) for query in queries) / 1e3
         ratio = f"{batch_ms[source] / batch_ms['delta']:.2f}"
-        name, aim = (f"**{source}**", f"{AIM}") if source == "txlog" else (source, "")
+        name, aim = (source, f"{AIM}") if source == "txlog" else (source, "")
         lines.append((name, len(queries[0]), f"{batch_ms[source]:.0f}", ratio, aim, f"{whole_s:.1f}"))
     return markdown_table(["source", "batches", "p50 of a batch, ms", "time : Delta's", "aim", "all batches, s"], lines)
 
@@ -114,7 +114,7 @@ def _of_whole(found: dict[str, list[list[float]]], rows: int) -> str:
     whole_ms = {source: statistics.median(sum(query) for query in queries) for source, queries in found.items()}
     lines = [
         (
-            f"**{source}**" if source == "txlog" else source,
+            source,
             f"{took_ms:.0f}",
             f"{rows / took_ms * 1e3:,.0f}",
             f"{took_ms / whole_ms['delta']:.2f}",

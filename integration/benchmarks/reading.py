@@ -136,7 +136,7 @@ def _lines(query: str, found: Mapping[str, float]) -> list[tuple[str, ...]]:
         aims = {"txlog.spark.read": SPARK_AIMS, "format(txlog)": SOURCE_AIMS}.get(name, {})
         aim = ", ".join(f"{aims[query, other]} of {other}" for other in ("Parquet", "Delta") if (query, other) in aims)
         ratios = [f"{middle_ms / found[other]:.2f}" if other in found else "" for other in ("Parquet", "Delta")]
-        lines.append((query, f"**{name}**" if "txlog" in name else name, f"{middle_ms:.0f}", *ratios, aim))
+        lines.append((query, name, f"{middle_ms:.0f}", *ratios, aim))
     return lines
 
 

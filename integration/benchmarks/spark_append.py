@@ -35,7 +35,7 @@ def run(bench: Bench) -> str:
         middle_ms = wall_p50(found)
         lines.append(
             (
-                f"**{name}**" if name == "txlog" else name,
+                name,
                 f"{middle_ms:.0f}",
                 f"{p99(sample.wall_ms for sample in found):.0f}",
                 f"{middle_ms / parquet_ms:.2f}",

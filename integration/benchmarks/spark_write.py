@@ -64,7 +64,7 @@ def _report(samples: dict[str, list[Sample]], what: str) -> str:
         middle_s = wall_p50(found) / 1e3
         lines.append(
             (
-                f"**{name}**" if name == "txlog" else name,
+                name,
                 f"{middle_s:.2f}",
                 f"{min(sample.wall_ms for sample in found) / 1e3:.2f}",
                 f"{middle_s - noop_s:.2f}",

@@ -106,7 +106,7 @@ def _report(found: dict[str, list[float]], rounds: int, warm_up: int) -> str:
     for name, took_ms in found.items():
         lines.append(
             (
-                f"**{name}**" if name == "txlog" else name,
+                name,
                 f"{middle[name]:.0f}",
                 f"{p99(took_ms):.0f}",
                 f"{middle[name] / middle['parquet']:.2f}",

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Bench, bold_least, fresh_process, markdown_table, p99, times
+from benchmarks.measure import Bench, best_in_bold, fresh_process, markdown_table, p99, times
 from benchmarks.upsert_race import UpsertRace, race, together
 from benchmarks.upsert_tables import (
     BY_DEFAULT,
@@ -190,7 +190,7 @@ def _stream(bench: Bench, table: Path, rows: int) -> str:
         bench.say(f"stream, {name}: {middle_ms[name]:.0f} ms")
     header = ["upserts in a row", "counted", "first / second, ms", "p50 / p99, ms", "last tenth : first"]
     ratios = [times(middle_ms[name], middle_ms["deltalake"]) for name in (WITH_VECTORS, BY_DEFAULT)]
-    lines = [(name, *cells[of]) for name, of in zip(bold_least(middle_ms), calls, strict=True)]
+    lines = [(name, *cells[name]) for name in calls]
     return (
         f"{markdown_table([*header, 'CPU p50, ms', 'written each, MB', 'memory, MB'], lines)}\n\n{STREAM_ROWS:,} rows"
         f" each, by one handle. deltalake : txlog with vectors {ratios[0]}, by default"
@@ -226,8 +226,7 @@ def _races(bench: Bench) -> str:
             bench.record(what="race", contestant=name, failed=one.failed, wall_ms=one.wall_ms)
             bench.say(f"race, {name}: {one.failed} of {one.tried} failed")
     whole = {name: together(found[name]) for name in CONTESTANTS}
-    names = bold_least({name: each.failed for name, each in whole.items()})
-    lines = [(bold, *whole[name].cells) for bold, name in zip(names, CONTESTANTS, strict=True)]
+    lines = [(name, *whole[name].cells) for name in CONTESTANTS]
     header = [f"{processes} processes x {upserts} upserts", "failed", "executed again", "p50 / p99, ms", "keys once"]
     return (
         f"{markdown_table(header, lines)}\n\n500 rows each of the same 20,000 keys, default retries of both; races of"
@@ -243,7 +242,7 @@ def _report(found: Samples, rows: int, files: int, changed: int) -> str:
     for what in dict.fromkeys(what for what, _ in found):
         middle = {name: _middle(samples) for (each, name), samples in found.items() if each == what}
         wall_ms = {name: sample["wall_ms"] for name, sample in middle.items()}
-        seconds = bold_least(wall_ms, {name: f"{each / 1e3:.2f}" for name, each in wall_ms.items()})
+        seconds = best_in_bold(wall_ms.values(), [f"{each / 1e3:.2f}" for each in wall_ms.values()])
         cpu_s = [f" / {middle[name]['cpu_ms'] / 1e3:.2f}" for name in CONTESTANTS]
         lines.append(
             (

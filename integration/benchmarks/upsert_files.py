@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.measure import ROOT, Bench, bold_least, markdown_table
+from benchmarks.measure import ROOT, Bench, best_in_bold, markdown_table
 from benchmarks.upsert import CONTESTANTS, in_fresh_process
 from benchmarks.upsert_large import large
 from benchmarks.upsert_tables import BY_DEFAULT, WITH_VECTORS, make_table, save, source_rows
@@ -44,8 +44,8 @@ def _by_files(bench: Bench, rows: int, changed: int) -> str:
         found[KNOWN, count] = statistics.median(sample["wall_ms"] for sample in warm[2:])
     lines = []
     for count in counts:
-        wall_ms = {name: found[name, count] for name in CONTESTANTS}
-        cells = bold_least(wall_ms, {name: f"{each:.0f}" for name, each in wall_ms.items()})
+        wall_ms = [found[name, count] for name in CONTESTANTS]
+        cells = best_in_bold(wall_ms, [f"{each:.0f}" for each in wall_ms])
         lines.append([f"{count:,}", *cells, f"{found[KNOWN, count]:.0f}"])
     names = (*CONTESTANTS, f"txlog, {KNOWN}")
     _plot(bench, found, PLOT if not bench.quick else bench.scratch.parent / PLOT.name)

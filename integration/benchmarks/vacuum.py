@@ -9,7 +9,7 @@ import deltalake
 import pyarrow as pa
 
 import txlog
-from benchmarks.measure import Bench, cpu_p50, in_turns, markdown_table, times, wall_p50
+from benchmarks.measure import Bench, best_in_bold, cpu_p50, in_turns, markdown_table, times, wall_p50
 
 TITLE = "Vacuum: find 50,000 orphans"
 
@@ -40,10 +40,10 @@ def run(bench: Bench) -> str:
     )
     assert len(table.vacuum(dry_run=True).paths) == orphans
     ours, theirs = found["txlog"], found["deltalake"]
-    rows = [
-        ("wall", f"**{wall_p50(ours):.0f}**", f"{wall_p50(theirs):.0f}", times(wall_p50(ours), wall_p50(theirs))),
-        ("CPU", f"**{cpu_p50(ours):.0f}**", f"{cpu_p50(theirs):.0f}", times(cpu_p50(ours), cpu_p50(theirs))),
-    ]
+    rows = []
+    for what, middle in (("wall", wall_p50), ("CPU", cpu_p50)):
+        middle_ms = [middle(each) for each in (ours, theirs)]
+        rows.append((what, *best_in_bold(middle_ms, [f"{each:.0f}" for each in middle_ms]), times(*middle_ms)))
     return markdown_table(
         [f"dry run, {orphans:,} orphans", "txlog p50, ms", "deltalake p50, ms", "deltalake : txlog"], rows
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Bench, markdown_table, p99, times
+from benchmarks.measure import Bench, best_in_bold, markdown_table, p99, times
 from benchmarks.tables import ONE_ROW
 
 TITLE = "Processes appending at once"
@@ -116,8 +116,7 @@ def _report(races: dict[tuple[str, int], list[Race]], sizes: dict[int, int], rou
         rows.append(
             (
                 f"{processes} x {appends}",
-                f"**{speeds[0]:.0f}**",
-                f"{speeds[1]:.0f}",
+                *best_in_bold(speeds, [f"{each:.0f}" for each in speeds], is_most=True),
                 times(speeds[1], speeds[0]),
                 *[_failures(each) for each in (ours, theirs)],
                 *[_latency(each) for each in (ours, theirs)],
