@@ -96,7 +96,7 @@ class MergeRows(RemembersFiles):
         self.num_source_rows: int = source.rows.num_rows
         self._given = clauses
         self._condition = merge.condition
-        self._clauses = MergeClauses(clauses, merge, source, state.schema, now)
+        self._clauses = MergeClauses(clauses, merge, source, state.schema, now, state.partition_columns)
         updates = [b.assignments for b in self._clauses.bound if b.then == "update" and b.assignments is not None]
         needed = {name for each in updates for name in each.needed}
         self.makes_images = self.replaces_rows = bool(updates)

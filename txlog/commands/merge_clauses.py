@@ -101,11 +101,12 @@ class MergeClauses:
         source: MergeSource,
         schema: Struct,
         now: datetime.datetime,
+        partition_columns: Sequence[str] = (),
     ) -> None:
         self._source = source
         self._schema = schema
         self._takes_fewer = merge.schema_mode == "merge"
-        found = computed_columns(schema)
+        found = computed_columns(schema, None, partition_columns)
         self._computed = found.at(now) if found is not None and found.is_of_now else found
         self.bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
         self.of = {when: [b for b, c in zip(self.bound, clauses, strict=True) if c.when == when] for when in _WHENS}

@@ -52,7 +52,9 @@ def bound_update(
     values: Mapping[str, Any], where: str | Predicate | None, state: TableState, now: datetime.datetime
 ) -> UpdateRows:
     """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
-    assignments = Assignments(values, state.schema, computed_columns(state.schema), now=now)
+    assignments = Assignments(
+        values, state.schema, computed_columns(state.schema, None, state.partition_columns), now=now
+    )
     return UpdateRows(Condition(where, state, now), assignments, state)
 
 

@@ -311,7 +311,7 @@ def _planned_changes(
         _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
-    generated = generated_of(state.schema, open_table.uri)
+    generated = generated_of(state.schema, open_table.uri, state.partition_columns)
     completer_for(nullable(state.schema), to_arrow(kept), generated, open_table.uri, state.version)
     app_id, checkpoint_id = options.transaction or (None, None)
     requested = write_options.WriteOptions(

@@ -45,12 +45,16 @@ _NESTED = (Struct, Array, Map)
 
 @dataclass(frozen=True, slots=True)
 class GeneratedColumn:
-    """``value`` is of the column's type and bound to the table's schema; ``rule`` is true if a row has that value."""
+    """``value`` is of the column's type and bound to the table's schema; ``rule`` is true if a row has that value.
+
+    Delta stores an empty value of the columns ``partitioned_by`` as null, so ``value`` is computed from null.
+    """
 
     name: str
     sql: str
     value: Expression
     rule: Constraint
+    partitioned_by: tuple[str, ...] = ()
 
     @property
     def uses(self) -> frozenset[str]:
@@ -66,10 +70,16 @@ class GeneratedColumn:
             InvalidInputError: A row has none, for example because of an overflow.
         """
         try:
-            return self.value.evaluate(rows)
+            return self.value.evaluate(self.stored(rows))
         except InvalidInputError as error:
             error.message = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.message}"
             raise
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the values of `uses` that readers of the table will see."""
+        from txlog.writer.keys import with_stored_partition_values
+
+        return with_stored_partition_values(rows, self.partitioned_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,7 @@ class ComputedColumns:
         places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
         checked = rows if places is None else rows.take(pa.array(places))
         for column in columns:
-            found = violation(column.rule, checked)
+            found = violation(column.rule, column.stored(checked))
             if found is not None:
                 at, values = found
                 row = first_row + (at if places is None else int(places[at]))
@@ -187,7 +197,9 @@ def without_generated(schema: Struct) -> Struct:
     return Struct(tuple(field for field in schema.fields if field.name not in generated)) if generated else schema
 
 
-def computed_columns(schema: Struct, table: str | None = None) -> ComputedColumns | None:
+def computed_columns(
+    schema: Struct, table: str | None = None, partition_columns: Collection[str] = ()
+) -> ComputedColumns | None:
     """The columns of a table with this schema that rows may lack; None if there are none.
 
     Raises:
@@ -196,17 +208,19 @@ def computed_columns(schema: Struct, table: str | None = None) -> ComputedColumn
     # A loop: this runs at every plan, and most tables have no such column.
     for field in schema.fields:
         if is_computed(field) or isinstance(field.type, _NESTED):
-            return _bound(schema, table)
+            return _bound(schema, table, partition_columns)
     return None
 
 
-def generated_of(schema: Struct, table: str | None = None) -> ComputedColumns | None:
+def generated_of(
+    schema: Struct, table: str | None = None, partition_columns: Collection[str] = ()
+) -> ComputedColumns | None:
     """The same for rows that replace others, which must have every column that is not generated."""
-    found = computed_columns(schema, table)
+    found = computed_columns(schema, table, partition_columns)
     return None if found is None or not found.generated else replace(found, defaults=())
 
 
-def _bound(schema: Struct, table: str | None) -> ComputedColumns | None:
+def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]) -> ComputedColumns | None:
     nested = _first_nested(schema)
     if nested is not None:
         raise UnsupportedFeatureError(
@@ -220,7 +234,9 @@ def _bound(schema: Struct, table: str | None) -> ComputedColumns | None:
     generated = []
     for name, sql in stored_generated(schema).items():
         try:
-            generated.append(_generated(name, sql, schema))
+            found = _generated(name, sql, schema)
+            partitioned_by = tuple(column for column in partition_columns if column in found.uses)
+            generated.append(replace(found, partitioned_by=partitioned_by))
         except InvalidInputError as error:
             raise UnsupportedFeatureError(
                 f"txlog cannot compute the generated column {name} ({sql}), so it cannot write rows to this table:"

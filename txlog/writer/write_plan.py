@@ -151,7 +151,7 @@ class WritePlan:
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
             constraints=() if rows == "old" else constraints_of(metadata.configuration, schema, table),
-            computed=computed_columns(schema, table) if rows == "new" else None,
+            computed=computed_columns(schema, table, metadata.partition_columns) if rows == "new" else None,
         )
 
     def at(self, read_version: int) -> WritePlan:

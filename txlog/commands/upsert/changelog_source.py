@@ -50,6 +50,7 @@ def read_changelog(
     row_kind: str | None = None,
     row_kinds: Mapping[Any, str] | None = None,
     table: str | None = None,
+    partition_columns: Sequence[str] = (),
 ) -> ChangelogSource:
     """Read ``data``, anything ``Table.append`` takes.
 
@@ -60,7 +61,7 @@ def read_changelog(
     if not stream.schema.names:
         names = to_arrow(schema) if row_kind is None else pa.schema([*to_arrow(schema), (row_kind, pa.string())])
         stream = DataStream(names, stream.batches)
-    reader = _Reader(schema, row_kind, RowKinds(row_kinds), table)
+    reader = _Reader(schema, row_kind, RowKinds(row_kinds), table, partition_columns)
     rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
@@ -87,10 +88,17 @@ def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyC
 class _Reader:
     """Takes the row kinds out of the batches, and converts the rest to the table's types."""
 
-    def __init__(self, schema: Struct, row_kind: str | None, kinds: RowKinds, table: str | None) -> None:
+    def __init__(
+        self,
+        schema: Struct,
+        row_kind: str | None,
+        kinds: RowKinds,
+        table: str | None,
+        partition_columns: Sequence[str],
+    ) -> None:
         self._schema = schema
         self._fitted = nullable(schema)
-        self._generated = generated_of(schema, table)
+        self._generated = generated_of(schema, table, partition_columns)
         self._row_kind = row_kind
         self._kinds = kinds
         self._table = table

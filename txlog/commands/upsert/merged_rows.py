@@ -131,6 +131,7 @@ def bound_merged_rows(
             state.schema,
             keys,
             engine,
+            partition_columns=state.partition_columns,
             row_kind=upsert.row_kind,
             row_kinds=upsert.row_kinds,
             table=open_table.uri,

@@ -140,7 +140,7 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
             left_out={*state.schema.names} - {*schema.names},
-            computed=generated_of(state.schema, open_table.uri),
+            computed=generated_of(state.schema, open_table.uri, state.partition_columns),
         )
     return UpsertRows(source, upsert, updated, state, known_keys(open_table.key_cache, source.index, state))
 
@@ -213,7 +213,7 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         self.num_source_rows = source.num_rows
         self._upsert = upsert
         self._updated = updated
-        self._computed = None if updated is None else generated_of(state.schema)
+        self._computed = None if updated is None else generated_of(state.schema, None, state.partition_columns)
         self._recomputed = () if self._computed is None else self._computed.recomputed(updated or ())
         self._new_values: pa.Table | None = None
         if updated is not None and isinstance(source, Source):

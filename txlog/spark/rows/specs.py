@@ -230,7 +230,7 @@ class UpsertSpec:
                 version=state.version,
             )
         keys, _, schema = source_columns(self.upsert, state.schema, state.partition_columns)
-        computed = generated_of(state.schema, table)
+        computed = generated_of(state.schema, table, state.partition_columns)
         require_columns(schema, to_arrow(found), table, computed)
         left_out = tuple(name for name in state.schema.names if schema.find(name) is None)
         return SourceShape(schema, left_out, keys, keys, computed)

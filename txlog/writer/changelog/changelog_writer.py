@@ -82,7 +82,8 @@ class ChangelogWriter:
         with TxlogError.located(plan.table):
             self._keys = key_columns(spec.keys, plan.schema, plan.partition_columns)
         self._nullable = nullable(plan.schema)
-        self._generated = generated_of(plan.schema, plan.table) if plan.computed is not None else None
+        has_generated = plan.computed is not None
+        self._generated = generated_of(plan.schema, plan.table, plan.partition_columns) if has_generated else None
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
         self._sequence: Field | None = None
