@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +84,6 @@ def test_while_one_checkpoint_is_being_written_no_other_begins(table: OpenTable,
     for _ in range(3):
         txlog.Table(table).append(ROW)
     go_on.set()
-    table.post_commit.drain()
-    assert len(checkpoints_in_memory(scripted_log)) == len(before) + 1
-
-
-def test_a_forked_process_does_not_wait_for_the_checkpoint_of_its_parent(table: OpenTable, scripted_log: Any) -> None:
-    """It inherited the object, but not the thread that does the work."""
-    txlog.Table(table).set_properties({"delta.checkpointInterval": "1"})
-    table.post_commit.drain()
-    before = checkpoints_in_memory(scripted_log)
-    table.post_commit._running = Future()
-    table.post_commit._process_id -= 1
-    txlog.Table(table).append(ROW)
     table.post_commit.drain()
     assert len(checkpoints_in_memory(scripted_log)) == len(before) + 1
 

@@ -12,15 +12,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from txlog.util.locks import new_lock
+
 __all__ = ["small_pages"]
 
-_lock = threading.Lock()
+_lock = new_lock()
 _users = 0
 _displaced: Any = None
 

@@ -6,7 +6,7 @@ overwrite brings rows that were computed from what the handle read, so changes i
 
 from __future__ import annotations
 
-import threading
+from txlog.util.locks import new_lock
 
 __all__ = ["LastRead"]
 
@@ -17,7 +17,7 @@ class LastRead:
     """For one handle. Thread-safe. Before the first read nothing is unseen: the user's rows come from elsewhere."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._table_id: str | None = None
         self._version: int | None = None
         self._own: set[int] = set()

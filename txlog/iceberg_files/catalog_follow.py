@@ -17,6 +17,7 @@ from txlog.iceberg.names import metadata_name
 from txlog.iceberg_files.catalog import import_client, move_entry
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.util import ambient
+from txlog.util.locks import new_lock
 
 __all__ = ["follow"]
 
@@ -24,7 +25,7 @@ _ANSWER_S = 30.0
 """How long an export, and the end of a process, wait for a catalog."""
 _MOVES_MAX = 10
 
-_lock = threading.Lock()
+_lock = new_lock()
 _moves: dict[str, _Move] = {}
 
 

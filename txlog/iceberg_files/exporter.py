@@ -8,7 +8,6 @@ finds its work done, or continues from there.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,6 +38,7 @@ from txlog.protocol.properties import ICEBERG
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.util import ambient
+from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
@@ -89,7 +89,7 @@ class IcebergExporter:
         self._log = log
         self._place = place_of(log.uri)
         self._folder = MetadataFolder(log.store.iceberg, self._place)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._clean_up_from_s = -math.inf
 
     def exported(self) -> Exported | None:

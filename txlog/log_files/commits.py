@@ -6,8 +6,7 @@ direct "not found" counts. PROTOCOL.md, "Delta Log Entries", "Log Compaction Fil
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from txlog.errors import CorruptLogError, NotFoundError
@@ -19,6 +18,7 @@ from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, version_
 from txlog.protocol.properties import TableProperties
 from txlog.store.base import TableStore
 from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
 
 __all__ = ["CommitReader"]
 
@@ -115,12 +115,4 @@ class CommitReader:
         if self._store.log.capabilities.has_cheap_calls or len(wanted) < _PARALLEL_FROM:
             yield from map(read, wanted)
             return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-read") as pool:
-            for start in range(0, len(wanted), 2 * _PARALLEL):
-                window: Iterable[T] = wanted[start : start + 2 * _PARALLEL]
-                # Each task runs in a copy of the caller's context, which carries its clock.
-                tasks = [pool.submit(contextvars.copy_context().run, read, item) for item in window]
-                for task in tasks:
-                    yield task.result()
+        yield from parallel_map(read, wanted, threads=_PARALLEL)

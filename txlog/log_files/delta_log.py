@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +32,7 @@ from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import ObjectMeta, TableStore
 from txlog.util import ambient
+from txlog.util.locks import new_lock
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class DeltaLog:
         self._files = FileLoader(store, limits, self._adopt)
         self.limits = limits
         self._times = CommitTimes(store, self._commits)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._state: TableState | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
         self._tip: ObjectMeta | None = None  # the known state's commit file

@@ -9,17 +9,13 @@ The thread imports nothing, for the reason given in ``upkeep.post_commit``.
 
 from __future__ import annotations
 
-import contextvars
-import os
-import threading
 from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
+from txlog.util.background import Background
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from txlog.commit.open_table import OpenTable
 
 __all__ = ["AutoCompaction"]
@@ -35,10 +31,7 @@ class AutoCompaction:
 
     def __init__(self, open_table: OpenTable) -> None:
         self._open_table = open_table
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._running: Future[None] | None = None
-        self._process_id = os.getpid()
+        self._background = Background("txlog-compaction")
 
     def after(self, state: TableState) -> None:
         """Start a compaction if one is due at ``state`` and none runs. Never raises."""
@@ -47,27 +40,13 @@ class AutoCompaction:
         try:
             from txlog.maintenance import optimize  # noqa: F401  so that the thread finds it imported
 
-            self._begin()
+            self._background.begin(self._compact)
         except Exception as error:  # the interpreter is about to end
             logger.warning("%s: the compaction after v%d failed, the commit is safe: %s", *self._at(state), error)
 
     def drain(self) -> None:
         """Wait for a running compaction."""
-        running = self._running
-        if running is not None and self._process_id == os.getpid():
-            running.result()
-
-    def _begin(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with self._lock:
-            if self._process_id != os.getpid():  # a fork copies the object, not the thread
-                self._executor, self._running, self._process_id = None, None, os.getpid()
-            if self._running is not None and not self._running.done():
-                return
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-compaction")
-            self._running = self._executor.submit(contextvars.copy_context().run, self._compact)
+        self._background.drain()
 
     def _compact(self) -> None:
         from txlog.maintenance.optimize import optimize

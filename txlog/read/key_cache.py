@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from txlog.protocol.actions import FileKey
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
+from txlog.util.locks import new_lock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,8 +130,7 @@ class KeyCache:
 
     def __init__(self, size_bytes_max: int) -> None:
         self.size_bytes_max = size_bytes_max
-        self._lock = threading.RLock()
-        self._process_id = os.getpid()
+        self._lock = new_lock()
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
         self._live_bytes = 0
@@ -200,9 +199,7 @@ class KeyCache:
             return found
 
     def lock(self) -> threading.RLock:
-        """The lock for changes. A fork copies the object, and possibly a lock that no thread will release."""
-        if self._process_id != os.getpid():
-            self._lock, self._process_id = threading.RLock(), os.getpid()
+        """The lock for changes."""
         return self._lock
 
     def fits(self, size_bytes: int, wanted_by: CachedKeys) -> bool:

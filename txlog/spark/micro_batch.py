@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
 from txlog.spark.rows.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
 from txlog.util.arguments import invalid, one_of
+from txlog.util.locks import new_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -139,7 +139,7 @@ class MicroBatch:
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
         self._is_computed = False
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def app_id(self) -> str:

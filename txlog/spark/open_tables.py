@@ -8,7 +8,6 @@ module opens it again; a user's table handle would refuse it.
 from __future__ import annotations
 
 import importlib
-import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from txlog.spark.options import WriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.store.open import open_store
 from txlog.util.arguments import invalid
+from txlog.util.locks import new_lock
 
 __all__ = ["process_table"]
 
@@ -36,7 +36,7 @@ class _Open(NamedTuple):
 
 
 _open: OrderedDict[Any, _Open] = OrderedDict()
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def process_table(options: WriteOptions) -> OpenTable:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
 from txlog.spark.table_version import open_version
 from txlog.util.api_hints import explains_call
+from txlog.util.locks import new_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ __all__ = ["read"]
 _LIST_IN_DRIVER = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LIST_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _LIST_TASKS_MAX = "64"
-_settings_lock = threading.Lock()
+_settings_lock = new_lock()
 
 
 @explains_call

@@ -11,7 +11,6 @@ import errno
 import itertools
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.paths import IN_PROGRESS
 from txlog.store import disk
 from txlog.store.base import ObjectMeta, OnLink, SkipFolder
+from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LocalFileStore:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._durable_directories: set[str] = set()
         self._new_roots: set[str] = set()
 

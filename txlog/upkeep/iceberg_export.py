@@ -7,18 +7,16 @@ exports is never slowed down. A failure is logged once for each reason; the next
 
 from __future__ import annotations
 
-import contextvars
-import os
-import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.util.background import Background
+from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from txlog.iceberg_files.exporter import IcebergExporter
 
 __all__ = ["IcebergUpkeep"]
@@ -29,12 +27,10 @@ class IcebergUpkeep:
 
     def __init__(self, log: DeltaLog) -> None:
         self._log = log
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._lock = new_lock()
+        self._background = Background("txlog-iceberg")
         self._exporter: IcebergExporter | None = None
         self._wanted: TableState | None = None
-        self._running: Future[None] | None = None
-        self._process_id = os.getpid()
         self._warned: str | None = None
 
     def exporter(self) -> IcebergExporter:
@@ -51,29 +47,19 @@ class IcebergUpkeep:
         warns."""
         if state.properties.iceberg is None:
             return
-        from concurrent.futures import ThreadPoolExecutor
-
         exporter = self.exporter()  # imports here, never on the other thread
         if state.properties.iceberg_catalog is not None:
             from txlog.iceberg_files.catalog import import_client
 
             import_client(state.properties.iceberg_catalog)
         with self._lock:
-            if self._process_id != os.getpid():  # a fork copies the object, not the thread
-                self._executor, self._running, self._process_id = None, None, os.getpid()
             if self._wanted is None or self._wanted.version < state.version:  # threads may report in any order
                 self._wanted = state
-            if self._running is not None and not self._running.done():
-                return
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-iceberg")
-            self._running = self._executor.submit(contextvars.copy_context().run, self._work, exporter)
+        self._background.begin(partial(self._work, exporter), waits=True)
 
     def drain(self) -> None:
         """Wait until every export that was asked for has been made or has failed."""
-        running = self._running
-        if running is not None and self._process_id == os.getpid():
-            running.result()
+        self._background.drain()
 
     def _work(self, exporter: IcebergExporter) -> None:
         while (state := self._taken()) is not None:
@@ -94,6 +80,4 @@ class IcebergUpkeep:
     def _taken(self) -> TableState | None:
         with self._lock:
             state, self._wanted = self._wanted, None
-            if state is None:
-                self._running = None  # later requests need a new run
             return state

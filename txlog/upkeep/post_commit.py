@@ -11,23 +11,18 @@ thread, and a thread that then imports would never end, nor would the process.
 
 from __future__ import annotations
 
-import contextvars
 import math
-import os
-import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.upkeep.iceberg_export import IcebergUpkeep
 from txlog.util import ambient
+from txlog.util.background import Background
+from txlog.util.locks import new_lock
 from txlog.util.logs import logger
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["PostCommit"]
 
@@ -42,17 +37,15 @@ _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search be
 class PostCommit:
     """Runs the post-commit work of one table handle, at most one piece at a time, on its own thread.
 
-    A process that ends meanwhile waits for the work (an executor's threads are joined at exit).
+    A process that ends meanwhile waits for the work, as `Background` says.
     """
 
     def __init__(self, log: DeltaLog) -> None:
         self.iceberg = IcebergUpkeep(log)
         self._log = log
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._running: Future[None] | None = None
+        self._lock = new_lock()
+        self._background = Background("txlog-post-commit")
         self._checkpoints = False  # whether the running work writes a checkpoint
-        self._process_id = os.getpid()
         self._checksum_begun_s = ambient.monotonic_s()
         self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
@@ -77,30 +70,22 @@ class PostCommit:
         self._last_version = state.version
         if not checkpoint and not checksum:
             return
-        from concurrent.futures import ThreadPoolExecutor
-
         from txlog.upkeep import version_checksum  # noqa: F401  the thread finds it imported
 
         if checkpoint:
             from txlog.upkeep import log_clean_up  # noqa: F401
 
         with self._lock:
-            if self._process_id != os.getpid():  # a fork copies the object, not the thread
-                self._executor, self._running, self._process_id = None, None, os.getpid()
-            if self._running is not None and not self._running.done() and (self._checkpoints or not checkpoint):
+            if self._background.is_busy and (self._checkpoints or not checkpoint):
                 return
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-post-commit")
             self._checksum_begun_s = ambient.monotonic_s()
             self._checkpoints = checkpoint
-            work = partial(self._work, state, txn_id, checkpoint=checkpoint, checksum=checksum)
-            self._running = self._executor.submit(contextvars.copy_context().run, work)
+        work = partial(self._work, state, txn_id, checkpoint=checkpoint, checksum=checksum)
+        self._background.begin(work, waits=checkpoint)
 
     def drain(self) -> None:
         """Wait for running work. For processes that end without running exit handlers, such as Spark workers."""
-        running = self._running
-        if running is not None and self._process_id == os.getpid():
-            running.result()
+        self._background.drain()
         self.iceberg.drain()
 
     def _checksum_is_due(self, state: TableState) -> bool:

@@ -1,0 +1,133 @@
+"""Work after a commit in a process that ends right after it, or that was forked meanwhile: real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PREPARE = """
+import os, sys, threading
+import pyarrow as pa
+import txlog
+
+uri = sys.argv[1]
+ROW = pa.table({"id": pa.array([1], pa.int64())})
+SLOW
+table = txlog.Table.create(uri, ROW.schema, properties={"delta.checkpointInterval": "10", "txlog.iceberg": "v2"})
+for _ in range(9):
+    table.append(ROW)
+    table._open_table.post_commit.drain()
+table = txlog.Table.open(uri)
+"""
+# As on an object store: many commits are read by a pool of threads.
+SLOW = """
+import dataclasses
+from txlog.store.local import LocalLogStore
+LocalLogStore.capabilities = dataclasses.replace(LocalLogStore.capabilities, has_cheap_calls=False)
+"""
+APPEND = "table.append(ROW)\n"
+ENDINGS = {
+    "its last line": APPEND,
+    "sys.exit": APPEND + "sys.exit(0)",
+    "an exception": APPEND + "raise SystemError('the job fails after its commit')",
+    "a thread pool that still works": """
+from concurrent.futures import ThreadPoolExecutor
+import time
+def late():
+    time.sleep(0.5)  # until the interpreter waits for this thread
+    table.append(ROW)
+ThreadPoolExecutor(1).submit(late)
+""",
+    "an exit handler": "import atexit\natexit.register(table.append, ROW)",
+    "the end of a forked child": """
+if not (child := os.fork()):
+    table.append(ROW)
+    sys.exit(0)
+os.waitpid(child, 0)
+""",
+    "the end of a multiprocessing child": """
+import multiprocessing
+child = multiprocessing.get_context("fork").Process(target=table.append, args=(ROW,))
+child.start()
+child.join()
+""",
+}
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_process_that_ends_after_its_commit_has_done_the_work_that_follows_it(tmp_path: Path, ending: str) -> None:
+    root = tmp_path / "t"
+    done = run(PREPARE.replace("SLOW", SLOW) + ENDINGS[ending], str(root))
+    assert "failed, the commit is safe" not in done.stderr
+    assert (root / "_delta_log" / f"{10:020}.checkpoint.parquet").exists(), done.stderr
+    assert (root / "_delta_log" / f"{10:020}.crc").exists(), done.stderr
+    exported = run("import sys, txlog; print(txlog.Table.open(sys.argv[1]).export_iceberg())", str(root))
+    assert "version=10, nothing new to export" in exported.stdout, (exported, done.stderr)
+
+
+HELD_LOCKS = """
+from txlog.util import locks
+table.append(ROW)
+table._open_table.post_commit.drain()
+held = list(locks._locks)
+print(len(held))
+for lock in held:
+    taken, may_go_on = threading.Event(), threading.Event()
+    def hold():
+        with lock:
+            taken.set()
+            may_go_on.wait()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    child = os.fork()
+    if not child:
+        table.append(ROW)
+        table._open_table.post_commit.drain()
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    may_go_on.set()
+    thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_process_forked_while_a_thread_holds_any_lock_appends_exports_and_ends(tmp_path: Path) -> None:
+    done = run(PREPARE.replace("SLOW", "") + HELD_LOCKS, str(tmp_path / "t"))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 8
+
+
+FORKED_DURING_AN_EXPORT = """
+from txlog.iceberg_files.exporter import IcebergExporter
+begun, may_go_on = threading.Event(), threading.Event()
+attempt = IcebergExporter._attempt
+def held(self, *arguments, **options):
+    begun.set()
+    may_go_on.wait()
+    return attempt(self, *arguments, **options)
+IcebergExporter._attempt = held
+table.append(ROW)
+begun.wait()
+child = os.fork()
+if not child:
+    IcebergExporter._attempt = attempt
+    table.append(ROW)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+may_go_on.set()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_process_forked_during_an_export_appends_exports_and_ends(tmp_path: Path) -> None:
+    done = run(PREPARE.replace("SLOW", "") + FORKED_DURING_AN_EXPORT, str(tmp_path / "t"))
+    assert done.returncode == 0, done.stderr
