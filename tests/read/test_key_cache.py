@@ -208,8 +208,19 @@ def test_a_forked_child_uses_its_copy_though_a_thread_of_the_parent_held_the_loc
     cache = KeyCache(1 << 20)
     keys = cache.of("key", [pa.int64()])
     keys.add([file_keys(keys, ("a", 1), [1])])
-    with cache.lock():
-        child = _forked(cache)
+    held, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cache.lock():
+            held.set()
+            may_go_on.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = _forked(cache)
+    may_go_on.set()
+    holder.join()
     assert child == 0
 
 

@@ -6,7 +6,7 @@ before the story began; `World.check_readers`, which reads the table from every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -31,6 +31,7 @@ from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.rows import ROW_SCHEMA, RowHistory, file_of
 from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
+from txlog.util.background import Background
 
 __all__ = [
     "BASE_MS",
@@ -230,7 +231,7 @@ def base_world(
         each.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
         open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg))
-        open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
+        open_table.post_commit._background = _Inline()
         schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
@@ -277,16 +278,16 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
     if base is not None:
         open_table.log._state = base.state
         open_table.log.confirmed_at = ambient.instant()
-    open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
+    open_table.post_commit._background = _Inline()
     return Table(open_table)
 
 
-class _Inline:
-    """An executor that runs each job at once, so that post-commit work is part of its actor's story."""
+class _Inline(Background):
+    """Runs each piece of work at once, so that post-commit work is part of its actor's story."""
 
-    def submit(self, work: Any, *arguments: Any) -> Any:
-        from concurrent.futures import Future
+    def __init__(self) -> None:
+        super().__init__("inline")
 
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments))
-        return done
+    def begin(self, work: Callable[[], Any], *, waits: bool = False) -> bool:
+        work()
+        return True

@@ -49,22 +49,23 @@ class Background:
         With ``waits`` it then runs afterwards, in place of work that has waited already.
         While the process ends, this call returns when the work is done.
         """
-        work = partial(contextvars.copy_context().run, work)
+        in_context = contextvars.copy_context().run
         _wait_at_end()
         with self._lock:
             if self._thread is not None:
                 if waits:
-                    self._waiting = work
+                    self._waiting = partial(in_context, work)
                 return False
-            thread = threading.Thread(target=self._run, args=(work,), name=self.name, daemon=True)
-            self._thread = thread
+            self._thread = thread = threading.Thread(
+                target=self._run, args=(partial(in_context, work),), name=self.name, daemon=True
+            )
             try:
                 thread.start()
+                has_begun = True
             except RuntimeError:  # the interpreter is so far gone that it starts no thread
-                self._thread = None
-                thread = None
-        if thread is None:
-            work()
+                self._thread, has_begun = None, False
+        if not has_begun:
+            in_context(work)
         elif _ending:
             thread.join(END_WAIT_S)
         return True
