@@ -142,6 +142,96 @@ def test_the_feed_of_our_appends_and_overwrites_is_the_same_in_all_engines(
     assert_told_alike(table, read_delta)
 
 
+def _overwrite(table: txlog.Table) -> None:
+    table.overwrite(pa.table({"id": [100], "day": ["a"]}))
+
+
+def _overwrite_partitions(table: txlog.Table) -> None:
+    table.overwrite_partitions(pa.table({"id": [100], "day": ["a"]}))
+
+
+def _overwrite_in_a_transaction(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.overwrite(pa.table({"id": [100], "day": ["a"]}))
+
+
+def _overwrite_partitions_in_a_transaction(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.overwrite_partitions(pa.table({"id": [100], "day": ["a"]}))
+
+
+def _remove_partitions(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.remove_partitions("day = 'a'")
+
+
+def _remove_files(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.remove(table.snapshot().files("day = 'a'")["path"])
+
+
+def _restore_before_the_vectors(table: txlog.Table) -> None:
+    table.restore(1)
+
+
+def _restore_nothing(table: txlog.Table) -> None:
+    table.restore(0)
+
+
+def _restore_files_with_vectors(table: txlog.Table) -> None:
+    table.overwrite(pa.table({"id": [100], "day": ["a"]}))
+    table.restore(table.version - 1)
+
+
+def _overwrite_the_columns_too(table: txlog.Table) -> None:
+    rows = pa.table({"id": [100], "day": ["a"], "more": [1]})
+    table.overwrite(rows, schema_mode="overwrite")
+
+
+REMOVALS = [
+    _overwrite,
+    _overwrite_partitions,
+    _overwrite_in_a_transaction,
+    _overwrite_partitions_in_a_transaction,
+    _remove_partitions,
+    _remove_files,
+    _restore_before_the_vectors,
+    _restore_nothing,
+    _restore_files_with_vectors,
+    _overwrite_the_columns_too,
+]
+
+
+def with_vectors(path: Path) -> txlog.Table:
+    """A table whose files, in two partitions, have deletion vectors."""
+    properties = {**FEED, "delta.enableDeletionVectors": "true"}
+    table = txlog.Table.create(str(path), "id bigint, day string", ["day"], properties)
+    table.append(pa.table({"id": list(range(10)), "day": ["a", "b"] * 5}))
+    table.delete("id < 4", mode="merge-on-read")
+    return table
+
+
+@pytest.mark.parametrize("remove", REMOVALS, ids=lambda each: each.__name__.strip("_"))
+def test_the_feed_of_files_that_come_or_go_with_vectors_is_what_deltalake_reads(
+    tmp_path: Path, remove: Callable[[txlog.Table], None]
+) -> None:
+    table = with_vectors(tmp_path / "t")
+    remove(table)
+    for first in range(3, table.version + 1):
+        ours = table.changes(first).read_all()
+        theirs = by_deltalake(table.uri, first, table.version, ours.schema)
+        assert as_rows(ours.drop_columns(["_commit_timestamp"])) == as_rows(theirs), first
+
+
+@pytest.mark.parametrize("remove", [_overwrite, _restore_files_with_vectors], ids=lambda each: each.__name__.strip("_"))
+def test_the_feed_of_files_that_come_or_go_with_vectors_is_what_spark_reads(
+    read_delta: ReadDelta, tmp_path: Path, remove: Callable[[txlog.Table], None]
+) -> None:
+    table = with_vectors(tmp_path / "t")
+    remove(table)
+    assert_told_alike(table, read_delta)
+
+
 def assert_told_alike(table: txlog.Table, read_delta: ReadDelta, first: int = 0, **more: Any) -> None:
     ours = table.changes(first, **more).read_all()
     assert ours.num_rows

@@ -526,7 +526,8 @@ class Transaction:
             # All reads are of one version, so no concurrent commit can make them wrong.
             return WriteResult(self._state.version, "committed", 0, "")
         adds, removes = self._builder.adds, self._builder.removes
-        change_files = self._change_files.finish(self._builder) if self._change_files is not None else 0
+        recorder = self._recorder()
+        change_files = 0 if recorder is None else recorder.finish(self._builder)
         metrics = WriteMetrics(
             rows=self._rows,
             files=len(adds),

@@ -2,7 +2,8 @@
 
 In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only the older version has are added again,
 those that only the newest one has are removed, by path and deletion vector; definition and clustering are those of the
-older version (`restored_definition`). Nothing is read or written but the log.
+older version (`restored_definition`). Nothing is read or written but the log, and change files where files with
+deletion vectors come or go while the change data feed is on.
 
 A file that comes back must still exist, and stay. Restore refuses a file that was removed longer ago than the retention
 less an hour, which a vacuum of any engine may delete, and one that a running vacuum may have planned to delete. A
@@ -18,7 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation, Proposal, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
@@ -91,7 +94,9 @@ class _Restore:
             return result
         if self._target.version == self._state.version:
             return result.at(self._state.version)
-        committed = self._open_table.commit(self._proposal(kept, found.removed, result), self._state)
+        with UnsentFiles(self._log.store.files) as unsent:
+            proposal = self._proposal(kept, found.removed, result, unsent)
+            committed = self._open_table.commit(proposal, self._state, unsent=unsent)
         assert committed.version is not None
         self._check_again([path for named in paths for path in named], gone, committed.version)
         return result.at(committed.version)
@@ -113,7 +118,9 @@ class _Restore:
             dry_run=self._options.dry_run,
         )
 
-    def _proposal(self, added: Sequence[AddFile], removed: Sequence[AddFile], result: RestoreResult) -> Proposal:
+    def _proposal(
+        self, added: Sequence[AddFile], removed: Sequence[AddFile], result: RestoreResult, unsent: UnsentFiles
+    ) -> Proposal:
         builder = ProposalBuilder(self._state)
         metadata, protocol = merged_definition(self._state, self._target)
         builder.define(
@@ -125,6 +132,9 @@ class _Restore:
         builder.read_table()
         builder.remove(*removed)
         builder.add(*added, are_new=False)
+        change_files = ChangeFiles.of(self._open_table, self._state, unsent, metadata)
+        if change_files is not None:
+            change_files.finish(builder)
         asked: dict[str, Any] = {"timestamp": self._options.timestamp}
         if self._options.timestamp is None:
             asked = {"version": self._target.version}

@@ -2,9 +2,9 @@
 
 In: the final classification of the rows that an attempt changes, and all file actions of its proposal. Out: files below
 ``_change_data/`` and their ``cdc`` actions. A version needs none if its added and removed files alone show the same
-changes: rows that were appended, and files that were removed as a whole. If a deletion vector changes or goes with its
-file, a copy holds rows that stay, or a row is updated, the version has all its changes in change files. PROTOCOL.md,
-"Add CDC File", "Change Data Files".
+changes: rows that were appended, and files that were removed as a whole. If a deletion vector changes, or comes or goes
+with its file, a copy holds rows that stay, or a row is updated, the version has all its changes in change files.
+PROTOCOL.md, "Add CDC File", "Change Data Files".
 
 A transaction may change rows that it wrote or copied itself. Then the changes of its operations do not add up to the
 change of the version, so the net change is found from the files instead: a row that changed is a delete and an insert.
@@ -24,7 +24,8 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsChanges, RowOperation, Touched
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.log.changes import ChangedRows, rows_between
+from txlog.errors import CorruptLogError, NotFoundError
+from txlog.log.changes import ChangedRows, incompatible_change, rows_between
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata
@@ -41,6 +42,7 @@ from txlog.protocol.schema import Struct, to_arrow
 from txlog.read.change_rows import ChangeReader, VersionChanges
 from txlog.read.scan_plan import select
 from txlog.util import ambient
+from txlog.util.logs import logger
 from txlog.writer.committable import ChangeFile, PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
@@ -96,7 +98,10 @@ class ChangeFiles:
     ``unsent`` owns the files. The files of an earlier attempt are named again if they hold exactly the same changes.
     """
 
-    def __init__(self, open_table: OpenTable, state: TableState, unsent: UnsentFiles) -> None:
+    def __init__(
+        self, open_table: OpenTable, state: TableState, unsent: UnsentFiles, *, is_redefined: bool = False
+    ) -> None:
+        self._is_redefined = is_redefined  # the columns of the version cannot show the rows that were there before
         self._store = open_table.store
         self._state = state
         self._unsent = unsent
@@ -128,9 +133,16 @@ class ChangeFiles:
         cls, open_table: OpenTable, state: TableState, unsent: UnsentFiles, new_metadata: Metadata | None = None
     ) -> ChangeFiles | None:
         """None for a table whose change feed is off. The files have the columns of ``new_metadata``, if it is given."""
+        before = state
         if new_metadata is not None:
             state = state.defined_as(new_metadata, None)
-        return cls(open_table, state, unsent) if state.properties.enable_change_data_feed else None
+        if not state.properties.enable_change_data_feed:
+            return None
+        is_redefined = (
+            before.partition_columns != state.partition_columns
+            or incompatible_change(before.schema, state.schema) is not None
+        )
+        return cls(open_table, state, unsent, is_redefined=is_redefined)
 
     def begin(self) -> None:
         """Forget what an earlier attempt did to rows."""
@@ -150,13 +162,27 @@ class ChangeFiles:
     def finish(self, builder: ProposalBuilder) -> int:
         """Call last: add the change files of everything that ``builder`` does to it. Returns their number.
 
-        Raises what writing files and reading changed files raises.
+        Raises what writing files and reading changed files raises. Files that the operation itself need not read may
+        be gone or damaged: a warning then says that the version has no change files.
         """
-        if not self._is_required and not any(changes.need_files for changes in self._collected):
-            # deltalake's load_cdf takes the rows that a vector marks for those that go with a removed file.
-            removes_vectors = any(remove.deletion_vector is not None for remove in builder.removes)
-            if not self._collected or not removes_vectors:
-                return 0
+        if self._is_required or any(changes.need_files for changes in self._collected):
+            return self._finish(builder)
+        # deltalake's load_cdf takes the rows that a vector marks for those that come or go with their file.
+        vectors = (each.deletion_vector for each in (*builder.removes, *builder.adds))
+        if self._is_redefined or not any(vector is not None for vector in vectors):
+            return 0
+        try:
+            return self._finish(builder)
+        except (NotFoundError, CorruptLogError) as error:
+            logger.warning(
+                "the version that follows v%s has no change files, since files with deletion vectors that it removes or"
+                " brings back cannot be read; deltalake will read wrong changes of it: %s",
+                self._state.version,
+                error,
+            )
+            return 0
+
+    def _finish(self, builder: ProposalBuilder) -> int:
         files = self.write(builder)
         if not files and (builder.adds or builder.removes):
             # A version without a change file: readers take the rows of added and removed files for its changes.
