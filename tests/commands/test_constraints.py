@@ -94,6 +94,79 @@ def test_rows_that_meet_every_constraint_are_written(table: Table, write: str) -
     assert 5.0 in table.to_arrow()["amount"].to_pylist()
 
 
+# --- lengths of varchar and char columns ------------------------------------------------------------------------------
+
+LONG_TEXT = rows_of((1, "tue", 5.0), (8, "wedn", 8.0))
+WRITES_OF_TEXT = {**WRITES, "update": lambda table, rows: table.update({"day": f"'{rows['day'][1]}'"}, "id = 2")}
+
+
+def limited(path: Path, partition_by: list[str]) -> Table:
+    """A table with the columns that Spark makes of ``day varchar(3)``."""
+    fields: list[dict[str, Any]] = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("id", "long"), ("day", "string"), ("amount", "double"))
+    ]
+    fields[1]["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}
+    table = Table.create(path, {"type": "struct", "fields": fields}, partition_by=partition_by)
+    table.append(rows_of((1, "mon", 1.0), (2, "tue", 2.0), (3, None, 3.0)))
+    return table
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["flat", "by day"])
+@pytest.mark.parametrize("write", WRITES)
+def test_every_way_of_writing_refuses_a_text_that_is_longer_than_its_varchar_column(
+    tmp_path: Path, write: str, partition_by: list[str]
+) -> None:
+    table = limited(tmp_path / "t", partition_by)
+    version = table.version
+    with pytest.raises(txlog.InvalidInputError, match=r"column day is varchar\(3\), .* a value of 4 characters"):
+        WRITES_OF_TEXT[write](table, LONG_TEXT)
+    assert table.version == version
+    WRITES_OF_TEXT[write](table, GOOD)
+    assert table.version == version + 1
+
+
+@pytest.mark.parametrize(("limit", "is_refused"), [("varchar(2)", True), ("varchar(3)", False), ("varchar(9)", False)])
+def test_staged_rows_are_refused_if_a_length_was_narrowed_meanwhile(
+    tmp_path: Path, limit: str, is_refused: bool
+) -> None:
+    table = limited(tmp_path / "t", [])
+    sink = txlog.Sink(table, "app")
+    with sink.task(1) as task:
+        task.write(GOOD)
+    sink.stage(task.committable)
+    sink.prepare(1, [0])
+    log = tmp_path / "t" / "_delta_log"
+    metadata = next(
+        action
+        for line in (log / f"{0:020}.json").read_text().splitlines()
+        if "metaData" in (action := json.loads(line))
+    )
+    metadata["metaData"]["schemaString"] = metadata["metaData"]["schemaString"].replace("varchar(3)", limit)
+    (log / f"{table.version + 1:020}.json").write_text(json.dumps(metadata))
+    again = txlog.Sink(Table.open(table.uri), "app")
+    if is_refused:
+        with pytest.raises(txlog.MetadataChangedError, match=r"length of column day \(varchar\(2\)\)"):
+            again.recover()
+    else:
+        assert again.recover().results[1].outcome == "committed"
+
+
+def test_spaces_above_the_length_are_refused_and_short_texts_are_stored_as_they_are_as_in_spark(tmp_path: Path) -> None:
+    table = limited(tmp_path / "t", [])
+    with pytest.raises(txlog.InvalidInputError, match="spaces at the end count"):
+        table.append(rows_of((1, "tue ", 5.0)))
+    table.append(rows_of((9, "é ", 5.0)))
+    assert table.to_arrow(where="id = 9")["day"].to_pylist() == ["é "]
+
+
+def test_files_of_other_programs_are_not_taken_over_where_a_text_has_a_length(tmp_path: Path) -> None:
+    table = limited(tmp_path / "t", [])
+    pq.write_table(LONG_TEXT, tmp_path / "t" / "other.parquet")
+    with pytest.raises(txlog.InvalidInputError, match=r"the length of column day \(varchar\(3\)\)"):
+        table.add_files(["other.parquet"])
+
+
 @pytest.mark.parametrize("write", ["append", "overwrite", "transaction", "upsert", "merge", "sink"])
 def test_an_empty_partition_value_is_checked_as_the_null_that_readers_see(tmp_path: Path, write: str) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, partition_by="day")

@@ -40,6 +40,7 @@ from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
+from txlog.writer.text_limits import limits_of
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["GlobalCommitter"]
@@ -286,8 +287,13 @@ class GlobalCommitter:
 
 
 def _new_rule(job: WriteJob, then: TableState) -> str | None:
-    """A constraint or a generated column of the table that it did not have in the version ``then``; None if there is
-    none."""
+    """A constraint, a generated column or a length of text of the table that it did not have in the version ``then``;
+    None if there is none."""
+    lengths = {limit.name: limit.length for limit in limits_of(then.schema)} if job.plan.text_limits else {}
+    for limit in job.plan.text_limits:
+        before_length = lengths.get(limit.name)
+        if before_length is None or before_length > limit.length:
+            return f"length of column {limit.name} ({limit.sql})"
     rules = [*job.plan.constraints]
     if job.plan.computed is not None:
         rules += [each.rule for each in job.plan.computed.generated]

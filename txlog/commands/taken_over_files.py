@@ -23,6 +23,7 @@ from txlog.store.base import TableStore
 from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
+from txlog.writer.text_limits import limits_of
 
 __all__ = ["take_over"]
 
@@ -46,6 +47,7 @@ def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> 
 def _refuse_constraints(store: TableStore, state: TableState) -> None:
     names = [*stored_constraints(state.metadata.configuration, state.schema)]
     names += [f"generated column {name}" for name in stored_generated(state.schema)]
+    names += [f"length of column {limit.name} ({limit.sql})" for limit in limits_of(state.schema, store.uri)]
     if names:
         raise InvalidInputError(
             f"the table has the {', the '.join(names)}, and the rows of files that other programs wrote are not read"

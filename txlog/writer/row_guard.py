@@ -1,5 +1,6 @@
-"""`RowGuard`: the rules that every new row must meet: the constraints of the table, and the region that a selective
-overwrite replaces. A row outside of that region would be added to a part of the table that the overwrite keeps.
+"""`RowGuard`: the rules that every new row must meet: the constraints of the table, the lengths of its varchar and char
+columns, and the region that a selective overwrite replaces. A row outside of that region would be added to a part of
+the table that the overwrite keeps.
 
 In: batches in the table's schema, before they are written. Out: nothing, or an error that names the rule and shows a
 row that breaks it. Rows are judged as readers will see them.
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.writer.constraints import Constraint
+from txlog.writer.text_limits import TextLimit, too_long
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -31,9 +33,12 @@ class RowGuard:
         self._partition_columns = plan.partition_columns
         self._where = plan.rows_where
         self._constraints = plan.constraints
+        self._text_limits = plan.text_limits
 
     def check(self, rows: pa.RecordBatch, first_row: int) -> None:
         """Raises InvalidInputError if a row breaks a rule; ``first_row`` is the number of rows before these."""
+        for limit in self._text_limits:
+            self._check_length(limit, rows, first_row)
         if self._where is None and not self._constraints:
             return
         from txlog.writer.keys import with_stored_partition_values
@@ -44,6 +49,17 @@ class RowGuard:
                 self._check_region(self._where, rows, first_row)
             for constraint in self._constraints:
                 self._check_constraint(constraint, rows, first_row)
+
+    def _check_length(self, limit: TextLimit, rows: pa.RecordBatch, first_row: int) -> None:
+        found = too_long(limit, rows)
+        if found is not None:
+            at, length = found
+            raise InvalidInputError(
+                f"column {limit.name} is {limit.sql}, and row {first_row + at} of those that are written, counting from"
+                f" 0, has a value of {length:,} characters there; the limit is {limit.length:,}, and spaces at the end"
+                " count. Nothing was committed; shorten such values, or change the column's type in Spark",
+                table=self._table,
+            )
 
     def _check_region(self, where: Predicate, rows: pa.RecordBatch, first_row: int) -> None:
         found = _first_not_true(where, rows)

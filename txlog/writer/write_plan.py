@@ -20,6 +20,7 @@ from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
 from txlog.writer.constraints import Constraint, constraints_of
 from txlog.writer.generated_columns import ComputedColumns, computed_columns
+from txlog.writer.text_limits import TextLimit, limits_of
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -89,10 +90,10 @@ class WritePlan:
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
     has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
-    are the table's; plans for old rows have none. ``computed`` are the columns that rows may lack; None if they have
-    all columns. ``hidden_columns`` are columns of ``schema`` that the table does not have: files have them, statistics
-    do not. ``folder`` is the one that change files are below; data files have none. The names of files begin with
-    ``file_kind``.
+    are the table's, and ``text_limits``; plans for old rows have neither. ``computed`` are the columns that rows may
+    lack; None if they have all columns. ``hidden_columns`` are columns of ``schema`` that the table does not have:
+    files have them, statistics do not. ``folder`` is the one that change files are below; data files have none. The
+    names of files begin with ``file_kind``.
     """
 
     table: str
@@ -113,6 +114,7 @@ class WritePlan:
     hidden_columns: tuple[str, ...] = ()
     folder: str = ""
     file_kind: str = "part"
+    text_limits: tuple[TextLimit, ...] = ()
 
     @classmethod
     def of(
@@ -152,6 +154,7 @@ class WritePlan:
             random_prefix_length=_random_prefix_length(properties, schema),
             constraints=() if rows == "old" else constraints_of(metadata.configuration, schema, table),
             computed=computed_columns(schema, table, metadata.partition_columns) if rows == "new" else None,
+            text_limits=() if rows == "old" else limits_of(schema, table),
         )
 
     def at(self, read_version: int) -> WritePlan:
@@ -175,6 +178,7 @@ class WritePlan:
             self.hidden_columns,
             self.folder,
             self.file_kind,
+            self.text_limits,
         )
 
     @property

@@ -1,0 +1,208 @@
+"""The lengths of ``varchar(n)`` and ``char(n)`` columns, which Spark stores as strings with their type in the column's
+metadata.
+
+In: a table's schema. Out: the limits of its columns, and the first row of a batch that breaks one. As Spark's Delta
+does, a longer value is refused even if the rest of it is spaces, and a shorter one of a ``char`` is stored as it is:
+Spark pads it when it reads. A length is a number of Unicode code points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from txlog.errors import UnsupportedFeatureError
+from txlog.protocol.schema import STRING, Array, DataType, Map, Struct, fold_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["TextLimit", "limits_of", "too_long"]
+
+_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+
+_Path: TypeAlias = tuple[str | int, ...]
+"""From a column to a part of it: the name of a member of a struct; 0 for the elements of an array or the keys of a map,
+1 for the values of a map."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimit:
+    """``name`` is the column, or the part of one, as messages show it; ``sql`` is its type, such as ``varchar(3)``."""
+
+    name: str
+    path: _Path
+    sql: str
+    length: int
+
+
+def limits_of(schema: Struct, table: str | None = None) -> tuple[TextLimit, ...]:
+    """The limits of all columns and of their parts.
+
+    Raises:
+        UnsupportedFeatureError: The metadata of a column is not in the form that Spark writes.
+    """
+    return tuple(
+        limit for field in schema.fields for limit in _of_field(field.metadata, field.type, (field.name,), table)
+    )
+
+
+def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
+    """The first row with a value above the limit, and the length of that value; None if there is none."""
+    import numpy as np
+
+    column = rows.column(rows.schema.get_field_index(str(limit.path[0])))
+    return _first(column, limit.path[1:], limit.length, np.arange(len(column)))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------
+
+
+def _first(values: pa.Array, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
+    """``rows`` are the numbers of the rows that the values belong to. Values below a null do not count."""
+    import pyarrow.compute as pc
+
+    if not path:
+        lengths = pc.utf8_length(values)
+        at = pc.index(pc.fill_null(pc.greater(lengths, length), False), True).as_py()
+        return None if at < 0 else (int(rows[at]), lengths[at].as_py())
+    if values.null_count:
+        there = values.is_valid()
+        values, rows = values.filter(there), rows[there.to_numpy(zero_copy_only=False)]
+    if not isinstance(values, pa.StructArray):
+        return _first_below(values, path, length, rows)
+    return _first(pc.struct_field(values, [str(path[0])]), path[1:], length, rows)
+
+
+def _first_below(values: Any, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
+    import numpy as np
+
+    offsets = values.offsets.to_numpy()
+    parts = (values.keys, values.items) if isinstance(values, pa.MapArray) else (values.values,)
+    below = parts[int(path[0])].slice(offsets[0], offsets[-1] - offsets[0])
+    return _first(below, path[1:], length, np.repeat(rows, np.diff(offsets)))
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------
+
+
+def _of_field(metadata: Any, data_type: DataType, path: _Path, table: str | None) -> Iterator[TextLimit]:
+    text = metadata.get(_KEY)
+    if text is None:
+        yield from _of_members(data_type, path, table)
+        return
+    try:
+        found = _Reader(str(text)).whole()
+        yield from _of_type(found, data_type, path)
+    except ValueError:
+        raise UnsupportedFeatureError(
+            f"column {_shown(path)} has {text!r} as its type in Spark ({_KEY}), which txlog does not understand, so it"
+            " cannot write rows to this table",
+            table=table,
+            features=("char and varchar",),
+        ) from None
+
+
+def _of_members(data_type: DataType, path: _Path, table: str | None) -> Iterator[TextLimit]:
+    """Spark describes a whole column at its top. Others may describe a member of a struct at the member."""
+    match data_type:
+        case Struct(fields):
+            for field in fields:
+                yield from _of_field(field.metadata, field.type, (*path, field.name), table)
+        case Array(element):
+            yield from _of_members(element, (*path, 0), table)
+        case Map(key, value):
+            yield from _of_members(key, (*path, 0), table)
+            yield from _of_members(value, (*path, 1), table)
+
+
+def _of_type(found: _Type, data_type: DataType, path: _Path) -> Iterator[TextLimit]:
+    """Members that the text lacks have no limit: they were added to the struct later."""
+    match data_type:
+        case Struct(fields):
+            parts = {fold_name(name): part for name, part in found.members()}
+            for field in fields:
+                if (part := parts.get(fold_name(field.name))) is not None:
+                    yield from _of_type(part, field.type, (*path, field.name))
+        case Array(element):
+            yield from _of_type(found.parts("array", 1)[0], element, (*path, 0))
+        case Map(key, value):
+            parts_of_map = found.parts("map", 2)
+            yield from _of_type(parts_of_map[0], key, (*path, 0))
+            yield from _of_type(parts_of_map[1], value, (*path, 1))
+        case _ if data_type == STRING and (matched := _LIMITED.fullmatch(found.name)):
+            yield TextLimit(_shown(path), path, found.name, int(matched[1]))
+
+
+_LIMITED = re.compile(r"(?:var)?char\(\s*(\d+)\s*\)", re.IGNORECASE)
+_NAME_OF_MEMBER = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^:`]+?))\s*:")
+_PLAIN_TYPE = re.compile(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
+_COMMENT = re.compile(r"\s*COMMENT\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """A type as Spark writes it: its name, and the types in its angle brackets with the names of members."""
+
+    name: str
+    inner: tuple[tuple[str, _Type], ...] = ()
+
+    def members(self) -> tuple[tuple[str, _Type], ...]:
+        if self.name != "struct":
+            raise ValueError(self.name)
+        return self.inner
+
+    def parts(self, name: str, count: int) -> list[_Type]:
+        if self.name != name or len(self.inner) != count:
+            raise ValueError(self.name)
+        return [part for _, part in self.inner]
+
+
+class _Reader:
+    """Reads the text of one type from its beginning. Raises ValueError if it has another form."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def whole(self) -> _Type:
+        found = self._type()
+        if self._text[self._at :].strip():
+            raise ValueError(self._text)
+        return found
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise ValueError(self._text)
+        self._at = found.end()
+        return found
+
+    def _type(self) -> _Type:
+        name = self._take(_PLAIN_TYPE)[1].strip().lower()
+        if name not in ("struct", "array", "map"):
+            return _Type(name)
+        self._take(re.compile("<"))
+        inner: list[tuple[str, _Type]] = []
+        while not self._text.startswith(">", self._at):
+            if inner:
+                self._take(re.compile(r"\s*,\s*"))
+            inner.append((self._name_of_member() if name == "struct" else "", self._type()))
+            if (comment := _COMMENT.match(self._text, self._at)) is not None:
+                self._at = comment.end()
+        self._at += 1
+        return _Type(name, tuple(inner))
+
+    def _name_of_member(self) -> str:
+        found = self._take(_NAME_OF_MEMBER)
+        return found[2] if found[1] is None else found[1].replace("``", "`")
+
+
+def _shown(path: _Path) -> str:
+    """As other messages name parts of columns: ``tags.element``, ``labels.value``."""
+    return ".".join(str(part) if isinstance(part, str) else ("element", "value")[part] for part in path)
