@@ -1243,3 +1243,17 @@ def test_a_put_that_arrived_where_the_log_was_cleaned_up_is_not_acknowledged(tab
     for handle in (table, Table.open(table.uri)):
         with pytest.raises(txlog.NotFoundError, match="so it is unknown whether"):
             handle.resolve(late.txn_id, 1)
+
+
+def test_a_partition_of_minus_zero_keeps_its_sign_in_every_reader_and_is_one_of_its_own(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, p double, q float", partition_by=["p", "q"])
+    schema = table.snapshot().schema
+    table.append(pa.table({"id": [1, 2, 3], "p": [-0.0, 0.0, 0.0], "q": [0.0, -0.0, 0.0]}, schema=schema))
+    expected = [(1, "-0.0", "0.0"), (2, "0.0", "-0.0"), (3, "0.0", "0.0")]
+    for found in (table.to_arrow(), pa.table(deltalake.DeltaTable(table.uri).to_pyarrow_table())):
+        assert sorted((row["id"], str(row["p"]), str(row["q"])) for row in found.to_pylist()) == expected
+    table.optimize()
+    assert sorted((row["id"], str(row["p"]), str(row["q"])) for row in table.to_arrow().to_pylist()) == expected
+    assert sorted(table.to_arrow(where="p = 0.0 and q = -0.0")["id"].to_pylist()) == [1, 2, 3]
+    table.overwrite_partitions(pa.table({"id": [9], "p": [0.0], "q": [0.0]}, schema=schema))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 9]

@@ -64,7 +64,7 @@ SPARK_ROWS: list[tuple[DataType, Any, str | None]] = [
     (SHORT, 32767, "32767"),
     (SHORT, -32768, "-32768"),
     (DOUBLE, 0.0, "0.0"),
-    (DOUBLE, -0.0, "0.0"),
+    (DOUBLE, -0.0, "-0.0"),
     (DOUBLE, 1.7976931348623157e308, "1.7976931348623157E308"),
     (DOUBLE, 5e-324, "4.9E-324"),
     (DOUBLE, math.nan, "NaN"),

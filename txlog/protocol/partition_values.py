@@ -130,9 +130,9 @@ def _java_text(text: str, *, single: bool) -> str:
     """The result of Java's ``Float.toString`` / ``Double.toString``, from the shortest decimal that reads back equal.
 
     Java writes plain decimals from 1e-3 to 1e7 and ``d.dddE±x`` outside, always with a digit after the point.
-    Minus zero loses its sign, as it does in Spark before it partitions.
+    Minus zero keeps its sign, as in Spark and deltalake: it is a partition of its own.
     """
-    special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0": "0.0", "-0": "0.0"}.get(text)
+    special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0": "0.0", "-0": "-0.0"}.get(text)
     if special is not None:
         return special
     sign, digits, exponent = decimal.Decimal(text).normalize().as_tuple()

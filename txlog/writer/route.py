@@ -92,7 +92,7 @@ def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | Non
     import numpy as np
 
     by_value = values.dictionary_encode()
-    # Different values can share a text: "" and null, 0.0 and -0.0.
+    # Different values can share a text: "" and null.
     by_text = encode_array(by_value.dictionary, field.type, column=field.name).dictionary_encode()
     null_code = len(by_text.dictionary)
     code_of_value = np.append(_indices(by_text.indices, null_code), null_code).astype(np.int32)
