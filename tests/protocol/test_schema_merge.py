@@ -130,10 +130,18 @@ def test_missing_members_are_added_inside_structs_arrays_and_map_values() -> Non
     )
 
 
-def test_a_merged_new_column_keeps_its_comment_and_loses_its_delta_metadata() -> None:
-    metadata = {"comment": "c", "delta.columnMapping.id": 4, "delta.invariants": "{}"}
+def test_a_merged_new_column_keeps_its_comment_and_loses_what_belongs_to_the_table_it_came_from() -> None:
+    metadata = {"comment": "c", "delta.columnMapping.id": 4, "delta.typeChanges": [], "EXISTS_DEFAULT": "7"}
     merged = merge(struct(a=LONG), Struct((Field("b", LONG, metadata=metadata),)))
     assert merged.fields[1].metadata == {"comment": "c"}
+
+
+@pytest.mark.parametrize("key", ["delta.invariants", "delta.identity.start", "CURRENT_DEFAULT", "delta.someLaterKey"])
+def test_a_merged_new_column_with_a_rule_is_refused_at_every_depth(key: str) -> None:
+    rule = Struct((Field("b", LONG, metadata={key: "x"}),))
+    for data in (rule, struct(new=rule), struct(new=Array(rule)), struct(m=Map(STRING, rule))):
+        with pytest.raises(InvalidInputError, match=f"cannot add b with {key}"):
+            merge(struct(m=Map(STRING, struct(a=LONG))), data)
 
 
 def test_columns_of_another_type_are_all_listed_with_both_types() -> None:

@@ -48,13 +48,13 @@ from txlog.protocol.schema import (
     type_name,
 )
 from txlog.protocol.schema_input import from_any
-from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
+from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import names_in
-from txlog.writer.constraints import check_conditions, check_same_conditions
+from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 
@@ -98,7 +98,7 @@ def new_table(
     ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
     columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), *_OF_ONE_TABLE)
+    struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
@@ -106,6 +106,7 @@ def new_table(
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
     check_computed_columns(struct)
+    check_invariants(struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
@@ -188,7 +189,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     Raises ``InvalidInputError`` for columns that no table can have or be partitioned by, and
     ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), *_OF_ONE_TABLE)
+    struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = dict(state.metadata.configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
@@ -204,6 +205,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
         return None
     check_conditions(configuration, struct)
     check_computed_columns(struct)
+    check_invariants(struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
@@ -435,9 +437,6 @@ def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
         raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")
 
 
-_OF_ONE_TABLE = (MAPPING_PREFIX, TYPE_CHANGES_KEY, "EXISTS_DEFAULT")
-"""Metadata of columns that belongs to the table that a schema comes from: ids, physical names, past types, and the
-defaults of rows that were there before a column."""
 _LOG_RETENTION = "delta.logRetentionDuration"
 _UNIFORM = "delta.universalFormat.enabledFormats"
 _OTHER_FORMATS = (_UNIFORM, "delta.compatibility.symlinkFormatManifest.enabled")

@@ -384,8 +384,9 @@ def from_arrow(schema: pa.Schema) -> Struct:
 
     ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone
     ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``; UUID and JSON become string. Delta
-    metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is dropped.
-    Raises InvalidInputError naming the column and the type that Delta does not have.
+    metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` and the keys that Delta and Spark know, such
+    as ``delta.generationExpression``, from keys of their own, where deltalake has them. Other Arrow metadata is
+    dropped. Raises InvalidInputError naming the column and the type or the metadata that Delta does not have.
     """
     return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
 
@@ -397,14 +398,47 @@ def _field_from_arrow(arrow: pa.Field, column: str) -> Field:
 def _metadata_from_arrow(arrow: pa.Field, column: str) -> dict[str, Any]:
     kept = arrow.metadata or {}
     try:
-        if ARROW_METADATA_KEY in kept:
-            metadata = orjson.loads(kept[ARROW_METADATA_KEY])
-            if type(metadata) is dict:
-                return metadata
+        metadata = orjson.loads(kept[ARROW_METADATA_KEY]) if ARROW_METADATA_KEY in kept else {}
+        if type(metadata) is not dict:
             raise ValueError("not an object")
-        return {"comment": kept[b"comment"].decode()} if b"comment" in kept else {}
+        return {**{key: _value_from_arrow(key, text) for key, text in _texts(kept)}, **metadata}
     except ValueError as error:
         raise InvalidInputError(f"column {column} carries Arrow metadata that is not Delta's: {error}") from None
+
+
+def _texts(metadata: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
+    """The keys, and their values, that Delta and Spark know beside `ARROW_METADATA_KEY`."""
+    for key, value in metadata.items():
+        name = key.decode(errors="replace")
+        if name == "comment" or (key != ARROW_METADATA_KEY and name.startswith(_KEPT_KEYS)):
+            yield name, value.decode()
+
+
+def _value_from_arrow(key: str, text: str) -> Any:
+    """Arrow has texts only: other engines write what is not a text in Delta as JSON."""
+    return orjson.loads(text) if key.startswith(_JSON_KEYS) else text
+
+
+_KEPT_KEYS = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+"""What Delta and Spark give a meaning, so that it may not be lost."""
+_JSON_KEYS = (
+    "delta.identity.",
+    "delta.columnMapping.id",
+    "delta.columnMapping.nested.ids",
+    "delta.typeChanges",
+    "__COLLATIONS",
+)
+
+
+def _part_from_arrow(arrow: pa.Field, column: str) -> DataType:
+    """The type of an element, a key or a value, which has no metadata in Delta."""
+    found = sorted(key for key, _ in _texts(arrow.metadata or {}) if key not in ("comment", "delta.columnMapping.id"))
+    if found:
+        raise InvalidInputError(
+            f"{column} has the Arrow metadata {', '.join(found)}, which Delta keeps only for columns and members of"
+            " structs: remove it"
+        )
+    return _type_from_arrow(arrow.type, column)
 
 
 def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
@@ -421,12 +455,12 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
         return Struct(tuple(_field_from_arrow(f, f"{column}.{f.name}") for f in arrow))
     if isinstance(arrow, pa.MapType):
         return Map(
-            _type_from_arrow(arrow.key_type, f"{column}.key"),
-            _type_from_arrow(arrow.item_type, f"{column}.value"),
+            _part_from_arrow(arrow.key_field, f"{column}.key"),
+            _part_from_arrow(arrow.item_field, f"{column}.value"),
             arrow.item_field.nullable,
         )
     if isinstance(arrow, _LISTS):
-        return Array(_type_from_arrow(arrow.value_type, f"{column}.element"), arrow.value_field.nullable)
+        return Array(_part_from_arrow(arrow.value_field, f"{column}.element"), arrow.value_field.nullable)
     raise InvalidInputError(f"column {column} has Arrow type {arrow}, unknown to Delta: cast it or leave it out")
 
 

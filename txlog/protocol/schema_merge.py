@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
-from txlog.protocol.column_mapping import is_mapped
+from txlog.protocol.column_mapping import MAPPING_PREFIX, is_mapped
 from txlog.protocol.schema import (
     BYTE,
     INTEGER,
@@ -29,8 +29,10 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 
 __all__ = [
+    "OF_ONE_TABLE",
     "Mismatch",
     "accepts",
     "check_partition_columns",
@@ -39,6 +41,10 @@ __all__ = [
     "mismatch_error",
     "reads",
 ]
+
+OF_ONE_TABLE = (MAPPING_PREFIX, TYPE_CHANGES_KEY, "EXISTS_DEFAULT")
+"""Metadata of columns that belongs to the table that a schema comes from: ids, physical names, past types, and the
+defaults of rows that were there before a column."""
 
 _INVALID_CHARACTERS = frozenset(" ,;{}()\n\t=")
 """Spark's Parquet writer refuses these characters in names; Delta allows them only with column mapping."""
@@ -116,6 +122,8 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
         inner = f"{column}.{member.name}" if column else member.name
         if not member.name:
             yield f"{inner or 'a column'}: its name is empty"
+        if member.metadata.get("__COLLATIONS"):
+            yield f"{inner}: a collated string (__COLLATIONS), which txlog cannot compare: leave the collation out"
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
         if bad and not any_name:
             yield f"{inner}: its name has {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
@@ -251,9 +259,16 @@ def _refuse_duplicates(data: Struct, column: str) -> None:
 def _as_new(member: Field) -> Field:
     """A column that is added to an existing table: old files lack it, so it is nullable at every depth.
 
-    Metadata under ``delta.`` describes the table it came from (ids, constraints), not this one.
+    Ids, physical names, past types and the defaults of older rows belong to the table that the column came from. Rules
+    of ``delta.`` and defaults would have to hold for the rows that are there, so they are refused.
     """
-    kept = {key: value for key, value in member.metadata.items() if not key.startswith("delta.")}
+    kept = {key: value for key, value in member.metadata.items() if not key.startswith(OF_ONE_TABLE)}
+    refused = sorted(key for key in kept if key.startswith(("delta.", "CURRENT_DEFAULT")))
+    if refused:
+        raise InvalidInputError(
+            f"cannot add {member.name} with {', '.join(refused)} in its metadata, since the table may have rows that"
+            " the rule was not made for: remove it from the schema of the data. A new table may have it"
+        )
     return Field(member.name, _nullable(member.type), True, kept)
 
 

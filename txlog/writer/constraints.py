@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
-from txlog.protocol.schema import Field, Struct
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Constraint",
     "check_conditions",
+    "check_invariants",
     "check_same_conditions",
     "constraints_of",
     "stored_constraints",
@@ -57,6 +58,30 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
         except InvalidInputError as error:
             error.message = f"the constraint {name} ({text}) does not fit the schema: {error.message}"
             raise
+
+
+def check_invariants(schema: Struct) -> None:
+    """Check the invariants of columns of a new definition.
+
+    Raises:
+        InvalidInputError: One is below an array or a map, where Delta checks none, or does not fit the schema.
+        UnsupportedFeatureError: One is not in the form that the protocol describes.
+    """
+    for path, text in _invariants(schema, ""):
+        sql = _invariant(path, text)
+        from txlog.expressions.sql import parse_stored_condition
+
+        try:
+            parse_stored_condition(sql, schema)
+        except InvalidInputError as error:
+            error.message = f"the invariant of column {path} ({sql}) does not fit the schema: {error.message}"
+            raise
+    unchecked = [path for path, metadata in _members_of_lists(schema) if _INVARIANTS in metadata]
+    if unchecked:
+        raise InvalidInputError(
+            f"{', '.join(unchecked)} has an invariant ({_INVARIANTS}) below an array or a map, where Delta checks none:"
+            " remove it from the schema"
+        )
 
 
 def check_same_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -136,3 +161,19 @@ def _invariant(path: str, text: object) -> str:
             features=("invariants",),
         )
     return found
+
+
+def _members_of_lists(data_type: DataType, path: str = "", *, is_below: bool = False) -> Iterator[tuple[str, Any]]:
+    """The members of structs below arrays and maps, by their paths, with their metadata."""
+    prefix = f"{path}." if path else ""
+    match data_type:
+        case Struct(fields):
+            for field in fields:
+                if is_below:
+                    yield f"{prefix}{field.name}", field.metadata
+                yield from _members_of_lists(field.type, f"{prefix}{field.name}", is_below=is_below)
+        case Array(element):
+            yield from _members_of_lists(element, f"{prefix}element", is_below=True)
+        case Map(key, value):
+            yield from _members_of_lists(key, f"{prefix}key", is_below=True)
+            yield from _members_of_lists(value, f"{prefix}value", is_below=True)

@@ -138,7 +138,7 @@ class ChangeFiles:
             state = state.defined_as(new_metadata, None)
         if not state.properties.enable_change_data_feed:
             return None
-        is_redefined = (
+        is_redefined = new_metadata is not None and (
             before.partition_columns != state.partition_columns
             or incompatible_change(before.schema, state.schema) is not None
         )
@@ -168,8 +168,10 @@ class ChangeFiles:
         if self._is_required or any(changes.need_files for changes in self._collected):
             return self._finish(builder)
         # deltalake's load_cdf takes the rows that a vector marks for those that come or go with their file.
-        vectors = (each.deletion_vector for each in (*builder.removes, *builder.adds))
-        if self._is_redefined or not any(vector is not None for vector in vectors):
+        has_vectors = any(remove.deletion_vector is not None for remove in builder.removes) or any(
+            add.deletion_vector is not None for add in builder.adds
+        )
+        if self._is_redefined or not has_vectors:
             return 0
         try:
             return self._finish(builder)
