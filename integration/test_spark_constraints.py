@@ -50,3 +50,62 @@ def test_sparks_delta_checks_the_constraints_of_txlog(delta: SparkSession, path:
     delta.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT early")
     txlog.Table.open(path).append(rows_of(delta, (100, "sun")).toPandas().astype({"id": "int32"}))
     assert txlog.Table.open(path).snapshot().count() == 4
+
+
+TEXT_TYPES = "v varchar(3), c char(4), s struct<v: varchar(3)>, l array<char(2)>, m map<varchar(2), varchar(3)>"
+TEXTS = [
+    ("v", "'abc'"),
+    ("v", "'ab '"),
+    ("v", "'abc '"),
+    ("v", "'ééé'"),
+    ("v", "'abcd'"),
+    ("c", "'ab'"),
+    ("c", "''"),
+    ("c", "'abcd  '"),
+    ("s", "named_struct('v', 'abc')"),
+    ("s", "named_struct('v', 'abcd')"),
+    ("l", "array('ab', null)"),
+    ("l", "array('ab', 'abc')"),
+    ("m", "map('ab', 'abc')"),
+    ("m", "map('abc', 'abc')"),
+    ("m", "map('ab', 'abcd')"),
+]
+
+
+def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
+    delta: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    delta.sql(f"CREATE TABLE delta.`{path}` (id int, {TEXT_TYPES}) USING delta")
+    outcomes = []
+    for number, (column, value) in enumerate(TEXTS):
+        try:
+            delta.sql(f"INSERT INTO delta.`{path}`(id, {column}) SELECT {number}, {value}")
+            by_spark = True
+        except Exception as error:
+            assert "DELTA_EXCEED_CHAR_VARCHAR_LIMIT" in str(error)  # noqa: PT017
+            by_spark = False
+        rows = delta.sql(f"SELECT {100 + number} AS id, {value} AS {column}")
+        if by_spark:
+            save(rows, path)
+        else:
+            assert f"column {column}" in str(refused(lambda rows=rows: save(rows, path)))  # type: ignore[misc]
+        outcomes.append(by_spark)
+    assert {True, False} == set(outcomes)
+    found = delta.read.format("delta").load(str(path))
+    halves = [found.where(where).drop("id") for where in ("id < 100", "id >= 100")]
+    assert as_rows(halves[0]) == as_rows(halves[1])
+    with pytest.raises(txlog.InvalidInputError, match=r"column v is varchar\(3\)"):
+        txlog.spark.update(delta, str(path), {"v": "'abcd'"}, "id = 0")
+
+
+def test_minus_zero_is_a_partition_of_its_own_as_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
+    rows = delta.sql("SELECT 1 AS id, double('-0.0') AS p UNION ALL SELECT 2, double('0.0')")
+    save(rows, tmp_path / "ours", partitionBy="p")
+    rows.write.format("delta").partitionBy("p").save(str(tmp_path / "theirs"))
+    for name in ("ours", "theirs"):
+        assert as_rows(delta.read.format("delta").load(str(tmp_path / name))) == as_rows(rows)
+        table = txlog.Table.open(tmp_path / name)
+        assert sorted((row["id"], str(row["p"])) for row in table.to_arrow().to_pylist()) == [(1, "-0.0"), (2, "0.0")]
+        texts = {dict(values)["p"] for values in table.snapshot().files()["partitionValues"].to_pylist()}
+        assert texts == {"-0.0", "0.0"}
