@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ import pytest
 import txlog
 from txlog.protocol.log_names import commit_name
 from txlog.store import commit_queue
-from txlog.store.commit_queue import LocalCommitQueue, Turn
+from txlog.store.commit_queue import LocalCommitQueue, MachineCommitQueue, Turn
 from txlog.util import ambient
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -420,3 +422,114 @@ def test_a_commit_gives_its_turn_back_before_it_waits_for_anything(tmp_path: Pat
     assert held == [True, True]
     assert at_sleep == at_hook == [False, False]
     assert not is_taken(log)
+
+
+# --- tables on an object store ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, empty."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(commit_queue, "_passed_by_until_s", {})
+    return tmp_path
+
+
+def test_writers_of_one_remote_table_queue_on_this_machine_and_those_of_others_do_not(temporary: Path) -> None:
+    held = MachineCommitQueue("s3://bucket/a").take()
+    with ambient.use(Scripted(held.end)) as clock:
+        MachineCommitQueue("s3://bucket/b").take().end()
+        assert clock.slept_s == 0
+        turn = MachineCommitQueue("s3://bucket/a").take()
+        assert clock.slept_s > 0
+        turn.end()
+
+
+def test_a_turn_at_a_remote_table_learns_the_newest_version_from_the_one_before(temporary: Path) -> None:
+    queue = MachineCommitQueue("s3://bucket/a")
+    first = queue.take()
+    assert first.newest_version == -1
+    first.note(41)
+    assert MachineCommitQueue("s3://bucket/b").take().newest_version == -1
+    first.end()
+    second = pickle.loads(pickle.dumps(queue)).take()
+    assert second.newest_version == 41
+    second.note(7)  # the table was made again
+    second.end()
+    assert second.newest_version == -1, "the turn is over"
+    assert queue.take().newest_version == 7
+
+
+def test_a_local_turn_notes_nothing(tmp_path: Path) -> None:
+    turn = LocalCommitQueue(str(tmp_path)).take()
+    turn.note(41)
+    assert turn.newest_version == -1
+    assert os.listdir(tmp_path) == []
+    turn.end()
+
+
+def test_a_writer_that_waits_for_a_remote_table_is_told_of_new_versions(temporary: Path) -> None:
+    queue, told = MachineCommitQueue("s3://bucket/a"), list[int]()
+    held = queue.take()
+    versions = iter((5, 6, 7))
+
+    def commits() -> None:
+        version = next(versions, None)
+        if version is None:
+            held.end()
+        else:
+            held.note(version)
+
+    with ambient.use(Scripted(commits)):
+        queue.take(None, told.append).end()
+    assert told == [5, 6, 7, 7]
+
+
+def test_a_wait_for_a_remote_table_goes_on_as_long_as_commits_land(temporary: Path) -> None:
+    queue = MachineCommitQueue("s3://bucket/a")
+    held = queue.take()
+
+    def commits() -> None:
+        if clock.slept_s < 120:
+            os.utime(next((temporary / f"txlog-{os.getuid()}").iterdir()), ns=(0, int(clock.slept_s * 1e9)))
+        else:
+            held.end()
+
+    with ambient.use(clock := Scripted(commits)):
+        turn = queue.take()
+    assert 120 <= clock.slept_s < 122
+    assert turn._descriptors
+    turn.end()
+
+
+def test_a_wait_for_a_remote_table_in_which_nothing_lands_ends_without_a_turn(temporary: Path) -> None:
+    held = MachineCommitQueue("s3://bucket/a").take()
+    with ambient.use(Scripted()) as clock:
+        turn = MachineCommitQueue("s3://bucket/a").take()
+    assert clock.slept_s == pytest.approx(10, abs=0.6)
+    assert turn._descriptors == []
+    held.end()
+
+
+def test_of_two_writers_the_older_one_looks_more_often(temporary: Path) -> None:
+    queue = MachineCommitQueue("s3://bucket/a")
+    turn = queue.take()
+    turn.note_wait(8.0)
+    assert queue._pause_s(9.0, turn) < queue._pause_s(7.5, turn) < queue._pause_s(1.0, turn)
+    turn.end()
+
+
+@pytest.mark.parametrize("what", ["a link", "a file", "nothing that can be made"])
+def test_without_a_folder_of_ones_own_a_commit_takes_no_turn(what: str, temporary: Path) -> None:
+    folder = temporary / f"txlog-{os.getuid()}"
+    if what == "a link":
+        (temporary / "elsewhere").mkdir()
+        folder.symlink_to(temporary / "elsewhere")
+    elif what == "a file":
+        folder.write_text("not a folder")
+    else:
+        tempfile.tempdir = str(temporary / "absent")
+    turn = MachineCommitQueue("s3://bucket/a").take()
+    assert turn._descriptors == []
+    assert not (temporary / "elsewhere").exists() or not os.listdir(temporary / "elsewhere")
+    turn.end()
