@@ -24,6 +24,7 @@ BENCHMARKS = (
         "append",
         "opening",
         "writers",
+        "fairness",
         "bulk",
         "upsert",
         "upsert_files",

@@ -436,21 +436,21 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_writers_of_one_remote_table_queue_on_this_machine_and_those_of_others_do_not(temporary: Path) -> None:
-    held = MachineCommitQueue("s3://bucket/a").take()
+    held = MachineCommitQueue("a").take()
     with ambient.use(Scripted(held.end)) as clock:
-        MachineCommitQueue("s3://bucket/b").take().end()
+        MachineCommitQueue("b").take().end()
         assert clock.slept_s == 0
-        turn = MachineCommitQueue("s3://bucket/a").take()
+        turn = MachineCommitQueue("a").take()
         assert clock.slept_s > 0
         turn.end()
 
 
 def test_a_turn_at_a_remote_table_learns_the_newest_version_from_the_one_before(temporary: Path) -> None:
-    queue = MachineCommitQueue("s3://bucket/a")
+    queue = MachineCommitQueue("a")
     first = queue.take()
     assert first.newest_version == -1
     first.note(41)
-    assert MachineCommitQueue("s3://bucket/b").take().newest_version == -1
+    assert MachineCommitQueue("b").take().newest_version == -1
     first.end()
     second = pickle.loads(pickle.dumps(queue)).take()
     assert second.newest_version == 41
@@ -469,7 +469,7 @@ def test_a_local_turn_notes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_waits_for_a_remote_table_is_told_of_new_versions(temporary: Path) -> None:
-    queue, told = MachineCommitQueue("s3://bucket/a"), list[int]()
+    queue, told = MachineCommitQueue("a"), list[int]()
     held = queue.take()
     versions = iter((5, 6, 7))
 
@@ -486,7 +486,7 @@ def test_a_writer_that_waits_for_a_remote_table_is_told_of_new_versions(temporar
 
 
 def test_a_wait_for_a_remote_table_goes_on_as_long_as_commits_land(temporary: Path) -> None:
-    queue = MachineCommitQueue("s3://bucket/a")
+    queue = MachineCommitQueue("a")
     held = queue.take()
 
     def commits() -> None:
@@ -503,16 +503,16 @@ def test_a_wait_for_a_remote_table_goes_on_as_long_as_commits_land(temporary: Pa
 
 
 def test_a_wait_for_a_remote_table_in_which_nothing_lands_ends_without_a_turn(temporary: Path) -> None:
-    held = MachineCommitQueue("s3://bucket/a").take()
+    held = MachineCommitQueue("a").take()
     with ambient.use(Scripted()) as clock:
-        turn = MachineCommitQueue("s3://bucket/a").take()
+        turn = MachineCommitQueue("a").take()
     assert clock.slept_s == pytest.approx(10, abs=0.6)
     assert turn._descriptors == []
     held.end()
 
 
 def test_of_two_writers_the_older_one_looks_more_often(temporary: Path) -> None:
-    queue = MachineCommitQueue("s3://bucket/a")
+    queue = MachineCommitQueue("a")
     turn = queue.take()
     turn.note_wait(8.0)
     assert queue._pause_s(9.0, turn) < queue._pause_s(7.5, turn) < queue._pause_s(1.0, turn)
@@ -529,7 +529,7 @@ def test_without_a_folder_of_ones_own_a_commit_takes_no_turn(what: str, temporar
         folder.write_text("not a folder")
     else:
         tempfile.tempdir = str(temporary / "absent")
-    turn = MachineCommitQueue("s3://bucket/a").take()
+    turn = MachineCommitQueue("a").take()
     assert turn._descriptors == []
     assert not (temporary / "elsewhere").exists() or not os.listdir(temporary / "elsewhere")
     turn.end()

@@ -45,7 +45,7 @@ class WaitingLine:
 
     def __init__(self, store: TableStore) -> None:
         self.marks: LogStore | None = store.waiting
-        self.round_trip_s: Callable[[], float] = store.log.round_trip_s
+        self.log: LogStore = store.log
         self.crowded_until_s = -math.inf
         self.out_of_order_until_s = -math.inf
         self._left_s = -math.inf
@@ -136,7 +136,7 @@ class Place:
 
     def pause(self) -> None:
         """Wait until those ahead may have landed: the first in line looks most often. Pass by one that has crashed."""
-        round_trip_s = self._line.round_trip_s()
+        round_trip_s = self._line.log.round_trip_s()
         ambient.sleep(ambient.uniform(0.0, round_trip_s * len(self._ahead) / 2))
         now_s = ambient.monotonic_s()
         if now_s - self._listed_s >= _LOOK_EVERY_S:

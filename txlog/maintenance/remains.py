@@ -48,7 +48,7 @@ from txlog.protocol.paths import canonical_path, canonical_paths, encode_path, i
 from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
-from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, ObjectMeta
+from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
 
 __all__ = ["DeletionCheck", "Remnant", "check_deleted"]
 
@@ -379,7 +379,7 @@ def _is_known(path: str) -> bool:
         return _HADOOP_CHECKSUM.search(name) is not None
     if folder == LOG_DIRECTORY:
         return parse_log_name(name) is not None or name in ("_last_checkpoint", LAST_VACUUM)
-    return folder in (f"{LOG_DIRECTORY}/{SIDECARS}", STAGING, VERSIONS, ICEBERG) or f"{folder}/".startswith(
+    return folder in (f"{LOG_DIRECTORY}/{SIDECARS}", STAGING, VERSIONS, WAITING, ICEBERG) or f"{folder}/".startswith(
         f"{QUARANTINE}/"
     )
 

@@ -240,13 +240,15 @@ class LocalCommitQueue:
 class MachineCommitQueue(LocalCommitQueue):
     """`CommitQueue` of the writers of this machine, of one user, at a table elsewhere. Thread-safe.
 
-    ``table`` names it: two tables with one name would only wait for each other. The turn is on a file in the user's own
-    folder below the folder for temporary files. A turn takes some round trips to the store, so writers wait longer.
-    Each turn notes how old its commit was: younger ones rest until they are as old, so the oldest come next.
+    The turn is on a file named ``name``, in the user's own folder below the folder for temporary files; two tables of
+    one name would only wait for each other. A turn takes some round trips to the store, so writers wait longer. Each
+    turn notes how old its commit was: younger ones rest until they are as old, so the oldest come next.
     """
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
     def _open(self, turn: Turn) -> None:
-        import hashlib
         import tempfile
 
         folder = f"{tempfile.gettempdir()}/txlog-{os.getuid()}"
@@ -255,7 +257,7 @@ class MachineCommitQueue(LocalCommitQueue):
         found = os.lstat(folder)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             raise OSError(f"{folder} is not a folder of this user")
-        turn.open(f"{folder}/{hashlib.sha256(self._path.encode()).hexdigest()[:32]}", has_note=True)
+        turn.open(f"{folder}/{self._path}", has_note=True)
 
     def _pause_s(self, age_s: float, turn: Turn) -> float:
         """The longest pause before the next look: a quarter of the time until this commit is next, within limits."""

@@ -414,11 +414,19 @@ def object_table_store(
         log=ObjectLogStore(client),
         files=ObjectFileStore(client),
         staging=ObjectLogStore(client, STAGING),
-        commit_queue=MachineCommitQueue(f"{location.uri} {dict(options.config).get('endpoint', '')}"),
+        commit_queue=MachineCommitQueue(_queue_name(location, options)),
         versions=ObjectLogStore(client, VERSIONS),
         iceberg=ObjectLogStore(client, ICEBERG),
         waiting=ObjectLogStore(client, WAITING),
     )
+
+
+def _queue_name(location: Location, options: StorageOptions) -> str:
+    """One name for each table of each server. A hash, since it may be shown and the endpoint may hold a password."""
+    import hashlib
+
+    endpoint = dict(options.config).get("endpoint", "")
+    return hashlib.sha256(f"{location.uri} {endpoint}".encode()).hexdigest()[:32]
 
 
 def _delete(client: ObjectClient, path: str) -> None:
