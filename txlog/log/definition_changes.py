@@ -1,8 +1,8 @@
 """Which changes of a table's definition do not affect how rows are written: a plan then continues with the new one.
 
 In: the metadata that a change of rows was made for, and a later one. Out: whether the change means the same on both.
-The properties listed here only concern how the table is maintained. Everything else, also what a later protocol may
-add, counts as a rule of writing. Pure.
+The properties listed here only concern how the table is maintained. Every other property of Delta and of txlog counts
+as a rule of writing, also what a later release may add: merge engines and change feeds decide what a row becomes. Pure.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from txlog.protocol.actions import Metadata
+from txlog.protocol.merge_options import PREFIX
+from txlog.protocol.properties import ICEBERG, ICEBERG_CATALOG, SHORT_LOG_RETENTION
 
 __all__ = ["keeps_write_rules"]
 
@@ -35,16 +37,19 @@ _UPKEEP = frozenset(
         "delta.setTransactionRetentionDuration",
         "delta.targetFileSize",
         "delta.tuneFileSizesForRewrites",
+        ICEBERG,
+        ICEBERG_CATALOG,
+        SHORT_LOG_RETENTION,
     )
 )
-"""Retention, checkpoints, statistics, sizes and high-water marks; also the isolation level, since the commits of plans
-are serializable at every level."""
+"""Retention, checkpoints, statistics, sizes, exports and high-water marks; also the isolation level, since the commits
+of plans are serializable at every level."""
 
 
 def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
     """Whether schema, partitioning and every property that may forbid or change a row are the same.
 
-    Properties of users (without ``delta.``), the table's name and its description never matter.
+    Properties of users (without ``delta.`` and ``txlog.``), the table's name and its description never matter.
     """
     return before is after or _rules(before) == _rules(after)
 
@@ -52,6 +57,8 @@ def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
 def _rules(metadata: Metadata) -> Metadata:
     """The metadata without the parts that do not matter."""
     configuration = {
-        key: value for key, value in metadata.configuration.items() if key.startswith("delta.") and key not in _UPKEEP
+        key: value
+        for key, value in metadata.configuration.items()
+        if key.startswith(("delta.", PREFIX)) and key not in _UPKEEP
     }
     return replace(metadata, configuration=configuration, name=None, description=None)

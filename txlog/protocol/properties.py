@@ -39,6 +39,7 @@ __all__ = [
     "ICEBERG",
     "ICEBERG_CATALOG",
     "KNOWN_KEYS",
+    "OWN_KEYS",
     "SHORT_LOG_RETENTION",
     "TableProperties",
     "column_paths",
@@ -349,6 +350,9 @@ _FIELD_FORMS = {
     "distinct": _BOOLEAN,
     "sequence-group": _TEXT,
 }
+OWN_KEYS: frozenset[str] = frozenset(_OWN)
+"""The ``txlog.`` keys with a fixed name; ``txlog.fields.*`` is a family."""
+
 _BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
 
 _ATTRIBUTES = {
