@@ -386,7 +386,7 @@ class Transaction:
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
-        for file in take_over(self._open_table.store, self._state, files):
+        for file in take_over(self._open_table.log, self._state, files):
             self._builder.add(file, are_new=False)
             self._rows += num_records(file.stats) or 0
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.store.commit_queue import OPEN
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 
@@ -50,6 +51,7 @@ def rows(table: Table) -> list[dict[str, Any]]:
 
 def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
     ours = Table.open(table.uri)
+    object.__setattr__(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,3 +182,54 @@ def test_a_commit_is_refused_before_the_put_exactly_if_a_reader_would_refuse_it(
 
     assert says(lambda: require_within(limits, body, 1)) == refused
     assert says(lambda: parse_commit(body, 1, limits=limits)) == refused
+
+
+# --- names that other files had -------------------------------------------------------------------------------------
+
+
+def test_a_file_that_took_the_name_of_a_removed_one_is_refused_by_name(table: Table, by_hand: AddFile) -> None:
+    path = Path(table.uri) / by_hand.path
+    table.add_files([by_hand.path])
+    table.overwrite(ROWS)
+    pq.write_table(ROWS.drop(["day"]).slice(0, 1), path)
+    before = table.version
+    for add in (
+        lambda: table.add_files([by_hand.path]),
+        lambda: added(table, dataclasses.replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}')),
+    ):
+        with pytest.raises(InvalidInputError, match="another file of the name day=a/by-hand") as raised:
+            add()
+        assert (raised.value.path, raised.value.version) == (by_hand.path, before)
+    table.create_checkpoint()
+    with pytest.raises(InvalidInputError, match="another file of the name"):
+        txlog.Table.open(table.uri).add_files([by_hand.path])
+
+
+def test_a_file_of_the_same_size_that_was_written_after_the_removal_is_refused(table: Table, by_hand: AddFile) -> None:
+    path = Path(table.uri) / by_hand.path
+    table.add_files([by_hand.path])
+    table.overwrite(ROWS)
+    later_s = time.time() + 100
+    os.utime(path, (later_s, later_s))
+    with pytest.raises(InvalidInputError, match="another file of the name"):
+        table.add_files([by_hand.path])
+
+
+def test_the_same_file_may_come_back(table: Table, by_hand: AddFile) -> None:
+    table.add_files([by_hand.path])
+    table.overwrite(ROWS)
+    table.add_files([by_hand.path])
+    assert by_hand.path in table.snapshot().files().column("path").to_pylist()
+
+
+def test_a_live_file_may_not_be_added_with_another_size(table: Table, by_hand: AddFile) -> None:
+    table.add_files([by_hand.path])
+    path = Path(table.uri) / by_hand.path
+    pq.write_table(ROWS.drop(["day"]).slice(0, 1), path)
+    with pytest.raises(InvalidInputError, match="another file of the name"):
+        added(table, dataclasses.replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}'))
+
+
+def added(table: Table, file: AddFile) -> None:
+    with table.transaction() as txn:
+        txn.add(file)

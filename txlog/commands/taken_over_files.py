@@ -8,18 +8,22 @@ PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vector
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import ActionError, AddFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.protocol.paths import canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
-from txlog.store.base import TableStore
+from txlog.store.base import ObjectMeta, TableStore
 from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
@@ -27,21 +31,53 @@ from txlog.writer.text_limits import limits_of
 
 __all__ = ["take_over"]
 
+_IDENTITY = ("path", "size", "deletionTimestamp")
 
-def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> list[AddFile]:
+
+def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list[AddFile]:
     """The files as actions that can be committed, each file durable.
 
-    Raises ``InvalidInputError`` for a file that a reader would refuse, ``NotFoundError``, ``StorageError``.
+    Raises ``InvalidInputError`` for a file that a reader would refuse, or whose path was another file's in a version
+    that the log still has; ``NotFoundError``, ``StorageError``.
     """
+    store = log.store
     _refuse_constraints(store, state)
     taken: list[AddFile] = []
+    modified_ms: dict[str, int] = {}
     paths: list[str] = []
     for file in files:
-        add, path = _checked(store, state, file)
+        add, found = _checked(store, state, file)
         taken.append(add)
-        paths += [path, *_vector_file(store, state, add, path)]
+        modified_ms[canonical_path(add.path)] = found.modified_ms
+        paths += [found.name, *_vector_file(store, state, add, found.name)]
+    if taken:
+        _refuse_rewritten(log, state, taken, modified_ms)
     store.files.make_durable(paths, with_contents=True)
     return taken
+
+
+def _refuse_rewritten(
+    log: DeltaLog, state: TableState, adds: Sequence[AddFile], modified_ms: Mapping[str, int]
+) -> None:
+    """Refuse files that took the names of others: readers of older versions would find them in place of those.
+
+    Another file than the one that the log names has another size, or was written after that one was removed.
+    """
+    live, removed = log.files_and_tombstones(state, with_stats=False)
+    wanted = {canonical_path(add.path): add for add in adds}
+    for table in (live, removed):
+        names = canonical_paths(table.column("path"))
+        rows = table.filter(pc.is_in(names, value_set=pa.array(list(wanted), pa.string())))
+        for row in rows.select([name for name in _IDENTITY if name in rows.column_names]).to_pylist():
+            path = canonical_path(row["path"])
+            removed_ms = row.get("deletionTimestamp")
+            is_other = row["size"] is not None and row["size"] != wanted[path].size
+            if is_other or (removed_ms is not None and modified_ms[path] > removed_ms):
+                message = (
+                    f"the log knows another file of the name {path}: this one was written over it, and readers of older"
+                    " versions would find its rows there. Give it a new name, and add it under that"
+                )
+                raise InvalidInputError(message, table=log.uri, version=state.version, path=path)
 
 
 def _refuse_constraints(store: TableStore, state: TableState) -> None:
@@ -57,7 +93,7 @@ def _refuse_constraints(store: TableStore, state: TableState) -> None:
         )
 
 
-def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, str]:
+def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, ObjectMeta]:
     if not isinstance(file, AddFile):
         raise invalid("file", file, "an AddFile action", table=store.uri)
     size_bytes = whole_number("size", file.size, table=store.uri)
@@ -71,14 +107,15 @@ def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFil
     if not found.is_relative:
         message = f"{add.path} is not relative to the table's root; data files must be below the root"
         raise InvalidInputError(message, table=store.uri, path=add.path)
-    if (stored_bytes := store.files.stat(path).size) != add.size:
-        message = f"{path} has {stored_bytes} bytes, but the add action has size {add.size}"
+    stored = store.files.stat(path)
+    if stored.size != add.size:
+        message = f"{path} has {stored.size} bytes, but the add action has size {add.size}"
         raise InvalidInputError(message, table=store.uri, path=path)
     fields = physical_fields(state.schema, state.partition_columns)
     problem = statistics_problem(add.stats) or problem_of(add.partition_values, fields)
     if problem is not None:
         raise InvalidInputError(f"{path} {problem}", table=store.uri, path=path)
-    return add, path
+    return add, stored._replace(name=path)
 
 
 def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) -> list[str]:

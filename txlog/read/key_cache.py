@@ -2,7 +2,8 @@
 
 In: the keys of whole files with their positions, as they were read or written. Out: for given keys, their rows in every
 cached file. Data files are immutable, so the cache never gets stale, and it holds only positions: everything else of a
-file comes from its live ``add``. Files that do not fit into the budget are not cached, and are read each time.
+file comes from its live ``add``. A file whose path has left the table is forgotten, in case another program writes a
+new file under its name. Files that do not fit into the budget are not cached, and are read each time.
 
 The keys of all files are one sorted run, and later files are further runs. Two runs are merged if the later one is
 larger than a quarter of the earlier one: so there are few runs, and a key is seldom moved. Keys of files that are no
@@ -19,7 +20,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from txlog.protocol.actions import FileKey
+from txlog.protocol.actions import AddFile, FileKey
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
 from txlog.util.locks import new_lock
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
+__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places", "file_id", "new_key_numbers"]
 
-FileId: TypeAlias = tuple[str, int]
-"""The path of a data file, as the log spells it, and its size in bytes."""
+FileId: TypeAlias = tuple[str, int, int]
+"""The path of a data file, as the log spells it, its size in bytes, and its modification time in ms."""
 
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
@@ -45,6 +46,11 @@ _SAMPLED = 256  # of so many keys of a large run one is in its sample, which sta
 _SAMPLED_ROWS = 1 << 18
 _SAMPLED_WANTED = 1 << 14
 _STAGED_FILES = 64  # whose keys are kept between a task and its commit
+
+
+def file_id(add: AddFile) -> FileId:
+    """What tells the file of an action apart from others that had its path."""
+    return add.path, add.size, add.modification_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +312,7 @@ class CachedKeys:
                 held.numbers.update(numbers)
 
     def drop_others(self, live: Collection[FileId]) -> None:
-        """Drop files that are not ``live``, if they have more than a quarter of the keys."""
+        """Forget files that are not ``live``, and drop their keys if those are more than a quarter."""
         import numpy as np
 
         with self._cache.lock():
@@ -315,6 +321,9 @@ class CachedKeys:
                 self._looked_into &= set(live)
             stays = np.zeros(len(held.sizes), dtype=bool)
             stays[[number for file in live if (number := held.numbers.get(file)) is not None]] = True
+            if len(held.numbers) > stays.sum():
+                kept = {file: held.numbers[file] for file in live if file in held.numbers}
+                held = self._held = _Held(held.runs, kept, held.sizes)
             sizes = np.array(held.sizes, dtype=np.int64)
             if sizes[~stays].sum() * _GROWTH <= sizes.sum() and (~stays).sum() * _GROWTH <= len(stays):
                 return

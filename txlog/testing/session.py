@@ -63,6 +63,8 @@ class Actor:
 class Clock(ambient.Ambient):
     """An actor's own time and random numbers. They depend only on its own calls, not on the order of the actors."""
 
+    uses_threads = False  # the schedule orders the calls of one thread
+
     def __init__(self, number: int, behind_ms: int = 0) -> None:
         self.number = number
         self.behind_ms = behind_ms

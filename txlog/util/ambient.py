@@ -27,6 +27,7 @@ __all__ = [
     "suspended_s",
     "uniform",
     "use",
+    "uses_threads",
     "uuid4",
 ]
 
@@ -43,6 +44,9 @@ class Instant(NamedTuple):
 
 class Ambient:
     """The real clocks and random numbers. Subclass it to script them."""
+
+    uses_threads = True
+    """Whether work may be split among threads. Not where one thread decides the order of all that happens."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000  # noqa: TID251
@@ -121,6 +125,11 @@ def suspended_s() -> float:
 
 def sleep(seconds: float) -> None:
     _current.get().sleep(seconds)
+
+
+def uses_threads() -> bool:
+    """Whether work may be split among threads."""
+    return _current.get().uses_threads
 
 
 def uniform(low: float, high: float) -> float:

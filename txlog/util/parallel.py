@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeVar
 
+from txlog.util import ambient
+
 __all__ = ["Apply", "parallel_map"]
 
 In = TypeVar("In")
@@ -33,8 +35,8 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
     Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
     """
     drawn = list(itertools.islice(items := iter(items), 2))
-    if len(drawn) < 2:
-        yield from map(work, drawn)
+    if len(drawn) < 2 or not ambient.uses_threads():
+        yield from map(work, itertools.chain(drawn, items))
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 

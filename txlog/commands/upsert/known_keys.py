@@ -19,7 +19,7 @@ from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
-from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places
+from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places, file_id
 from txlog.read.key_values import KeyValues
 from txlog.writer.committable import PendingFile
 from txlog.writer.keys import KeyColumn, KeyIndex
@@ -70,17 +70,17 @@ class KnownKeys:
         ``are_all_live``: these are all live files of the newest version, so the cache can drop all others.
         """
         paths = files.column("path").to_pylist()
-        ids = list(zip(paths, files.column("size").to_pylist(), strict=True))
+        ids = list(zip(paths, *(files.column(name).to_pylist() for name in ("size", "modificationTime")), strict=True))
         found = self._cached.find(self._wanted, ids)
         if are_all_live:
             self._cached.drop_others(ids)
         if self._row_of_key is not None:
             found = {file: Places(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
-        return {path: places for (path, _), places in found.items()}
+        return {path: places for (path, _, _), places in found.items()}
 
     def is_wanted(self, add: AddFile) -> bool:
         """Whether to read all keys of a file that is looked into, and to `offer` them."""
-        return self._cached.is_wanted((add.path, add.size), num_records(add.stats))
+        return self._cached.is_wanted(file_id(add), num_records(add.stats))
 
     def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
         """The keys of some rows of a file."""
@@ -98,7 +98,7 @@ class KnownKeys:
             np.concatenate([values.numbers for values, _ in parts]), np.concatenate(second) if second else None
         )
         positions = np.concatenate([positions for _, positions in parts])
-        self._offered.append(FileKeys.of((add.path, add.size), values, positions))
+        self._offered.append(FileKeys.of(file_id(add), values, positions))
 
     def keep(self) -> None:
         """Cache the keys that were offered."""
@@ -109,7 +109,10 @@ class KnownKeys:
         """Cache the keys of these files of a table without partitions. Does nothing if no file is cached yet."""
         if not self._is_partitioned and not self._cached.is_empty:
             self._cached.add(
-                [FileKeys((canonical_path(each.file[0]), each.file[1]), each.values, each.positions) for each in files]
+                [
+                    FileKeys((canonical_path(each.file[0]), *each.file[1:]), each.values, each.positions)
+                    for each in files
+                ]
             )
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
@@ -124,7 +127,8 @@ class KnownKeys:
         rows = np.flatnonzero(is_written)
         if self._is_partitioned or self._cached.is_empty or [file.num_rows for file in files] != [len(rows)]:
             return
-        file = canonical_path(files[0].to_add().path), files[0].size_bytes
+        path, size_bytes, modified_ms = file_id(files[0].to_add())
+        file = canonical_path(path), size_bytes, modified_ms
         self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
 
 
