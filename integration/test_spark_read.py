@@ -207,6 +207,7 @@ GOLDEN = [
 """Golden tables, each for a kind of column, path or file."""
 
 
+@golden_tables.needed
 @pytest.mark.parametrize("name", GOLDEN)
 def test_a_golden_table_reads_as_sparks_delta_reads_it(
     name: str, spark: SparkSession, read_delta: Read, tmp_path: Path
@@ -226,6 +227,7 @@ def test_a_golden_table_reads_as_sparks_delta_reads_it(
     assert as_rows(spark.read.format("txlog").load(str(root))) == rows
 
 
+@golden_tables.needed
 def test_types_that_were_widened_read_as_the_snapshot_reads_them(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's Delta refuses this table for one of its changes."""
     root = golden_tables.unpack("type-widening", tmp_path)
