@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pytest
 from iceberg_tables import TABLES, begun, exported, metadata_file, snapshots
 from rows import as_rows, in_schema
+from spark_jars import jar_settings, start_session
 
 import txlog
 from txlog.errors import IcebergExportError
@@ -45,7 +46,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
 
     os.environ["JAVA_HOME"] = str(java_home.java_home())
     options = {
-        "spark.jars.packages": RUNTIME,
+        **jar_settings(RUNTIME),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.tables": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.tables.type": "hadoop",
@@ -60,7 +61,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
     for key, value in options.items():
         builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        session = start_session(builder)
     except Exception as error:  # Spark's launcher reports an unresolved package only as a dead JVM
         if os.environ.get("CI") == "true":
             raise

@@ -24,7 +24,7 @@ SESSIONS = {
         *("test_spark_merge", "test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
     ),
     "spark": (
-        *("test_spark_expressions", "test_spark_failures", "test_spark_read", "test_spark_session"),
+        *("test_spark_expressions", "test_spark_failures", "test_spark_jars", "test_spark_read", "test_spark_session"),
         *("test_spark_source_read", "test_spark_stream", "test_spark_stream_read", "test_spark_types"),
         *("test_spark_write", "test_stream_changes"),
     ),

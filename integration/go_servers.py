@@ -1,8 +1,8 @@
 """The S3 servers that are written in Go, built from source once for this machine.
 
-Taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it by `go install`. A process that
-comes while another one builds waits for it. CI runs this file beside the tests that come before: the servers have no
-package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
+Taken from ``TXLOG_GOBIN`` (default: ``gobin`` in the folder of `caches`), or built into it by `go install`. A process
+that comes while another one builds waits for it. CI runs this file beside the tests that come before: the servers have
+no package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from caches import cache_folder
 
 __all__ = ["GO_PACKAGES", "ServerUnavailable", "go_binary"]
 
@@ -29,7 +31,7 @@ class ServerUnavailable(Exception):
 
 def go_binary(name: str) -> Path:
     """The server called ``name``. Raises ServerUnavailable."""
-    folder = Path(os.environ.get("TXLOG_GOBIN") or Path.home() / ".cache" / "txlog" / "gobin")
+    folder = Path(os.environ.get("TXLOG_GOBIN") or cache_folder("gobin"))
     binary = folder / name
     if binary.exists():
         return binary

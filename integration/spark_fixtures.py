@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import java_home
 import pytest
-from spark_jars import start_session
+from spark_jars import jar_settings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +107,7 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
     }
     if with_delta:
         settings |= {
-            "spark.jars.packages": DELTA_PACKAGE,
+            **jar_settings(DELTA_PACKAGE),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }

@@ -14,6 +14,7 @@ import pyspark
 import pytest
 from servers import S3Location
 from spark_fixtures import SHORT_LIVED
+from spark_jars import jar_settings
 from spark_s3_job import FEW, PARTITIONS
 
 JARS = Path(pyspark.__file__).parent / "jars"
@@ -35,7 +36,7 @@ def tried(s3_server: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     location: S3Location = s3_server.new_location()
     stored = location.storage_options
     settings = {
-        "spark.jars.packages": ",".join(packages()),
+        **jar_settings(",".join(packages())),
         "spark.jars.excludes": AMAZON_BUNDLE,
         "spark.hadoop.fs.s3a.access.key": stored["access_key_id"],
         "spark.hadoop.fs.s3a.secret.key": stored["secret_access_key"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from java_home import spark_environment
 from spark_fixtures import DELTA_PACKAGE
+from spark_jars import jar_settings
 
 from benchmarks.measure import ROOT, Bench
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.jars.packages": DELTA_PACKAGE,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.driver.memory": "3g",
@@ -38,7 +38,7 @@ def session(bench: Bench) -> Iterator[SparkSession]:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every new worker would compile this checkout anew
     from pyspark.sql import SparkSession
 
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}
+    settings = {**SETTINGS, **jar_settings(DELTA_PACKAGE), "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}
     spark = SparkSession.builder.master("local[2]").appName("txlog benchmarks").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     try:
