@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clean_environment import clean
 from fault_tools import memory_folder  # noqa: F401
 from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 from xdist.scheduler import LoadScopeScheduling
+
+clean(os.environ)  # before any module of tests reads it or starts a process
 
 # What runs in the session of one process and what in that of the other, by file: a JVM takes long over what it does for
 # the first time, so that commands of Spark's own Delta and reads, writes and streams of ours warm up one JVM each.

@@ -20,6 +20,7 @@ import hypothesis
 import pyarrow as pa
 import pytest
 import typer.testing
+from clean_environment import clean
 
 import txlog
 from txlog.commands.batch_write import write_batch
@@ -32,6 +33,8 @@ from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient
 
 IN_MEMORY = Path("/dev/shm")
+
+clean(os.environ)  # before any module of tests reads it or starts a process
 
 # A slow machine is no failure, so no example has a deadline.
 hypothesis.settings.register_profile(
