@@ -396,6 +396,43 @@ def test_a_vector_that_another_writer_adds_to_other_rows_is_joined_with_ours_wit
     assert live == {n: n for n in range(10) if n != 5} | {1: 99}
 
 
+def test_a_file_that_loses_its_last_rows_to_two_writers_is_removed() -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    world.losing_to([lambda table: table.delete("k = 2")])
+    result, _ = delete("k = 1").run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert world.handle().snapshot().files().num_rows == 0
+
+
+def test_the_fraction_of_dead_rows_counts_those_that_another_writer_deleted_meanwhile() -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(n, "a", n) for n in range(10)]))
+    world.losing_to([lambda table: table.delete("k in (5, 6)")])
+    result, _ = delete("k = 1").run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert result.metrics.dead_fraction == 0.3
+
+
+def test_inserted_rows_get_into_the_feed_if_only_a_reexecution_changes_other_rows() -> None:
+    world = World(KEPT)
+    world.handle().append(table_of([(1, "a", 1)]))
+    world.losing_to([lambda table: table.append(table_of([(3, "b", 50)]))])
+    result, _ = merge([(9, "a", 5)]).run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert kinds_of_changes(world) == {"insert": 1, "update_preimage": 1, "update_postimage": 1}
+    assert_feed_leads_from_each_version_to_the_next(world)
+
+
+def test_a_row_that_a_restore_brings_back_meanwhile_survives_a_delete_of_all_other_rows_of_its_file() -> None:
+    world = World(VECTORS)
+    before = world.handle().append(table_of([(n, "a", n) for n in range(4)])).version
+    world.handle().delete("k = 2")
+    world.losing_to([lambda table: table.restore(before)])
+    delete("k != 2").run(world, None)
+    assert world.rows() == ["{'k': 2, 'day': 'a', 'v': 2}"]
+
+
 def test_a_row_that_died_meanwhile_is_not_updated_and_its_key_is_inserted() -> None:
     world = World(VECTORS)
     world.handle().append(table_of([(n, "a", n) for n in range(10)]))

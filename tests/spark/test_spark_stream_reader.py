@@ -215,6 +215,23 @@ def test_a_version_that_deletes_or_changes_rows_stops_the_stream_unless_an_optio
         assert Query(table, startingVersion=4, **{option: "true"}).rest() == [[9]]
 
 
+def test_a_version_that_changes_rows_is_skipped_where_both_options_for_it_are_set(table: txlog.Table) -> None:
+    query = Query(table, startingVersion=1, skipChangeCommits="true", ignoreChanges="true")
+    assert query.rest() == [[0, 1, 2, 3, 4, 5, 6, 7]]
+
+
+def test_a_snapshot_that_is_read_in_several_batches_is_listed_once(table: txlog.Table) -> None:
+    """Else a long first read would fail as soon as its version is cleaned up."""
+    query = Query(table, maxFilesPerTrigger=1)
+    first = query.ids()
+    version = table.version
+    table.append(rows_of(8))
+    table.create_checkpoint()
+    for gone in range(version + 1):
+        (Path(table.uri) / "_delta_log" / f"{gone:020}.json").unlink()
+    assert sorted([first, *query.rest()]) == [[0], [1, 3], [4, 6], [5, 7], [8]]
+
+
 def test_a_stream_reads_the_chosen_columns_of_the_rows_that_match(table: txlog.Table) -> None:
     query = Query(table, columns="p, ID", where="id in (1, 4, 9)")
     rows = query.batch()
