@@ -50,6 +50,12 @@ HISTORIES = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_si
 LIMITS = st.builds(ReadLimits, st.none() | st.integers(1, 4), st.none() | st.integers(1, 12), st.booleans())
 
 
+def test_the_file_that_reaches_the_limit_of_bytes_is_the_last_of_its_batch() -> None:
+    assert end_of_batch(at(1), versions_from(at(1), [[], [5, 5, 5]]), ReadLimits(size_bytes=5)) == at(1, 0)
+    assert end_of_batch(at(1), versions_from(at(1), [[], [5, 5, 5]]), ReadLimits(size_bytes=6)) == at(1, 1)
+    assert end_of_batch(at(1), versions_from(at(1), [[], [5, 5, 5]]), ReadLimits(size_bytes=10)) == at(1, 1)
+
+
 @given(history=HISTORIES, limits=LIMITS, data=st.data())
 def test_batches_give_each_file_once_in_order_within_the_limits(
     history: History, limits: ReadLimits, data: st.DataObject

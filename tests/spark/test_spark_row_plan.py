@@ -424,6 +424,16 @@ def test_inserted_rows_get_into_the_feed_if_only_a_reexecution_changes_other_row
     assert_feed_leads_from_each_version_to_the_next(world)
 
 
+def test_new_rows_are_chosen_again_if_as_many_but_other_source_rows_match() -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    moved = [lambda table: table.delete("k = 1"), lambda table: table.append(table_of([(50, "b", 0)]))]
+    world.losing_to(moved)
+    upsert([(1, "b", 99), (50, "b", 99)], is_small=False, when_matched="ignore").run(world, None)
+    expected = [(1, "b", 99), (2, "a", 2), (50, "b", 0)]
+    assert world.rows() == sorted(map(repr, table_of(expected).to_pylist()))
+
+
 def test_a_row_that_a_restore_brings_back_meanwhile_survives_a_delete_of_all_other_rows_of_its_file() -> None:
     world = World(VECTORS)
     before = world.handle().append(table_of([(n, "a", n) for n in range(4)])).version

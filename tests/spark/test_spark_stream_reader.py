@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas import types
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -187,6 +188,28 @@ def test_a_stream_starts_at_a_version_a_time_or_the_next_version(table: txlog.Ta
     assert "in the future" in refused(Query(table, startingTimestamp="2999-01-01")).message
 
 
+def test_rows_that_are_added_before_the_first_batch_from_the_next_version_survive_a_crash_in_it(
+    table: txlog.Table,
+) -> None:
+    query = Query(table, startingVersion="latest")
+    start = query.reader.initialOffset()
+    table.append(rows_of(8))
+    query.ends.append(query.reader.latestOffset(start, query.reader.getDefaultReadLimit()))
+    query.restart()
+    assert query.run_last_again() == []
+    assert query.rest() == [[8]]
+
+
+def test_a_snapshot_is_read_from_its_oldest_file_on_as_deltas_source_counts_files(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "u", SCHEMA)
+    for at, (name, modified) in enumerate((("b", 2), ("c", 1), ("a", 2))):
+        pq.write_table(rows_of(at), tmp_path / "u" / f"{name}.parquet")
+        size = (tmp_path / "u" / f"{name}.parquet").stat().st_size
+        add = {"path": f"{name}.parquet", "partitionValues": {}, "size": size, "modificationTime": modified}
+        commit(txlog.Table.open(table.uri), {"add": {**add, "dataChange": True}})
+    assert Query(table, maxFilesPerTrigger=1).rest() == [[1], [2], [0]]
+
+
 def test_a_time_after_the_newest_commit_starts_with_the_next_one(table: txlog.Table) -> None:
     time_of_3 = table.snapshot(3).timestamp_ms
     query = Query(table, startingTimestamp=time_of_3 + 1)
@@ -287,6 +310,8 @@ def test_a_stream_of_the_change_feed_equals_the_tables_changes(tmp_path: Path) -
 
 def test_a_feed_that_was_off_and_a_checkpoint_within_a_version_are_refused(table: txlog.Table) -> None:
     assert "the change data feed was off" in refused(Query(table, readChangeFeed="true")).message
+    newest = Query(table, readChangeFeed="true", startingVersion=table.version)
+    assert "the change data feed was off" in refused(newest).message
     table.set_properties({"delta.enableChangeDataFeed": "true"})
     table.append(rows_of(8, 9))
     assert "the change data feed was off" in refused(Query(table, readChangeFeed="true", startingVersion=1)).message
