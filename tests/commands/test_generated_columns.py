@@ -162,6 +162,14 @@ def test_given_values_are_taken_if_they_are_right_and_refused_if_not(table: Tabl
     assert (1, 3, 5, 10) in found_in(table)
 
 
+def test_a_refused_value_is_shown_by_its_row_in_all_of_the_data(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", schema_of(*FIELDS))
+    right, wrong = with_values(rows_of((1, 1, 1), (2, 2, 2))), with_values(rows_of((3, 3, 3)), twice=1)
+    batches = [*right.to_batches(), *wrong.to_batches()]
+    with pytest.raises(txlog.InvalidInputError, match="row 2 of the data, counting from 0, has another value"):
+        table.append(pa.Table.from_batches(batches))
+
+
 def test_an_overwrite_replaces_the_partitions_of_the_computed_values(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", schema_of(*FIELDS), partition_by=["day"])
     table.append(rows_of((1, 1, 10), (2, 2, 20)))

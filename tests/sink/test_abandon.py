@@ -133,6 +133,16 @@ def test_work_that_was_not_sealed_and_checkpoints_without_any_are_given_up_too(t
     assert sink.last_checkpoint_id() == 5
 
 
+def test_work_of_earlier_checkpoints_that_was_never_sealed_goes_with_an_abandoned_one(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app")
+    with sink.task(1, 0) as task:
+        task.write(rows(1))
+    sink.stage(task.committable)
+    sealed(sink, 2, 2)
+    sink.abandon(2)
+    assert staging_of(table) == []
+
+
 def test_staged_work_that_cannot_be_read_is_given_up(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     sealed(sink, 1, 1, 2)

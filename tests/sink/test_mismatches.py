@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.commands.upsert.mismatches import HeldBack
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -100,6 +101,41 @@ def test_changes_that_do_not_fit_are_kept_in_quarantine_and_all_others_are_commi
         feed = table.changes(3).read_all().to_pylist()
         assert sorted((row["_change_type"], row["id"]) for row in feed) == [("delete", 1), ("insert", 4)]
     assert table.verify().is_sound
+
+
+def test_a_row_that_is_dead_is_not_one_of_several(table: txlog.Table) -> None:
+    commit(sink_of(table), 1, changes(("+U", 1, "x")))
+    commit(sink_of(table, "quarantine"), 2, changes(("+U", 1, "y")))
+    assert (names_of(table)[0], quarantined(table)) == ((1, "y"), [])
+
+
+def test_several_rows_of_a_key_in_one_file_are_several(table: txlog.Table) -> None:
+    table.append(pa.table({"id": [8, 8], "name": ["x", "y"]}, SCHEMA))
+    commit(sink_of(table, "quarantine"), 1, changes(("+U", 8, "z")))
+    assert quarantined(table) == [{"id": 8, "name": "z", "_kind": "+U", "_case": "several"}]
+
+
+@pytest.mark.parametrize("earlier", [("+U", 3, "old"), ("-D", 3, None)], ids=["upsert", "delete"])
+def test_a_change_that_a_later_one_of_another_task_replaces_is_not_in_quarantine(
+    table: txlog.Table, earlier: tuple[str, int, str | None]
+) -> None:
+    tasks = [
+        changes(change).append_column("at", pa.array([at])) for at, change in enumerate((earlier, ("+U", 3, "new")))
+    ]
+    commit(sink_of(table, "quarantine", sequence_by="at"), 1, *tasks)
+    assert quarantined(table) == [{"id": 3, "name": "new", "_kind": "+U", "_case": "several"}]
+
+
+def test_a_commit_that_fails_before_its_put_leaves_nothing_in_quarantine(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise txlog.StorageError("the log is gone")
+
+    monkeypatch.setattr(HeldBack, "parameters", fail)
+    with pytest.raises(txlog.StorageError, match="the log is gone"):
+        commit(sink_of(table, "quarantine"), 1, CHANGES)
+    assert quarantined(table) == []
 
 
 def test_each_case_of_a_mismatch_can_have_its_own_action(table: txlog.Table) -> None:

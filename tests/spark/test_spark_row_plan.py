@@ -540,6 +540,17 @@ def test_rows_of_removed_files_are_in_the_feed_if_other_rows_are_deleted_too() -
     assert_feed_leads_from_each_version_to_the_next(world)
 
 
+def test_rows_of_removed_files_are_in_the_feed_once_after_a_lost_race() -> None:
+    world = World(KEPT)
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    world.handle().append(table_of([(3, "b", 3), (9, "b", 9)]))
+    world.losing_to([lambda table: table.append(table_of([(20, "a", 20)]))])
+    result, _ = delete("k <= 3").run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert kinds_of_changes(world) == {"delete": 3}
+    assert_feed_leads_from_each_version_to_the_next(world)
+
+
 def test_a_removed_file_with_a_vector_has_its_rows_in_change_files() -> None:
     world = World({"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"})
     world.handle().append(table_of([(1, "a", 1), (2, "a", 2), (3, "b", 3)]))
@@ -614,9 +625,10 @@ def test_with_read_version_a_later_change_of_what_matches_conflicts_and_one_of_o
     source = upsert([(1, "a", -1), (2, "a", -1)], is_small=is_small)
     world.losing_to([lambda table: table.delete("k = 105")])
     assert source.run(world, None, read_version=world.handle().version)[0].outcome == "committed"
-    world.losing_to([lambda table: table.update({"v": "7"}, "k = 2")])
-    with pytest.raises(txlog.ConflictError):
-        source.run(world, None, read_version=world.handle().version)
+    for winner in (lambda t: t.append(table_of([(2, "a", 0)])), lambda t: t.update({"v": "7"}, "k = 2")):
+        world.losing_to([winner])
+        with pytest.raises(txlog.ConflictError):
+            source.run(world, None, read_version=world.handle().version)
 
 
 # --- the check can fail ---------------------------------------------------------------------------------------------
