@@ -376,13 +376,17 @@ class DeltaLog:
 
     # --- checkpoints -------------------------------------------------------------------------------------
 
-    def checkpoint_is_due(self, state: TableState) -> bool:
-        """Whether the commits since the last checkpoint cost readers enough to write a new one."""
+    def checkpoint_is_due(self, state: TableState, *, is_first: bool = False) -> bool:
+        """Whether the commits since the last checkpoint cost readers enough to write a new one.
+
+        ``is_first`` states that ``state`` follows the first commit of its writer.
+        """
         checkpoint = state.segment.checkpoint
         return checkpoint_is_due(
             state,
             checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
             reading=BY_FILE if self.store.log.capabilities.has_cheap_calls else BY_REQUEST,
+            is_first=is_first,
         )
 
     def write_checkpoint(self, state: TableState) -> int:

@@ -66,7 +66,8 @@ class PostCommit:
             )
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
-        checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
+        is_first = self._last_version is None  # it also does what a process that was killed has left undone
+        checkpoint, checksum = self._log.checkpoint_is_due(state, is_first=is_first), self._checksum_is_due(state)
         self._last_version = state.version
         if not checkpoint and not checksum:
             return
@@ -80,7 +81,8 @@ class PostCommit:
                 return
             self._checksum_begun_s = ambient.monotonic_s()
             self._checkpoints = checkpoint
-        work = partial(self._work, state, txn_id, checkpoint=checkpoint, checksum=checksum)
+        write = partial(self._checkpoint, is_first=is_first) if checkpoint else None
+        work = partial(self._work, state, txn_id, checkpoint=write, checksum=checksum)
         self._background.begin(work, waits=checkpoint)
 
     def drain(self) -> None:
@@ -97,11 +99,11 @@ class PostCommit:
             return False  # others commit too, and need the disk
         return ambient.monotonic_s() - self._checksum_begun_s >= _CHECKSUM_SPACING_S
 
-    def _work(self, state: TableState, txn_id: str | None, *, checkpoint: bool, checksum: bool) -> None:
-        checkpoint = checkpoint and self._done("checkpoint", self._checkpoint, state)
-        if checkpoint or checksum:
+    def _work(self, state: TableState, txn_id: str | None, *, checkpoint: Step | None, checksum: bool) -> None:
+        is_written = checkpoint is not None and self._done("checkpoint", checkpoint, state)
+        if is_written or checksum:
             self._done("checksum", partial(self._checksum, txn_id), state)
-        if checkpoint and state.properties.enable_expired_log_cleanup:
+        if is_written and state.properties.enable_expired_log_cleanup:
             self._done("log cleanup", self._clean_up, state)
 
     def _done(self, what: str, step: Step, state: TableState) -> bool:
@@ -113,9 +115,9 @@ class PostCommit:
             )
             return False
 
-    def _checkpoint(self, state: TableState) -> bool:
+    def _checkpoint(self, state: TableState, *, is_first: bool) -> bool:
         state = self._log.on_newest_checkpoint(state)
-        if not self._log.checkpoint_is_due(state):
+        if not self._log.checkpoint_is_due(state, is_first=is_first):
             return False  # another writer's came first
         logger.debug("%s: checkpoint at v%d", self._log.uri, self._log.write_checkpoint(state))
         return True

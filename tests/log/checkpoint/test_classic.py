@@ -249,6 +249,13 @@ def test_a_checkpoint_is_due_at_a_multiple_of_the_interval_and_always_after_twic
         assert due == [10, *range(20, 30)]
 
 
+def test_the_first_commit_of_a_writer_is_due_after_an_interval_wherever_the_multiple_was_missed() -> None:
+    for configuration in ({}, {"checkpointInterval": "10"}):
+        grown_to = [grown(n, 1000, **configuration) for n in range(30)]
+        due = [state.version for state in grown_to if checkpoint_is_due(state, checkpoint_size_bytes=0, is_first=True)]
+        assert due == [*range(10, 30)]
+
+
 def test_a_configured_checkpoint_interval_overrides_the_rule_by_size() -> None:
     assert not checkpoint_is_due(grown(19, 10**9, checkpointInterval="20"), checkpoint_size_bytes=0)
     assert checkpoint_is_due(grown(20, 1, checkpointInterval="20"), checkpoint_size_bytes=10**12)

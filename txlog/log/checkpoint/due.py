@@ -32,16 +32,18 @@ BY_FILE = ReadingCost(8 * 1024, 100 * _SHARE * 8 * 1024)
 takes as long as a dozen appends, so one follows a hundred of them."""
 
 
-def checkpoint_is_due(state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST) -> bool:
+def checkpoint_is_due(
+    state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST, is_first: bool = False
+) -> bool:
     """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 if there is
-    none.
+    none. ``is_first`` states that this is the first commit of its writer.
 
     If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, as
     soon as reading them costs half as much as reading the last checkpoint. So writing checkpoints stays a fixed share
     of the bytes committed.
 
-    Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, any
-    writer does once twice as many commits have gathered.
+    Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, the
+    next writer that starts does with its first commit, and any writer once twice as many commits have gathered.
     """
     segment, interval = state.segment, state.properties.checkpoint_interval
     commits = state.version - (segment.checkpoint.version if segment.checkpoint else 0)
@@ -52,4 +54,4 @@ def checkpoint_is_due(state: TableState, *, checkpoint_size_bytes: int, reading:
         tail_cost = commits * reading.commit_bytes + segment.tail_bytes
         gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
         interval = max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))
-    return gathered >= 2 or (gathered >= 1 and state.version % interval == 0)
+    return gathered >= 2 or (gathered >= 1 and (is_first or state.version % interval == 0))

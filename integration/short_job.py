@@ -1,0 +1,82 @@
+"""A job as people schedule them: it opens a table, appends one row and ends. How it ends is its first argument.
+
+In: the ending, a table's location and its storage options as JSON. Out: nothing but the commit and what follows it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import multiprocessing
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+import txlog
+
+__all__ = ["ENDINGS", "ROW"]
+
+ROW = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def append(uri: str, storage_options: dict[str, str]) -> None:
+    txlog.Table.open(uri, storage_options=storage_options).append(ROW)
+
+
+def last_line(*place: object) -> None:
+    append(*place)  # type: ignore[arg-type]
+
+
+def system_exit(*place: object) -> None:
+    append(*place)  # type: ignore[arg-type]
+    sys.exit(0)
+
+
+def exception(*place: object) -> None:
+    append(*place)  # type: ignore[arg-type]
+    raise ValueError("the job fails after its commit")
+
+
+def thread_pool(*place: object) -> None:
+    main = threading.main_thread()
+
+    def late() -> None:
+        main.join()  # the interpreter has begun to end
+        append(*place)  # type: ignore[arg-type]
+
+    ThreadPoolExecutor(1).submit(late)
+
+
+def exit_handler(*place: object) -> None:
+    atexit.register(append, *place)
+
+
+def spawned_child(*place: object) -> None:
+    _in_child("spawn", *place)
+
+
+def forked_child(*place: object) -> None:
+    _in_child("fork", *place)
+
+
+def killed(*place: object) -> None:
+    """Not one of the endings that wait: nothing that Python registers runs."""
+    table = txlog.Table.open(place[0], storage_options=place[1])  # type: ignore[arg-type]
+    table._open_table.post_commit._background.begin = lambda *_, **__: os._exit(0)  # type: ignore[method-assign]
+    table.append(ROW)
+    os._exit(0)
+
+
+def _in_child(method: str, *place: object) -> None:
+    child = multiprocessing.get_context(method).Process(target=append, args=place)  # type: ignore[attr-defined]
+    child.start()
+    child.join()
+
+
+ENDINGS = (last_line, system_exit, exception, thread_pool, exit_handler, spawned_child, forked_child)
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2], json.loads(sys.argv[3]))

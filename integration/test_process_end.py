@@ -1,0 +1,145 @@
+"""Jobs that append one row and end, on a real S3 server and on local disk: the work after their commits is done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from servers import S3Location
+from short_job import ENDINGS, ROW
+
+import txlog
+from txlog.store.open import open_store
+
+JOB = Path(__file__).with_name("short_job.py")
+NAMES = [each.__name__ for each in ENDINGS]
+
+
+@pytest.fixture(params=["on S3", "on local disk"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> S3Location:
+    if request.param == "on S3":
+        location: S3Location = request.getfixturevalue("s3_location")
+        return location
+    return S3Location(str(tmp_path / "a table"), {})
+
+
+def end_a_job(place: S3Location, ending: str = "last_line") -> str:
+    """Run one job to its end and return what it wrote to stderr."""
+    return run(str(JOB), ending, place.uri, json.dumps(place.storage_options))
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+    return done.stderr
+
+
+def table_of(place: S3Location, versions: int, **properties: str) -> txlog.Table:
+    """A table of that many appends, without a checkpoint."""
+    properties = {"delta.checkpointInterval": "100", **properties}
+    table = txlog.Table.create(
+        place.uri, ROW.schema, properties=properties, storage_options=place.storage_options or None
+    )
+    for _ in range(versions):
+        table.append(ROW)
+    table._open_table.post_commit.drain()
+    return table
+
+
+def log_names(place: S3Location) -> set[str]:
+    store = open_store(place.uri, place.storage_options).log
+    return {file.name for file in store.list_from("")}
+
+
+def checkpoints_of(place: S3Location) -> list[int]:
+    return sorted(int(name[:20]) for name in log_names(place) if ".checkpoint" in name)
+
+
+def named_by_the_hint(place: S3Location) -> int:
+    body = open_store(place.uri, place.storage_options).log.read("_last_checkpoint")
+    return int(json.loads(body)["version"])
+
+
+def test_jobs_that_append_one_row_each_write_a_checkpoint_an_interval(place: S3Location) -> None:
+    txlog.Table.create(
+        place.uri, ROW.schema, properties={"delta.checkpointInterval": "3"}, storage_options=place.storage_options
+    )
+    assert [end_a_job(place) for _ in range(7)] == [""] * 7
+    assert checkpoints_of(place) == [3, 6]
+    assert named_by_the_hint(place) == 6
+
+
+@pytest.mark.parametrize("ending", NAMES)
+def test_however_a_job_ends_it_has_written_the_checkpoint_that_was_due(place: S3Location, ending: str) -> None:
+    table = table_of(place, 4)
+    table.set_properties({"delta.checkpointInterval": "6"})
+    printed = end_a_job(place, ending)
+    assert "the commit is safe" not in printed
+    assert checkpoints_of(place) == [6], printed
+    assert named_by_the_hint(place) == 6
+
+
+def test_the_append_command_has_written_the_checkpoint_that_was_due(place: S3Location, tmp_path: Path) -> None:
+    table_of(place, 4).set_properties({"delta.checkpointInterval": "6"})
+    pa.csv.write_csv(ROW, rows := tmp_path / "rows.csv")
+    options = [f"-o={key}={value}" for key, value in place.storage_options.items()]
+    printed = run("-m", "txlog", "append", place.uri, str(rows), *options)
+    assert checkpoints_of(place) == [6], printed
+    assert "the commit is safe" not in printed
+
+
+def test_a_job_that_ends_has_exported_its_commit_to_iceberg(place: S3Location) -> None:
+    table_of(place, 3, **{"txlog.iceberg": "v2"})
+    assert end_a_job(place) == ""
+    table = txlog.Table.open(place.uri, storage_options=place.storage_options)
+    assert "version=4, nothing new to export" in repr(table.export_iceberg())
+
+
+def test_a_job_that_ends_has_cleaned_up_the_log(place: S3Location) -> None:
+    table = table_of(place, 2)
+    table.set_properties(
+        {
+            "delta.checkpointInterval": "4",
+            "delta.logRetentionDuration": "interval 0 seconds",
+            "txlog.allowShortLogRetention": "true",
+        }
+    )
+    assert end_a_job(place) == ""
+    assert checkpoints_of(place) == [4]
+    assert f"{0:020}.json" not in log_names(place)
+
+
+def test_a_job_that_ends_has_compacted_small_files(place: S3Location) -> None:
+    table = table_of(place, 0, **{"delta.autoOptimize.autoCompact": "true"})
+    with table.transaction() as txn:
+        for _ in range(60):
+            txn.append(ROW)
+    for _ in range(8):
+        table.append(ROW)
+    assert end_a_job(place) == ""
+    after = txlog.Table.open(place.uri, storage_options=place.storage_options)
+    assert after.version == 11, "a compaction follows version 10"
+    assert after.count() == 69
+
+
+@pytest.mark.parametrize("is_set", [True, False], ids=["with an interval", "without one"])
+def test_the_next_job_writes_the_checkpoint_that_a_killed_one_left_undone(place: S3Location, is_set: bool) -> None:
+    if is_set:
+        table_of(place, 1).set_properties({"delta.checkpointInterval": "3"})
+        due = 3
+    else:
+        due = 10 if place.storage_options else 100
+        table = txlog.Table.create(place.uri, ROW.schema, storage_options=place.storage_options)
+        for _ in range(due - 1):
+            table.append(ROW)
+        table._open_table.post_commit.drain()
+    end_a_job(place, "killed")
+    assert checkpoints_of(place) == []
+    assert end_a_job(place) == ""
+    assert checkpoints_of(place) == [due + 1]
+    assert end_a_job(place) == ""
+    assert checkpoints_of(place) == [due + 1]
