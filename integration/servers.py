@@ -49,6 +49,7 @@ class S3Server:
 
     name: str
     url: str
+    objects: Path
     bucket: str = BUCKET
 
     @property
@@ -63,15 +64,17 @@ class S3Server:
 
     def new_location(self) -> S3Location:
         """A place of its own for one test."""
-        return S3Location(f"s3://{self.bucket}/test-{next(_locations)}/a table", self.storage_options)
+        key = f"test-{next(_locations)}/a table"
+        return S3Location(f"s3://{self.bucket}/{key}", self.storage_options, self.objects / self.bucket / key)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Location:
-    """Where one test's table goes, and how to get there."""
+    """Where one test's table goes, how to get there, and where localbucket keeps its files."""
 
     uri: str
     storage_options: dict[str, str]
+    folder: Path | None = None
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def start_server(name: str, directory: Path) -> Iterator[S3Server]:
         stack.callback(_end, process)
         url = f"http://127.0.0.1:{port}"
         _wait_until(lambda: _is_ready(process, url), f"{name} did not start; see {directory / 'server.log'}")
-        yield S3Server(name, url)
+        yield S3Server(name, url, objects)
 
 
 @pytest.fixture(scope="session")

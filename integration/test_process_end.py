@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from short_job import ENDINGS, ROW
 
 import txlog
 from txlog.store.open import open_store
+from txlog.util import ambient
 
 JOB = Path(__file__).with_name("short_job.py")
 NAMES = [each.__name__ for each in ENDINGS]
@@ -25,7 +27,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> S3Location:
     if request.param == "on S3":
         location: S3Location = request.getfixturevalue("s3_location")
         return location
-    return S3Location(str(tmp_path / "a table"), {})
+    return S3Location(str(tmp_path / "a table"), {}, tmp_path / "a table")
 
 
 def end_a_job(place: S3Location, ending: str = "last_line") -> str:
@@ -101,16 +103,15 @@ def test_a_job_that_ends_has_exported_its_commit_to_iceberg(place: S3Location) -
 
 def test_a_job_that_ends_has_cleaned_up_the_log(place: S3Location) -> None:
     table = table_of(place, 2)
-    table.set_properties(
-        {
-            "delta.checkpointInterval": "4",
-            "delta.logRetentionDuration": "interval 0 seconds",
-            "txlog.allowShortLogRetention": "true",
-        }
-    )
+    table.set_properties({"delta.checkpointInterval": "1", "delta.logRetentionDuration": "interval 30 days"})
+    table._open_table.post_commit.drain()
+    assert place.folder is not None
+    old_s = ambient.now_ms() / 1000 - 60 * 86_400
+    for path in (place.folder / "_delta_log").iterdir():
+        os.utime(path, (old_s, old_s))
     assert end_a_job(place) == ""
-    assert checkpoints_of(place) == [4]
-    assert f"{0:020}.json" not in log_names(place)
+    assert checkpoints_of(place) == [3, 4]
+    assert {int(name[:20]) for name in log_names(place) if name.endswith(".json")} == {3, 4}
 
 
 def test_a_job_that_ends_has_compacted_small_files(place: S3Location) -> None:
