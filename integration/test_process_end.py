@@ -68,29 +68,29 @@ def named_by_the_hint(place: S3Location) -> int:
 
 def test_jobs_that_append_one_row_each_write_a_checkpoint_an_interval(place: S3Location) -> None:
     txlog.Table.create(
-        place.uri, ROW.schema, properties={"delta.checkpointInterval": "3"}, storage_options=place.storage_options
+        place.uri, ROW.schema, properties={"delta.checkpointInterval": "10"}, storage_options=place.storage_options
     )
-    assert [end_a_job(place) for _ in range(7)] == [""] * 7
-    assert checkpoints_of(place) == [3, 6]
-    assert named_by_the_hint(place) == 6
+    assert [end_a_job(place) for _ in range(12)] == [""] * 12
+    assert checkpoints_of(place) == [10]
+    assert named_by_the_hint(place) == 10
 
 
 @pytest.mark.parametrize("ending", NAMES)
 def test_however_a_job_ends_it_has_written_the_checkpoint_that_was_due(place: S3Location, ending: str) -> None:
-    table = table_of(place, 4)
-    table.set_properties({"delta.checkpointInterval": "6"})
+    table = table_of(place, 8)
+    table.set_properties({"delta.checkpointInterval": "10"})
     printed = end_a_job(place, ending)
     assert "the commit is safe" not in printed
-    assert checkpoints_of(place) == [6], printed
-    assert named_by_the_hint(place) == 6
+    assert checkpoints_of(place) == [10], printed
+    assert named_by_the_hint(place) == 10
 
 
 def test_the_append_command_has_written_the_checkpoint_that_was_due(place: S3Location, tmp_path: Path) -> None:
-    table_of(place, 4).set_properties({"delta.checkpointInterval": "6"})
+    table_of(place, 8).set_properties({"delta.checkpointInterval": "10"})
     pa.csv.write_csv(ROW, rows := tmp_path / "rows.csv")
-    options = [f"-o={key}={value}" for key, value in place.storage_options.items()]
+    options = [f"--storage-option={key}={value}" for key, value in place.storage_options.items()]
     printed = run("-m", "txlog", "append", place.uri, str(rows), *options)
-    assert checkpoints_of(place) == [6], printed
+    assert checkpoints_of(place) == [10], printed
     assert "the commit is safe" not in printed
 
 
@@ -130,8 +130,8 @@ def test_a_job_that_ends_has_compacted_small_files(place: S3Location) -> None:
 @pytest.mark.parametrize("is_set", [True, False], ids=["with an interval", "without one"])
 def test_the_next_job_writes_the_checkpoint_that_a_killed_one_left_undone(place: S3Location, is_set: bool) -> None:
     if is_set:
-        table_of(place, 1).set_properties({"delta.checkpointInterval": "3"})
-        due = 3
+        table_of(place, 8).set_properties({"delta.checkpointInterval": "10"})
+        due = 10
     else:
         due = 10 if place.storage_options else 100
         table = txlog.Table.create(place.uri, ROW.schema, storage_options=place.storage_options)
