@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import os
 import sys
-import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -41,10 +41,8 @@ def exception(*place: object) -> None:
 
 
 def thread_pool(*place: object) -> None:
-    main = threading.main_thread()
-
     def late() -> None:
-        main.join()  # the interpreter has begun to end
+        time.sleep(0.5)  # until the interpreter waits for this thread
         append(*place)  # type: ignore[arg-type]
 
     ThreadPoolExecutor(1).submit(late)
