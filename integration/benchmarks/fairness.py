@@ -60,7 +60,9 @@ def _report(races: Mapping[tuple[int, str], Race], sizes: tuple[int, ...], secon
         rows.append(
             (
                 str(writers),
-                *best_in_bold([race.per_s for race in line], [f"{race.per_s:.1f}" for race in line], is_most=True),
+                *best_in_bold(
+                    [round(race.per_s, 1) for race in line], [f"{race.per_s:.1f}" for race in line], is_most=True
+                ),
                 *(f"{min(race.appends)} of {sum(race.appends) / writers:.1f}" for race in line),
                 *(f"{race.longest_s:.1f}" for race in line),
             )
@@ -68,7 +70,7 @@ def _report(races: Mapping[tuple[int, str], Race], sizes: tuple[int, ...], secon
     table = markdown_table(
         [
             "writers",
-            *(f"{contestant}: appends/s" for contestant in CONTESTANTS),
+            *(f"{contestant}: commits/s" for contestant in CONTESTANTS),
             *(f"{contestant}: fewest of mean" for contestant in CONTESTANTS),
             *(f"{contestant}: longest wait, s" for contestant in CONTESTANTS),
         ],
