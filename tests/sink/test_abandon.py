@@ -104,6 +104,18 @@ def test_a_checkpoint_that_is_in_the_table_is_not_given_up(table: txlog.Table) -
     assert (ids_of(table), table.version) == ([5], 1)
 
 
+def test_staging_that_outlived_its_commit_is_not_reported_as_given_up(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app")
+    sealed(sink, 1, 5)
+    left = {path: path.read_bytes() for path in (Path(table.uri) / "_txlog" / "staging").iterdir()}
+    sink.commit(1)
+    for path, body in left.items():
+        path.write_bytes(body)
+    found = sink.abandon(1)
+    assert (found.result.outcome, found.rows, found.tasks, found.files) == ("already_committed", 0, 0, ())
+    assert (ids_of(table), staging_of(table)) == ([5], [])
+
+
 def test_checkpoints_are_given_up_in_order(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     sealed(sink, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import pickle
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ import pytest
 
 import txlog
 from txlog.commands.upsert.mismatches import HeldBack
+from txlog.commit.open_table import OpenTable
+from txlog.testing.faults import FaultyLogStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -107,6 +110,21 @@ def test_a_row_that_is_dead_is_not_one_of_several(table: txlog.Table) -> None:
     commit(sink_of(table), 1, changes(("+U", 1, "x")))
     commit(sink_of(table, "quarantine"), 2, changes(("+U", 1, "y")))
     assert (names_of(table)[0], quarantined(table)) == ((1, "y"), [])
+
+
+def test_a_row_that_another_writer_replaced_meanwhile_is_not_one_of_several(table: txlog.Table) -> None:
+    store = table._open_table.store
+    log = FaultyLogStore(store.log)
+
+    def first_the_other(real: Any, name: str, body: bytes) -> Any:
+        txlog.Table.open(table.uri).upsert(pa.table({"id": [1], "name": ["theirs"]}, SCHEMA), ["id"])
+        return real(name, body)
+
+    log.script["put_if_absent"] = [first_the_other]
+    ours = txlog.Table(OpenTable(dataclasses.replace(store, log=log)))
+    commit(sink_of(ours, "quarantine"), 1, changes(("+U", 1, "ours")))
+    assert (names_of(table)[0], quarantined(table)) == ((1, "ours"), [])
+    assert log.script["put_if_absent"] == []
 
 
 def test_several_rows_of_a_key_in_one_file_are_several(table: txlog.Table) -> None:
