@@ -329,7 +329,7 @@ def mutate_first_look_only(patch: pytest.MonkeyPatch) -> None:
 
     def once(self: RowChange, adds: Any) -> None:
         if self._hits or self._metrics != WriteMetrics():
-            self._excluded.update(add.key for add in adds)
+            self._excluded.update(add.live_key for add in adds)
             return
         look_into(self, adds)
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from txlog.read.key_cache import CachedKeys, FileId, FileKeys, KeyCache
+from txlog.protocol.actions import FileId
+from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache
 from txlog.read.key_values import KeyValues
 
 Content = dict[FileId, list[Any]]
@@ -49,9 +50,9 @@ def expected(content: Content, keys: list[Any], files: list[FileId]) -> dict[Fil
 
 def test_a_file_without_keys_has_no_matches_after_all_others_are_dropped() -> None:
     cache = cached()
-    cache.add([file_keys(cache, ("empty", 1), []), file_keys(cache, ("full", 1), [1, 2])])
-    cache.drop_others([("empty", 1)])
-    assert found(cache, [1], [("empty", 1)]) == {("empty", 1): []}
+    cache.add([file_keys(cache, ("empty", 1, 1), []), file_keys(cache, ("full", 1, 1), [1, 2])])
+    cache.drop_others([("empty", 1, 1)])
+    assert found(cache, [1], [("empty", 1, 1)]) == {("empty", 1, 1): []}
 
 
 @given(st.data(), st.sampled_from((1 << 18, (1 << 18) + 1, (1 << 18) + 255)), st.integers(1, 1 << 20))
@@ -59,11 +60,11 @@ def test_a_few_keys_are_found_among_many(data: Any, num_keys: int, num_values: i
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     keys = random.integers(-num_values, num_values, num_keys)
     cache = cached()
-    cache.add([FileKeys.of(("many", 1), KeyValues(keys, None), np.arange(num_keys))])
+    cache.add([FileKeys.of(("many", 1, 1), KeyValues(keys, None), np.arange(num_keys))])
     known = [*keys[random.integers(0, num_keys, 20)].tolist(), int(keys.min()), int(keys.max())]
     wanted = np.unique([*known, *random.integers(-2 * num_values, 2 * num_values, 20).tolist()])
 
-    places = cache.find(KeyValues(wanted, None), [("many", 1)])["many", 1]
+    places = cache.find(KeyValues(wanted, None), [("many", 1, 1)])["many", 1, 1]
 
     assert places.positions.tolist() == np.flatnonzero(np.isin(keys, wanted)).tolist()
     assert wanted[places.keys].tolist() == keys[places.positions].tolist()
@@ -75,7 +76,7 @@ def test_keys_are_found_in_each_file_that_is_held_and_live(data: Any, kind: pa.D
     cache, content, live = cached(kind), Content(), list[FileId]()
     for number in range(data.draw(st.integers(1, 8))):
         batch: Content = {
-            (f"{number}-{each}", 1): data.draw(st.lists(st.one_of(values, st.none()), max_size=12))
+            (f"{number}-{each}", 1, 1): data.draw(st.lists(st.one_of(values, st.none()), max_size=12))
             for each in range(data.draw(st.integers(1, 3)))
         }
         cache.add([file_keys(cache, file, keys) for file, keys in batch.items()])
@@ -85,12 +86,12 @@ def test_keys_are_found_in_each_file_that_is_held_and_live(data: Any, kind: pa.D
             live = data.draw(st.lists(st.sampled_from(live), unique=True)) if live else []
             cache.drop_others(live)
         keys = data.draw(st.lists(values, unique=True))
-        asked = data.draw(st.lists(st.sampled_from([*live, ("never added", 1)]), unique=True))
+        asked = data.draw(st.lists(st.sampled_from([*live, ("never added", 1, 1)]), unique=True))
         assert found(cache, keys, asked) == expected(content, keys, asked)
 
 
 def test_both_halves_of_a_fingerprint_have_to_agree() -> None:
-    cache, file = cached(pa.string()), ("a", 1)
+    cache, file = cached(pa.string()), ("a", 1, 1)
     halves = np.array([5, 5, 6], np.uint64), np.array([1, 2, 2], np.uint64)
     cache.add([FileKeys.of(file, KeyValues(*halves), np.arange(3))])
     places = cache.find(KeyValues(np.array([5], np.uint64), np.array([2], np.uint64)), [file])[file]
@@ -108,7 +109,7 @@ def test_the_keys_of_many_small_files_are_merged_into_few_runs() -> None:
 
 def test_what_does_not_fit_the_budget_is_not_held_and_what_is_held_counts() -> None:
     cache = cached(size_bytes_max=10_000)
-    small, large = ("small", 1), ("large", 1)
+    small, large = ("small", 1, 1), ("large", 1, 1)
     assert not cache.is_wanted(small, 100)
     assert cache.is_wanted(small, 100), "the second time it is looked into"
     assert not cache.is_wanted(large, 1_000)
@@ -122,7 +123,7 @@ def test_what_does_not_fit_the_budget_is_not_held_and_what_is_held_counts() -> N
 
 def test_files_that_are_gone_make_room() -> None:
     cache = cached()
-    files = [(str(number), 1) for number in range(8)]
+    files = [(str(number), 1, 1) for number in range(8)]
     cache.add([file_keys(cache, file, [*range(100)]) for file in files])
     full = cache.size_bytes
     cache.drop_others(files[1:])
@@ -138,33 +139,33 @@ def test_files_that_are_gone_make_room() -> None:
 def test_other_key_columns_make_room_for_those_that_are_asked_for() -> None:
     cache = KeyCache(5_000)
     first, second = cache.of("first", [pa.int64()]), cache.of("second", [pa.int64()])
-    first.add([file_keys(first, ("f", 1), [*range(200)])])
-    second.add([file_keys(second, ("f", 1), [*range(200)])])
+    first.add([file_keys(first, ("f", 1, 1), [*range(200)])])
+    second.add([file_keys(second, ("f", 1, 1), [*range(200)])])
     assert cache.size_bytes == second.size_bytes > 0
     assert cache.of("second", [pa.int64()]) is second
     assert cache.of("first", [pa.int64()]) is not first
-    first.add([file_keys(first, ("g", 1), [1])])
+    first.add([file_keys(first, ("g", 1, 1), [1])])
     assert cache.size_bytes == second.size_bytes, "what was dropped holds nothing more"
 
 
 def test_lists_and_vectors_are_held_beside_keys_within_the_budget() -> None:
     cache = KeyCache(20_000)
     live, few, many = pa.table({"path": ["a"]}), BitMap64(range(10)), BitMap64(range(0, 20_000, 2))
-    cache.hold(live, {("a", "v"): few})
+    cache.hold(live, {(("a", 1, 1), "v"): few})
     assert cache.size_bytes == 0, "nothing is held before keys are"
     keys = cache.of("key", [pa.int64()])
-    keys.add([file_keys(keys, ("a", 1), [1])])
-    cache.hold(live, {("a", "v"): few})
-    assert cache.vectors[("a", "v")] is few
+    keys.add([file_keys(keys, ("a", 1, 1), [1])])
+    cache.hold(live, {(("a", 1, 1), "v"): few})
+    assert cache.vectors[(("a", 1, 1), "v")] is few
     assert cache.size_bytes >= keys.size_bytes + live.nbytes + len(few.serialize())
-    cache.hold(live, {("a", "w"): many})
+    cache.hold(live, {(("a", 1, 1), "w"): many})
     assert not cache.vectors
     assert cache.size_bytes == keys.size_bytes + live.nbytes
 
 
 def test_an_addition_that_fails_leaves_no_file_half_known(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = cached()
-    cache.add([file_keys(cache, ("a", 1), [1, 2])])
+    cache.add([file_keys(cache, ("a", 1, 1), [1, 2])])
 
     def no_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
@@ -172,12 +173,12 @@ def test_an_addition_that_fails_leaves_no_file_half_known(monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr("numpy.concatenate", no_memory)
         with pytest.raises(MemoryError):
-            cache.add([file_keys(cache, ("b", 1), [1, 2])])
-    assert set(found(cache, [2], [("a", 1), ("b", 1)])) == {("a", 1)}
-    cache.add([file_keys(cache, ("c", 1), [9, 1])])
-    assert found(cache, [1], [("b", 1), ("c", 1)]) == {("c", 1): [(1, 1)]}
-    cache.add([file_keys(cache, ("b", 1), [3, 1])])
-    assert found(cache, [1], [("b", 1), ("c", 1)]) == {("b", 1): [(1, 1)], ("c", 1): [(1, 1)]}
+            cache.add([file_keys(cache, ("b", 1, 1), [1, 2])])
+    assert set(found(cache, [2], [("a", 1, 1), ("b", 1, 1)])) == {("a", 1, 1)}
+    cache.add([file_keys(cache, ("c", 1, 1), [9, 1])])
+    assert found(cache, [1], [("b", 1, 1), ("c", 1, 1)]) == {("c", 1, 1): [(1, 1)]}
+    cache.add([file_keys(cache, ("b", 1, 1), [3, 1])])
+    assert found(cache, [1], [("b", 1, 1), ("c", 1, 1)]) == {("b", 1, 1): [(1, 1)], ("c", 1, 1): [(1, 1)]}
 
 
 def test_threads_find_each_file_whole_or_not_at_all() -> None:
@@ -207,7 +208,7 @@ def test_threads_find_each_file_whole_or_not_at_all() -> None:
 def test_a_forked_child_uses_its_copy_though_a_thread_of_the_parent_held_the_lock() -> None:
     cache = KeyCache(1 << 20)
     keys = cache.of("key", [pa.int64()])
-    keys.add([file_keys(keys, ("a", 1), [1])])
+    keys.add([file_keys(keys, ("a", 1, 1), [1])])
     held, may_go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -235,13 +236,13 @@ def _forked(cache: KeyCache) -> int:
 
         def use() -> None:
             keys = cache.of("key", [pa.int64()])
-            keys.add([file_keys(keys, ("b", 1), [1])])
-            results.append(found(keys, [1], [("a", 1), ("b", 1)]))
+            keys.add([file_keys(keys, ("b", 1, 1), [1])])
+            results.append(found(keys, [1], [("a", 1, 1), ("b", 1, 1)]))
 
         thread = threading.Thread(target=use, daemon=True)
         thread.start()
         thread.join(20)
-        code = 0 if results == [{("a", 1): [(0, 1)], ("b", 1): [(0, 1)]}] else 2
+        code = 0 if results == [{("a", 1, 1): [(0, 1)], ("b", 1, 1): [(0, 1)]}] else 2
     finally:
         os._exit(code)
 

@@ -41,7 +41,7 @@ def looks_into_no_file_after_its_first_execution(patch: pytest.MonkeyPatch) -> N
 
     def once(self: Any, adds: Any) -> None:
         if self._live_keys:
-            self._excluded.update(add.key for add in adds)
+            self._excluded.update(add.live_key for add in adds)
         else:
             look_into(self, adds)
 
@@ -66,7 +66,7 @@ def skips_files_that_another_engine_moved_rows_into(patch: pytest.MonkeyPatch) -
     look_into = RowChange._look_into
 
     def unmoved(self: Any, adds: Any) -> None:
-        self._excluded.update(add.key for add in adds if not add.data_change)
+        self._excluded.update(add.live_key for add in adds if not add.data_change)
         look_into(self, [add for add in adds if add.data_change])
 
     patch.setattr(RowChange, "_look_into", unmoved)
@@ -121,7 +121,7 @@ def skips_files_without_statistics(patch: pytest.MonkeyPatch) -> None:
     look_into = RowChange._look_into
 
     def with_statistics(self: Any, adds: Any) -> None:
-        self._excluded.update(add.key for add in adds if num_records(add.stats) is None)
+        self._excluded.update(add.live_key for add in adds if num_records(add.stats) is None)
         look_into(self, [add for add in adds if num_records(add.stats) is not None])
 
     patch.setattr(RowChange, "_look_into", with_statistics)

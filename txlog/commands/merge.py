@@ -28,7 +28,7 @@ from txlog.expressions.tree import columns_of
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, FileId
 from txlog.read.key_cache import Places
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
@@ -109,7 +109,7 @@ class MergeRows(RemembersFiles):
         self._fields = tuple(field for field in state.schema.fields if field.name in looked_at)
         self._known = None if self._clauses.of["not matched by source"] else known
         self._keys_decide = not conditions
-        self._places: dict[str, Places] = {}
+        self._places: dict[FileId, Places] = {}
 
     def _conditions_on_target(self) -> set[str]:
         """The columns of the table that decide, besides the key, which clause applies to a row of it."""
@@ -157,7 +157,7 @@ class MergeRows(RemembersFiles):
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
 
-        places = self._places.get(add.path)
+        places = self._places.get(add.file_id)
         if places is not None:
             batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
             return _joined([self._hits(positions, batch) for positions, batch in batches])
@@ -177,18 +177,18 @@ class MergeRows(RemembersFiles):
             self._known.offer(add, parts)
         return _joined(found)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
         """If more than keys decides, rows with a key of the source are only recorded: `look_up` reads them."""
         import numpy as np
 
         if self._known is None:
             return {}
         places = self._known.recall(files, are_all_live=are_all_live)
-        self._places = {} if self._keys_decide else {path: at for path, at in places.items() if len(at.positions)}
+        self._places = {} if self._keys_decide else {file: at for file, at in places.items() if len(at.positions)}
         return {
-            path: self._decided(at.positions.astype(np.int64), self._source.indexed[at.keys], None)
-            for path, at in places.items()
-            if path not in self._places
+            file: self._decided(at.positions.astype(np.int64), self._source.indexed[at.keys], None)
+            for file, at in places.items()
+            if file not in self._places
         }
 
     def keep(self) -> None:

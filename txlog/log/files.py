@@ -18,7 +18,7 @@ from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers
 from txlog.arrow.maps import STRING_MAP, partition_texts
 from txlog.errors import CorruptLogError
 from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
-from txlog.protocol.actions import AddFile, FileKey, RemoveFile
+from txlog.protocol.actions import AddFile, FileId, FileKey, LiveKey, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, canonical_paths
 from txlog.protocol.statistics_read import num_records
@@ -33,9 +33,11 @@ __all__ = [
     "adds_of_batch",
     "adds_to_batch",
     "coalesced",
+    "file_ids",
     "fold_commits",
     "left_after",
     "live_files",
+    "live_keys",
     "live_rows",
     "mentions",
     "partition_column",
@@ -372,6 +374,17 @@ def vector_ids(vectors: pa.StructArray | pa.ChunkedArray) -> list[str | None]:
         None if name is None else kind + name if offset is None else f"{kind}{name}@{offset}"
         for kind, name, offset in zip(kinds, names, offsets, strict=True)
     ]
+
+
+def file_ids(files: pa.Table) -> list[FileId]:
+    """What tells these live files from others of the same paths."""
+    columns = (files.column(name).to_pylist() for name in ("path", "size", "modificationTime"))
+    return list(zip(*columns, strict=True))
+
+
+def live_keys(files: pa.Table) -> list[LiveKey]:
+    """The same with the unique ids of their deletion vectors."""
+    return list(zip(file_ids(files), vector_ids(files.column("deletionVector")), strict=True))
 
 
 def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:

@@ -191,7 +191,8 @@ class Compaction:
     # --- what became of the sources -----------------------------------------------------------------------------
 
     def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
-        """Every source with the number of its bin and its live file in ``state``; None if the file is gone."""
+        """Every source with the number of its bin and its live file in ``state``; None if the file is gone, even if
+        another one has its path."""
         if self._looked_up is not None and self._looked_up[0] is state:
             return self._looked_up[1]
         import pyarrow as pa
@@ -199,9 +200,9 @@ class Compaction:
 
         paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
         files = self._open_table.log.files(state)
-        live = {add.path: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
+        live = {add.file_id: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
         found = [
-            (number, source, live.get(source.add.path))
+            (number, source, live.get(source.add.file_id))
             for number, each in enumerate(self._bins)
             for source in each.sources
         ]

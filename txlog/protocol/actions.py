@@ -42,7 +42,9 @@ __all__ = [
     "CommitInfo",
     "DeletionVectorDescriptor",
     "DomainMetadata",
+    "FileId",
     "FileKey",
+    "LiveKey",
     "Metadata",
     "Protocol",
     "RemoveFile",
@@ -55,6 +57,12 @@ __all__ = [
 
 FileKey: TypeAlias = tuple[str, str | None]
 """(path as written in the log, unique id of the deletion vector or None): PROTOCOL.md, "Action Reconciliation"."""
+
+FileId: TypeAlias = tuple[str, int, int]
+"""What tells one data file from a later one of the same path: path as written in the log, size, modification time."""
+
+LiveKey: TypeAlias = tuple[FileId, str | None]
+"""A live file with the unique id of its deletion vector or None: which rows it has for readers."""
 
 
 def _read_format(value: Any) -> dict[str, Any]:
@@ -153,6 +161,14 @@ class AddFile(WireAction):
     @property
     def key(self) -> FileKey:
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @property
+    def file_id(self) -> FileId:
+        return self.path, self.size, self.modification_time
+
+    @property
+    def live_key(self) -> LiveKey:
+        return self.file_id, self.deletion_vector.unique_id if self.deletion_vector else None
 
     def removed(self, *, deletion_timestamp: int, data_change: bool) -> RemoveFile:
         """The ``remove`` of this file. It repeats the deletion vector and row ids, as the protocol requires."""

@@ -18,9 +18,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from txlog.protocol.actions import AddFile, FileKey
+from txlog.protocol.actions import FileId, LiveKey
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
 from txlog.util.locks import new_lock
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places", "file_id", "new_key_numbers"]
-
-FileId: TypeAlias = tuple[str, int, int]
-"""The path of a data file, as the log spells it, its size in bytes, and its modification time in ms."""
+__all__ = ["CachedKeys", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
 
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
@@ -46,11 +43,6 @@ _SAMPLED = 256  # of so many keys of a large run one is in its sample, which sta
 _SAMPLED_ROWS = 1 << 18
 _SAMPLED_WANTED = 1 << 14
 _STAGED_FILES = 64  # whose keys are kept between a task and its commit
-
-
-def file_id(add: AddFile) -> FileId:
-    """What tells the file of an action apart from others that had its path."""
-    return add.path, add.size, add.modification_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +132,10 @@ class KeyCache:
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
         self._live_bytes = 0
-        self._vector_sizes: dict[FileKey, int] = {}
+        self._vector_sizes: dict[LiveKey, int] = {}
         self._staged: OrderedDict[str, pa.RecordBatch] = OrderedDict()
         self._staged_bytes = 0
-        self.vectors: Mapping[FileKey, BitMap64] = {}
+        self.vectors: Mapping[LiveKey, BitMap64] = {}
         """The dead rows of files, by file and vector. Vectors do not change either."""
 
     @property
@@ -152,7 +144,7 @@ class KeyCache:
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
         return keys + self._live_bytes + self._staged_bytes + sum(self._vector_sizes.values())
 
-    def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
+    def hold(self, live: pa.Table, vectors: Mapping[LiveKey, BitMap64]) -> None:
         """Besides keys, cache the list of live files, so that the next list reads only what is new, and vectors.
 
         They replace the cached ones. Does nothing if no keys are cached.

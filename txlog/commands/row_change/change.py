@@ -38,11 +38,11 @@ from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
-from txlog.log.files import add_files_of, live_rows, vector_ids
+from txlog.log.files import add_files_of, live_keys, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, FileKey
+from txlog.protocol.actions import AddFile, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
 
-__all__ = ["RowChange", "file_keys"]
+__all__ = ["RowChange"]
 
 _LOOK_UPS_AT_ONCE = 2
 _SMALL_BYTES = 1 << 20
@@ -108,21 +108,21 @@ class RowChange:
         self._rows = FileRows(open_table.store, state)
         self._with_vectors = with_vectors
         self._rewriter = FileRewriter(open_table, state, operation, self._rows, unsent, with_vectors=with_vectors)
-        self._excluded: set[FileKey] = set()
-        self._whole: set[FileKey] = set()
-        self._hits: dict[str, Hits] = {}
-        self._dead: dict[FileKey, BitMap64] = {}
-        self._num_rows: dict[str, int] = {}
+        self._excluded: set[LiveKey] = set()
+        self._whole: set[LiveKey] = set()
+        self._hits: dict[FileId, Hits] = {}
+        self._dead: dict[LiveKey, BitMap64] = {}
+        self._num_rows: dict[FileId, int] = {}
         self._rate = _Rate()
         self._metrics = WriteMetrics()
-        self._live_keys: set[FileKey] = set()
+        self._live_keys: set[LiveKey] = set()
         self.removed: list[AddFile] = []
         """The live files that the last `apply` removed, including those that were copied in part."""
         self.new_files: list[PendingFile] = []
         """The files that the last `apply` added."""
         self.dead_fractions: Mapping[str, float] = {}
         """The fraction of dead rows in each file that the last `apply` marked, by path."""
-        self._keyed: tuple[pa.Table, list[FileKey]] | None = None
+        self._keyed: tuple[pa.Table, list[LiveKey]] | None = None
         self._live_files: pa.Table | None = None  # kept, so that listing a newer version reads only what is new
 
     @property
@@ -234,18 +234,18 @@ class RowChange:
     def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:
         """After `apply`: declare which of these files the change depends on. For a change that is not executed
         again."""
-        self._operation.declare_reads(builder, [key[0] for key in self._keys_of(files) if key not in self._excluded])
+        self._operation.declare_reads(builder, [key[0][0] for key in self._keys_of(files) if key not in self._excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
         files = self._files_of(state)
         new = self._new_files(files)
-        sizes = sum(add.size for add in new if add.path not in self._hits)
+        sizes = sum(add.size for add in new if add.file_id not in self._hits)
         changed = sum(self._has_unread_vector(key) for key in self._keys_of(files))
         repeated_s = self._rewriter.repeated_work_s + (self._change_files.seconds if self._change_files else 0.0)
         known_s = _FILE_S * len(new) + _VECTOR_S * changed + repeated_s
         return _CLOSE_S + self._rate.seconds_for(sizes) + known_s
 
-    def _has_unread_vector(self, key: FileKey) -> bool:
+    def _has_unread_vector(self, key: LiveKey) -> bool:
         """Whether a file got a new vector after it was looked into, and has rows that match."""
         hits = None if key[1] is None or key in self._dead else self._hits.get(key[0])
         return hits is not None and len(hits.positions) > 0
@@ -264,8 +264,8 @@ class RowChange:
         self._forget(set(keys))
         adds = add_files_of(files.take(found)) if found else []
         vectors = DeletionVectorReader(self._open_table.store, state.version)
-        whole = [add for add in adds if add.key in self._whole]
-        touched = [self._touched(add, vectors) for add in adds if add.key not in self._whole]
+        whole = [add for add in adds if add.live_key in self._whole]
+        touched = [self._touched(add, vectors) for add in adds if add.live_key not in self._whole]
         if isinstance(self._operation, KeepsTombstones):
             self._operation.see_tombstones([each for each in touched if is_tombstones(each.add)])
         touched = [each for each in touched if each.live.any()]
@@ -274,10 +274,10 @@ class RowChange:
                 touched = self._operation.decided(touched)
         return whole, touched
 
-    def _keys_of(self, files: pa.Table) -> list[FileKey]:
-        """`file_keys`, made once of the list of a version."""
+    def _keys_of(self, files: pa.Table) -> list[LiveKey]:
+        """`live_keys`, made once of the list of a version."""
         if self._keyed is None or self._keyed[0] is not files:
-            self._keyed = files, file_keys(files)
+            self._keyed = files, live_keys(files)
         return self._keyed[1]
 
     def _files_of(self, state: TableState) -> pa.Table:
@@ -308,7 +308,7 @@ class RowChange:
         wanted = np.flatnonzero(is_candidate)
         return add_files_of(rows.take(wanted)) if len(wanted) else []
 
-    def _recalled(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+    def _recalled(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
         """The hits in files that earlier changes looked into, which are added to those of this change."""
         if not isinstance(self._operation, RemembersFiles):
             return {}
@@ -333,7 +333,7 @@ class RowChange:
         to_read = []
         for add in adds:
             if self._operation.matches_whole_file(add):
-                self._whole.add(add.key)
+                self._whole.add(add.live_key)
             else:
                 to_read.append(add)
         if not to_read:
@@ -348,7 +348,7 @@ class RowChange:
             self._small_looked_up(largest_first[large:]),
         )
         for done, (add, hits) in enumerate(looked_up, start=1):
-            self._hits[add.path] = hits
+            self._hits[add.file_id] = hits
             if self._options.on_progress is not None:
                 self._options.on_progress(done, len(to_read))
         if isinstance(self._operation, RemembersFiles):
@@ -368,20 +368,20 @@ class RowChange:
             yield from zip(some, self._operation.look_up_all(self._rows, some), strict=True)
 
     def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
-        hits, num_rows = self._hits[add.path], self._count(add)
+        hits, num_rows = self._hits[add.file_id], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
         live = ~is_in(hits.positions, dead)
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
             # The file itself decides whether a row is left: a count that is too low would lose the other rows.
-            num_rows = self._num_rows[add.path] = self._rows.count(add)
+            num_rows = self._num_rows[add.file_id] = self._rows.count(add)
         return Touched(add, num_rows, dead, hits, live, replaced)
 
     def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> BitMap64:
         if add.deletion_vector is None:
             return unpack(b"")
-        key = add.key
+        key = add.live_key
         found = self._dead.get(key)
         if found is None:
             found = self._open_table.key_cache.vectors.get(key)
@@ -392,22 +392,17 @@ class RowChange:
 
     def _count(self, add: AddFile) -> int:
         """The number of all rows of a file: from the log or, if the log does not have it, from the file's footer."""
-        found = self._num_rows.get(add.path)
+        found = self._num_rows.get(add.file_id)
         if found is None:
             counted = num_records(add.stats)
-            found = self._num_rows[add.path] = self._rows.count(add) if counted is None else counted
+            found = self._num_rows[add.file_id] = self._rows.count(add) if counted is None else counted
         return found
 
-    def _forget(self, live: set[FileKey]) -> None:
+    def _forget(self, live: set[LiveKey]) -> None:
         """Forget vectors that are no longer live, so that a file that comes back (RESTORE) is looked into again."""
         self._live_keys = live
         self._dead = {key: dead for key, dead in self._dead.items() if key in live}
-        paths = {path for path, _ in live}
-        self._hits = {path: hits for path, hits in self._hits.items() if path in paths}
+        files = {file for file, _ in live}
+        self._hits = {file: hits for file, hits in self._hits.items() if file in files}
         self._excluded &= live
         self._whole &= live
-
-
-def file_keys(files: pa.Table) -> list[FileKey]:
-    """The keys of live files, as the log knows them: path and unique id of the deletion vector."""
-    return list(zip(files.column("path").to_pylist(), vector_ids(files.column("deletionVector")), strict=True))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, FileId
 from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics
 from txlog.writer.committable import PendingFile
@@ -217,8 +217,8 @@ class RemembersFiles(ABC):
     """A `RowOperation` that knows files which earlier changes of the same handle looked into or wrote."""
 
     @abstractmethod
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
-        """The matching rows of those of ``files`` that are known, by path, found without reading anything.
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
+        """The matching rows of those of ``files`` that are known, found without reading anything.
 
         ``are_all_live``: no other file is live on the newest version.
         """

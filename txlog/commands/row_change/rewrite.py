@@ -25,7 +25,7 @@ from txlog.commands.row_change.tombstones import tombstone_adds
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.wide_statistics import wide_statistics
@@ -70,7 +70,7 @@ class Changed:
 class _Images:
     """New versions of rows, by the positions of the rows they replace in each file."""
 
-    basis: dict[str, NDArray[np.uint64]]
+    basis: dict[FileId, NDArray[np.uint64]]
     files: tuple[PendingFile, ...]
 
 
@@ -88,8 +88,8 @@ class _SourceFiles:
 class _Written:
     """What earlier executions wrote, by what they wrote it for."""
 
-    vectors: dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]] = field(default_factory=dict)
-    copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
+    vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = field(default_factory=dict)
+    copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
     images: list[_Images] = field(default_factory=list)
     source: _SourceFiles | None = None
     tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
@@ -130,7 +130,7 @@ class FileRewriter:
         return None if found is None else (found.is_written, found.files)
 
     @property
-    def vectors(self) -> dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]]:
+    def vectors(self) -> dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]]:
         """The vectors that were written last, by the file and the vector that each replaces."""
         return self._written.vectors
 
@@ -190,12 +190,12 @@ class FileRewriter:
 
     def _marked(self, touched: Sequence[Touched]) -> Changed:
         """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
-        left: list[tuple[FileKey, Touched, BitMap64]] = []
+        left: list[tuple[LiveKey, Touched, BitMap64]] = []
         removed: list[AddFile] = []
-        known: dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
-        new: list[tuple[FileKey, BitMap64]] = []
+        known: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
+        new: list[tuple[LiveKey, BitMap64]] = []
         for each in touched:
-            key, dead = each.add.key, each.dead | bitmap_of(each.replaced)
+            key, dead = each.add.live_key, each.dead | bitmap_of(each.replaced)
             if len(dead) >= each.num_rows:
                 removed.append(each.add)
                 continue
@@ -241,22 +241,22 @@ class FileRewriter:
         removed."""
         import numpy as np
 
-        going = {each.add.path: each.replaced for each in touched}
+        going = {each.add.file_id: each.replaced for each in touched}
         kept = [
             images
             for images in self._written.images
             if all(
-                path in going and np.isin(positions, going[path], assume_unique=True).all()
-                for path, positions in images.basis.items()
+                file in going and np.isin(positions, going[file], assume_unique=True).all()
+                for file, positions in images.basis.items()
             )
         ]
         for images in kept:
-            for path, positions in images.basis.items():
-                going[path] = np.setdiff1d(going[path], positions, assume_unique=True)
-        missing = [(each, going[each.add.path]) for each in touched if len(going[each.add.path])]
+            for file, positions in images.basis.items():
+                going[file] = np.setdiff1d(going[file], positions, assume_unique=True)
+        missing = [(each, going[each.add.file_id]) for each in touched if len(going[each.add.file_id])]
         if missing:
             batches = itertools.chain.from_iterable(_apply_to(touched)(self._images_or_stream, missing))
-            basis = {each.add.path: positions for each, positions in missing}
+            basis = {each.add.file_id: positions for each, positions in missing}
             kept.append(_Images(basis, self._write(batches)))
         self._written.images = kept
         return kept
@@ -303,16 +303,16 @@ class FileRewriter:
 
         written = self._written.copies
         known = {
-            each.add.key: found
+            each.add.live_key: found
             for each in touched
-            if (found := written.get(each.add.key)) is not None and np.array_equal(found[0], each.replaced)
+            if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
         }
-        missing = [each for each in touched if each.add.key not in known]
+        missing = [each for each in touched if each.add.live_key not in known]
         copies = _apply_to(missing, _COPIES_AT_ONCE)(self._copy, missing)
         for each, files in zip(missing, copies, strict=True):
-            known[each.add.key] = (each.replaced, files)
+            known[each.add.live_key] = (each.replaced, files)
         self._written.copies = known
-        new = [file for each in touched for file in known[each.add.key][1]]
+        new = [file for each in touched for file in known[each.add.live_key][1]]
         copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from txlog.commands.upsert.numbered_keys import NumberedKeys, numbers_in_parts
 from txlog.commands.upsert.sorted_keys import SortedKeys
+from txlog.log.files import file_ids
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, FileId
 from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
-from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places, file_id
+from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places
 from txlog.read.key_values import KeyValues
 from txlog.writer.committable import PendingFile
 from txlog.writer.keys import KeyColumn, KeyIndex
@@ -64,23 +65,22 @@ class KnownKeys:
         columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
         self._wanted = numbers_in_parts(cached.numbers, columns)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
-        """The rows with keys of the source in each of the cached ``files``, by path, with rows of the index as keys.
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Places]:
+        """The rows with keys of the source in each of the cached ``files``, with rows of the index as keys.
 
         ``are_all_live``: these are all live files of the newest version, so the cache can drop all others.
         """
-        paths = files.column("path").to_pylist()
-        ids = list(zip(paths, *(files.column(name).to_pylist() for name in ("size", "modificationTime")), strict=True))
+        ids = file_ids(files)
         found = self._cached.find(self._wanted, ids)
         if are_all_live:
             self._cached.drop_others(ids)
         if self._row_of_key is not None:
             found = {file: Places(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
-        return {path: places for (path, _, _), places in found.items()}
+        return found
 
     def is_wanted(self, add: AddFile) -> bool:
         """Whether to read all keys of a file that is looked into, and to `offer` them."""
-        return self._cached.is_wanted(file_id(add), num_records(add.stats))
+        return self._cached.is_wanted(add.file_id, num_records(add.stats))
 
     def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
         """The keys of some rows of a file."""
@@ -98,7 +98,7 @@ class KnownKeys:
             np.concatenate([values.numbers for values, _ in parts]), np.concatenate(second) if second else None
         )
         positions = np.concatenate([positions for _, positions in parts])
-        self._offered.append(FileKeys.of(file_id(add), values, positions))
+        self._offered.append(FileKeys.of(add.file_id, values, positions))
 
     def keep(self) -> None:
         """Cache the keys that were offered."""
@@ -108,12 +108,7 @@ class KnownKeys:
     def keep_staged(self, files: Sequence[FileKeys]) -> None:
         """Cache the keys of these files of a table without partitions. Does nothing if no file is cached yet."""
         if not self._is_partitioned and not self._cached.is_empty:
-            self._cached.add(
-                [
-                    FileKeys((canonical_path(each.file[0]), *each.file[1:]), each.values, each.positions)
-                    for each in files
-                ]
-            )
+            self._cached.add([FileKeys(_spelled(each.file), each.values, each.positions) for each in files])
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
         """Cache the keys of a new file with rows of the source, if it is certain where each row is: in a table without
@@ -127,8 +122,7 @@ class KnownKeys:
         rows = np.flatnonzero(is_written)
         if self._is_partitioned or self._cached.is_empty or [file.num_rows for file in files] != [len(rows)]:
             return
-        path, size_bytes, modified_ms = file_id(files[0].to_add())
-        file = canonical_path(path), size_bytes, modified_ms
+        file = _spelled(files[0].to_add().file_id)
         self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
 
 
@@ -137,3 +131,9 @@ def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, state: TableStat
     if not cache.size_bytes_max or not index.num_rows:
         return None
     return KnownKeys(cached_keys(cache, index.keys, state), index, state)
+
+
+def _spelled(file: FileId) -> FileId:
+    """The file as the log will name it."""
+    path, size_bytes, modified_ms = file
+    return canonical_path(path), size_bytes, modified_ms

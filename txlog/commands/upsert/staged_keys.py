@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from txlog.commands.upsert.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
-from txlog.read.key_cache import FileKeys, file_id
+from txlog.read.key_cache import FileKeys
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
 from txlog.util.parallel import parallel_map
@@ -88,8 +88,7 @@ class StagedKeys:
                 if len(at) == file.num_rows:
                     positions = np.empty(len(at), dtype=np.uint32)
                     positions[np.argsort(self.rows[at])] = np.arange(len(at))
-                    add = file.to_add()
-                    found.append(FileKeys(file_id(add), self.index.values.at(at), positions))
+                    found.append(FileKeys(file.to_add().file_id, self.index.values.at(at), positions))
         return found
 
 

@@ -34,7 +34,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, FileId
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
@@ -343,7 +343,7 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         stays = np.zeros(len(positions), dtype=bool) if self._upsert.when_matched == "ignore" else None
         return Hits(positions, source_rows, stays)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
         import numpy as np
 
         if self._known is None:
@@ -351,7 +351,7 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         found = self._known.recall(files, are_all_live=are_all_live)
         none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files where there are many
         return {
-            path: self._hits(each.positions, each.keys) if len(each.positions) else none for path, each in found.items()
+            file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
         }
 
     def keep(self) -> None:

@@ -28,7 +28,7 @@ from txlog.log.files import adds_to_batch
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.segment import LogSegment
 from txlog.log.state import StateBuilder, TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey, Metadata, Protocol
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey, Metadata, Protocol
 from txlog.protocol.bitmaps import is_in, pack, unpack
 from txlog.protocol.change_data import CHANGE_TYPE, INSERT
 from txlog.protocol.paths import canonical_path
@@ -127,7 +127,7 @@ class FileOutcome:
         vector: If the file stays, its new deletion vector; None if it loses no row.
     """
 
-    key: FileKey
+    key: LiveKey
     num_rows: int
     num_dead: int
     hits: bytes | None
@@ -221,7 +221,7 @@ def _outcomes(
         after = added.pop(path, None)
         files.append(
             FileOutcome(
-                each.add.key,
+                each.add.live_key,
                 each.num_rows,
                 len(each.dead),
                 pack(each.hits.positions),
@@ -233,7 +233,7 @@ def _outcomes(
         )
     seen = {canonical_path(each.add.path) for each in touched}
     whole = [add for add in adds if canonical_path(add.path) in removed - seen]
-    files += [FileOutcome(add.key, 0, 0, None, b"", b"", is_removed=True, vector=None) for add in whole]
+    files += [FileOutcome(add.live_key, 0, 0, None, b"", b"", is_removed=True, vector=None) for add in whole]
     return tuple(files), tuple(added.values())
 
 

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from txlog.commands.row_change.change import file_keys
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.log.files import add_files_of, live_rows
+from txlog.log.files import add_files_of, live_keys, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.paths import resolve_data_path
@@ -70,7 +69,7 @@ class _Part:
     """
 
     outcome: PartOutcome
-    files: dict[str, FileOutcome]
+    files: dict[FileId, FileOutcome]
     leaves_rows: bool = False
 
 
@@ -97,8 +96,8 @@ class SparkRowPlan:
         self._jobs = jobs
         self._unsent = unsent
         self._txn_id = ambient.uuid4()
-        self._excluded: set[FileKey] = set()
-        self._whole: set[FileKey] = set()
+        self._excluded: set[LiveKey] = set()
+        self._whole: set[LiveKey] = set()
         self._parts: list[_Part] = []
         self._new_rows: _NewRows | None = None
         self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri, rows="old").random_prefix_length
@@ -117,7 +116,7 @@ class SparkRowPlan:
         return {
             path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
             for part in self._parts
-            for path, each in part.files.items()
+            for (path, _, _), each in part.files.items()
             if each.vector is not None and not each.is_removed
         }
 
@@ -126,7 +125,7 @@ class SparkRowPlan:
         if options.app_id is not None and options.checkpoint_id is not None:
             builder.set_transaction(options.app_id, options.checkpoint_id)
         files = self._live_files = self._open_table.log.files(state)
-        keys = file_keys(files)
+        keys = live_keys(files)
         self._follow(state, files, keys)
         self._change_new_files(files, keys)
         self._record_whole_files(files, keys)
@@ -135,7 +134,7 @@ class SparkRowPlan:
         if options.is_reexecuted:
             builder.read_table()
         else:
-            self._target.declare_reads(builder, [key[0] for key in keys if key not in self._excluded])
+            self._target.declare_reads(builder, [key[0][0] for key in keys if key not in self._excluded])
         is_serial = options.is_reexecuted or options.read_version is not None
         return builder.build(
             txn_id=self._txn_id,
@@ -152,13 +151,13 @@ class SparkRowPlan:
 
     def remaining_work_s(self, state: TableState) -> float:
         files = self._live_files = self._open_table.log.files(state)
-        keys = file_keys(files)
+        keys = live_keys(files)
         touched = self._touched()
-        paths = {key[0] for key in touched}
+        seen = {file for file, _ in touched}
         known = touched.keys() | self._excluded | self._whole
         unknown = [row for row, key in enumerate(keys) if key not in known]
-        merged = sum(keys[row][0] in paths for row in unknown)
-        new = self._candidates(files, keys, [row for row in unknown if keys[row][0] not in paths])
+        merged = sum(keys[row][0] in seen for row in unknown)
+        new = self._candidates(files, keys, [row for row in unknown if keys[row][0] not in seen])
         work_s = _CLOSE_S + _VECTOR_S * merged
         if not new:
             return work_s
@@ -166,23 +165,23 @@ class SparkRowPlan:
 
     # --- files that changed meanwhile -----------------------------------------------------------------------------
 
-    def _follow(self, state: TableState, files: pa.Table, keys: Sequence[FileKey]) -> None:
+    def _follow(self, state: TableState, files: pa.Table, keys: Sequence[LiveKey]) -> None:
         """Keep the parts whose files are live with the same matching rows, and drop the other parts."""
         live = dict(keys)
         self._excluded &= set(keys)
         self._whole &= set(keys)
-        before = {path: outcome.key for part in self._parts for path, outcome in part.files.items()}
+        before = {file: outcome.key for part in self._parts for file, outcome in part.files.items()}
         changed = [row for row, key in enumerate(keys) if before.get(key[0], key) != key]
-        adds = {add.path: add for add in add_files_of(files.take(changed))} if changed else {}
+        adds = {add.file_id: add for add in add_files_of(files.take(changed))} if changed else {}
         vectors = DeletionVectorReader(self._store, state.version)
         kept, grown = [], []
         for part in self._parts:
-            if not all(path in live for path in part.files):
+            if not all(file in live for file in part.files):
                 continue
-            followed = {path: self._followed(each, adds.get(path), vectors) for path, each in part.files.items()}
+            followed = {file: self._followed(each, adds.get(file), vectors) for file, each in part.files.items()}
             if all(each is not None for each in followed.values()):
                 kept.append(part)
-                grown += [(part, path, *each) for path, each in followed.items() if each is not None]
+                grown += [(part, file, *each) for file, each in followed.items() if each is not None]
         # A dropped part is executed again, and may then not write the source rows that other parts left to it.
         if len(kept) < len(self._parts):
             kept = [part for part in kept if not part.leaves_rows]
@@ -212,7 +211,7 @@ class SparkRowPlan:
         dead = unpack(b"") if vector is None else bitmap_of(vectors.dead_rows(vector, each.num_rows))
         if dead & unpack(each.hits) != unpack(each.dead_hits):
             return None
-        after = replace(each, key=add.key, num_dead=len(dead))
+        after = replace(each, key=add.live_key, num_dead=len(dead))
         replaced = unpack(each.replaced)
         if not replaced:
             return after, None
@@ -220,31 +219,33 @@ class SparkRowPlan:
             return None  # only a new look at the file shows whether a row is left
         return after, dead | replaced
 
-    def _write_vectors(self, grown: Sequence[tuple[_Part, str, FileOutcome, BitMap64 | None]]) -> None:
+    def _write_vectors(self, grown: Sequence[tuple[_Part, FileId, FileOutcome, BitMap64 | None]]) -> None:
         new = [dead for _, _, _, dead in grown if dead is not None]
         if not grown:
             return
         descriptors, _ = write_vectors(self._store.files, new, random_prefix_length=self._random_prefix_length)
         self._own_vectors(descriptors)
         left = iter(descriptors)
-        for part, path, outcome, dead in grown:
-            part.files[path] = outcome if dead is None else replace(outcome, vector=next(left))
+        for part, file, outcome, dead in grown:
+            part.files[file] = outcome if dead is None else replace(outcome, vector=next(left))
 
     # --- files that are new -----------------------------------------------------------------------------------------
 
-    def _change_new_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+    def _change_new_files(self, files: pa.Table, keys: Sequence[LiveKey]) -> None:
         """Change the files that no execution has seen yet, and remember those without a match."""
         known = self._touched().keys() | self._excluded | self._whole
         unknown = [row for row, key in enumerate(keys) if key not in known]
         adds = self._candidates(files, keys, unknown)
-        whole = {add.key for add in adds if self._target.matches_whole_file(add) and not self._is_recorded_alone(add)}
+        whole = {
+            add.live_key for add in adds if self._target.matches_whole_file(add) and not self._is_recorded_alone(add)
+        }
         self._whole |= whole
-        to_do = [add for add in adds if add.key not in whole]
-        self._excluded |= {keys[row] for row in unknown} - {add.key for add in adds}
+        to_do = [add for add in adds if add.live_key not in whole]
+        self._excluded |= {keys[row] for row in unknown} - {add.live_key for add in adds}
         if not to_do:
             return
         self._change(to_do)
-        self._excluded |= {add.key for add in to_do} - self._touched().keys()
+        self._excluded |= {add.live_key for add in to_do} - self._touched().keys()
         if self._options.on_progress is not None:
             self._options.on_progress(len(to_do), len(to_do))
 
@@ -255,7 +256,7 @@ class SparkRowPlan:
         while to_do:
             placed = union(part.outcome.matched for part in self._parts) if in_place else unpack(b"")
             elsewhere, known = bytes(placed.serialize()), placed.copy()
-            again: set[str] = set()
+            again: set[FileId] = set()
             for outcome in self._changed(to_do, elsewhere):
                 touched = {each.key[0]: each for each in outcome.files}
                 self._own([*outcome.new_files, *outcome.change_files])
@@ -266,14 +267,14 @@ class SparkRowPlan:
                     continue
                 self._parts.append(_Part(outcome, touched, leaves_rows=bool(matched & known)))
                 placed |= matched
-            to_do = [add for add in to_do if add.path in again]
+            to_do = [add for add in to_do if add.file_id in again]
 
     def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
         if self._is_done_here(adds):
             return [change_part(self._job, self._store, adds, self._target.few, elsewhere)]
         return self._jobs.change(adds, elsewhere)
 
-    def _record_whole_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+    def _record_whole_files(self, files: pa.Table, keys: Sequence[LiveKey]) -> None:
         """If the version has change files, let tasks record the rows of files that are removed as a whole."""
         rows = [row for row, key in enumerate(keys) if key in self._whole] if self._has_change_files else []
         if rows:
@@ -289,7 +290,7 @@ class SparkRowPlan:
         """Whether the version has change files."""
         return any(part.outcome.change_files for part in self._parts)
 
-    def _candidates(self, files: pa.Table, keys: Sequence[FileKey], rows: Sequence[int]) -> list[AddFile]:
+    def _candidates(self, files: pa.Table, keys: Sequence[LiveKey], rows: Sequence[int]) -> list[AddFile]:
         """The files, among these rows of ``files``, that may hold a match."""
         import numpy as np
 
@@ -313,12 +314,12 @@ class SparkRowPlan:
     def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
         self._unsent.own(vector_files(vectors))
 
-    def _touched(self) -> dict[FileKey, FileOutcome]:
+    def _touched(self) -> dict[LiveKey, FileOutcome]:
         return {outcome.key: outcome for part in self._parts for outcome in part.files.values()}
 
     # --- the proposal -------------------------------------------------------------------------------------------------
 
-    def _build(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[FileKey]) -> WriteMetrics:
+    def _build(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[LiveKey]) -> WriteMetrics:
         """Put the actions of the change into ``builder``, and return its metrics.
 
         A file that gets a new vector keeps everything else of its current ``add``.
@@ -327,7 +328,7 @@ class SparkRowPlan:
         rows = [row for row, key in enumerate(keys) if key in touched or key in self._whole]
         whole: list[AddFile] = []
         for add in add_files_of(files.take(rows)) if rows else []:
-            outcome = touched.get(add.key)
+            outcome = touched.get(add.live_key)
             if outcome is None:
                 whole.append(add)
             elif outcome.is_removed:

@@ -1,0 +1,154 @@
+"""A foreign writer removes a data file and adds another one under its name: what a handle knew of it does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from txlog.commands.create_table import create_table
+from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
+from txlog.protocol.actions import AddFile
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import TableStore
+from txlog.table import Table
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+OLD, NEW = (1, 2, 3, 4), (3, 5, 1, 6)
+"""The ids of both files: 1 is at another position, 2 only in the old one, 5 only in the new one."""
+
+
+class Swapped:
+    """A table in memory, and a foreign writer that swaps one of its files for another of the same name and size."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.log, self.files = MemoryLogStore(), MemoryFileStore()
+        create_table(OpenTable(self.store), SCHEMA, [], properties)
+        self.old = self.written(OLD, 1_000)
+        self.commit({"add": self.old.to_json()})
+
+    @property
+    def store(self) -> TableStore:
+        return TableStore("memory://table", self.log, self.files)
+
+    @property
+    def table(self) -> Table:
+        return Table(OpenTable(self.store))
+
+    def written(self, ids: Sequence[int], modified_ms: int) -> AddFile:
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            pa.table({"id": ids, "v": [0] * len(ids)}, SCHEMA), sink, compression="none", use_dictionary=False
+        )
+        body = sink.getvalue().to_pybytes()
+        self.files.objects["a.parquet"] = (body, modified_ms)
+        stats = {"numRecords": len(ids), "minValues": {"id": min(ids)}, "maxValues": {"id": max(ids)}}
+        return AddFile("a.parquet", {}, len(body), modified_ms, True, orjson.dumps(stats).decode())
+
+    def commit(self, *actions: dict[str, Any]) -> None:
+        lines = [{"commitInfo": {"operation": "WRITE"}}, *actions]
+        version = max(int(name.split(".")[0]) for name in self.log.objects) + 1
+        self.log.put_if_absent(commit_name(version), b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+    def remove(self) -> None:
+        (live,) = (add for add in self.adds() if add.path == "a.parquet")
+        self.commit({"remove": live.removed(deletion_timestamp=5_000, data_change=True).to_json()})
+
+    def bring(self, modified_ms: int) -> None:
+        new = self.written(NEW, modified_ms)
+        assert new.size == self.old.size
+        self.commit({"add": new.to_json()})
+
+    def adds(self) -> list[AddFile]:
+        log = self.table._open_table.log
+        return add_files_of(log.files(log.newest_state()))
+
+    def values(self) -> dict[int, int]:
+        found = self.table.to_arrow().to_pylist()
+        assert len({row["id"] for row in found}) == len(found), "each key once"
+        return {row["id"]: row["v"] for row in found}
+
+
+def rows(*ids: int, v: int) -> pa.Table:
+    return pa.table({"id": ids, "v": [v] * len(ids)}, SCHEMA)
+
+
+@pytest.fixture(params=[{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+def swapped(request: pytest.FixtureRequest) -> Swapped:
+    return Swapped(request.param)
+
+
+def upsert(table: Table, data: pa.Table) -> None:
+    table.upsert(data, ["id"])
+
+
+def merge(table: Table, data: pa.Table) -> None:
+    table.merge(data, ["id"]).when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize("change", [upsert, merge])
+def test_cached_keys_of_a_removed_file_are_not_those_of_a_later_file_of_its_name_and_size(
+    swapped: Swapped, change: Callable[[Table, pa.Table], None]
+) -> None:
+    table = swapped.table
+    for number in range(3):
+        change(table, rows(100 + number, v=1))
+    swapped.remove()
+    swapped.bring(modified_ms=9_000)
+    change(table, rows(1, 2, v=7))
+    assert swapped.values() == {3: 0, 5: 0, 6: 0, 100: 1, 101: 1, 102: 1, 1: 7, 2: 7}
+
+
+@pytest.mark.parametrize("change", [upsert, merge])
+def test_cached_keys_of_a_file_that_was_seen_to_leave_do_not_count_even_if_nothing_tells_it_from_a_later_one(
+    swapped: Swapped, change: Callable[[Table, pa.Table], None]
+) -> None:
+    table = swapped.table
+    table.append(rows(*range(1_000, 2_000), v=1))  # so that the file that leaves has few of the cached keys
+    for number in range(3):
+        change(table, rows(100 + number, v=1))
+    swapped.remove()
+    change(table, rows(103, v=1))
+    swapped.bring(modified_ms=swapped.old.modification_time)
+    change(table, rows(1, 2, v=7))
+    found = {each: v for each, v in swapped.values().items() if each < 100}
+    assert found == {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}
+
+
+CHANGES: dict[str, tuple[Callable[[Table], Any], dict[int, int]]] = {
+    "delete": (lambda t: t.delete("id in (1, 2)"), {3: 0, 5: 0, 6: 0}),
+    "update": (lambda t: t.update({"v": "id + 10"}, "id in (1, 2)"), {3: 0, 5: 0, 6: 0, 1: 11}),
+    "upsert": (lambda t: upsert(t, rows(1, 2, v=7)), {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}),
+    "merge": (lambda t: merge(t, rows(1, 2, v=7)), {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}),
+    "a delete whose statistics exclude the first file": (lambda t: t.delete("id in (5, 50)"), {3: 0, 1: 0, 6: 0}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_lost_a_race_looks_anew_into_a_file_that_took_the_name_of_one_it_knew(
+    swapped: Swapped, change: str
+) -> None:
+    do, expected = CHANGES[change]
+    swapped.table.append(rows(50, v=1))
+    ours = swapped.table
+    log = ours._open_table.store.log
+    real, overtaken = log.put_if_absent, []
+
+    def put(name: str, body: bytes) -> Any:
+        if not overtaken:
+            overtaken.append(name)
+            log.put_if_absent = real  # type: ignore[method-assign]
+            swapped.remove()
+            swapped.bring(modified_ms=9_000)
+        return real(name, body)
+
+    log.put_if_absent = put  # type: ignore[method-assign]
+    do(ours)
+    assert overtaken
+    assert {each: v for each, v in swapped.values().items() if each != 50} == expected
