@@ -12,6 +12,7 @@ import deltalake
 import orjson
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,6 +82,17 @@ def test_a_file_with_another_vector_shows_the_rows_in_which_the_vectors_differ(t
     table = as_another_writer(table)
     gone = [(3, "delete", 2), (4, "delete", 4), (4, "delete", 8)]
     assert reported(table, 3) == [*gone, (5, "insert", 2), (5, "insert", 4)]
+
+
+@pytest.mark.parametrize("id", [0, 2, 4, 6, 8, 10])
+def test_a_row_that_dies_by_a_vector_is_found_at_both_ends_of_every_row_group(tmp_path: Path, id: int) -> None:
+    table = made(tmp_path / "t", VECTORS)
+    file = Path(table.uri) / "day=even" / "a.parquet"
+    file.parent.mkdir()
+    pq.write_table(rows(0, 2, 4, 6, 8, 10).drop(["day"]), file, row_group_size=2)
+    table.add_files(["day=even/a.parquet"])
+    table.delete(f"id = {id}")
+    assert reported(as_another_writer(table), 2) == [(2, "delete", id)]
 
 
 def test_the_columns_come_in_the_types_of_the_last_version_with_those_of_the_feed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +21,8 @@ from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
-OLD, NEW = (1, 2, 3, 4), (3, 5, 1, 6)
-"""The ids of both files: 1 is at another position, 2 only in the old one, 5 only in the new one."""
+OLD, NEW = (1, 2, 3, 40), (3, 45, 1, 60)
+"""The ids of both files: 1 is at another position, 2 only in the old one, 45 only in the new one, 30 within both."""
 
 
 class Swapped:
@@ -98,11 +99,11 @@ def test_cached_keys_of_a_removed_file_are_not_those_of_a_later_file_of_its_name
 ) -> None:
     table = swapped.table
     for number in range(3):
-        change(table, rows(100 + number, v=1))
+        change(table, rows(30 + number, v=1))
     swapped.remove()
     swapped.bring(modified_ms=9_000)
     change(table, rows(1, 2, v=7))
-    assert swapped.values() == {3: 0, 5: 0, 6: 0, 100: 1, 101: 1, 102: 1, 1: 7, 2: 7}
+    assert swapped.values() == {3: 0, 45: 0, 60: 0, 30: 1, 31: 1, 32: 1, 1: 7, 2: 7}
 
 
 @pytest.mark.parametrize("change", [upsert, merge])
@@ -110,24 +111,57 @@ def test_cached_keys_of_a_file_that_was_seen_to_leave_do_not_count_even_if_nothi
     swapped: Swapped, change: Callable[[Table, pa.Table], None]
 ) -> None:
     table = swapped.table
-    table.append(rows(*range(1_000, 2_000), v=1))  # so that the file that leaves has few of the cached keys
+    for number in range(8):  # so that the file that leaves is a small part of what is cached
+        table.append(rows(10 + number, *range(1_000 + 100 * number, 1_100 + 100 * number), v=1))
     for number in range(3):
-        change(table, rows(100 + number, v=1))
+        change(table, rows(30 + number, v=1))
     swapped.remove()
-    change(table, rows(103, v=1))
+    change(table, rows(33, v=1))
     swapped.bring(modified_ms=swapped.old.modification_time)
     change(table, rows(1, 2, v=7))
-    found = {each: v for each, v in swapped.values().items() if each < 100}
-    assert found == {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}
+    found = {each: v for each, v in swapped.values().items() if each in (*OLD, *NEW) or 30 <= each < 40}
+    assert found == {3: 0, 45: 0, 60: 0, 30: 1, 31: 1, 32: 1, 33: 1, 1: 7, 2: 7}
+
+
+@pytest.mark.parametrize("change", [upsert, merge])
+def test_cached_keys_do_not_count_in_a_table_that_replaced_theirs_even_if_nothing_tells_a_file_from_a_later_one(
+    swapped: Swapped, change: Callable[[Table, pa.Table], None]
+) -> None:
+    """As CREATE OR REPLACE TABLE of Spark does: the log goes on, with another table id."""
+    table = swapped.table
+    for number in range(3):
+        change(table, rows(30 + number, v=1))
+    swapped.remove()
+    metadata = table._open_table.log.newest_state().metadata
+    swapped.commit({"metaData": dataclasses.replace(metadata, id="another").to_json()})
+    swapped.bring(modified_ms=swapped.old.modification_time)
+    change(table, rows(1, 2, v=7))
+    assert swapped.values() == {3: 0, 45: 0, 60: 0, 30: 1, 31: 1, 32: 1, 1: 7, 2: 7}
 
 
 CHANGES: dict[str, tuple[Callable[[Table], Any], dict[int, int]]] = {
-    "delete": (lambda t: t.delete("id in (1, 2)"), {3: 0, 5: 0, 6: 0}),
-    "update": (lambda t: t.update({"v": "id + 10"}, "id in (1, 2)"), {3: 0, 5: 0, 6: 0, 1: 11}),
-    "upsert": (lambda t: upsert(t, rows(1, 2, v=7)), {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}),
-    "merge": (lambda t: merge(t, rows(1, 2, v=7)), {3: 0, 5: 0, 6: 0, 1: 7, 2: 7}),
-    "a delete whose statistics exclude the first file": (lambda t: t.delete("id in (5, 50)"), {3: 0, 1: 0, 6: 0}),
+    "delete": (lambda t: t.delete("id in (1, 2)"), {3: 0, 45: 0, 60: 0}),
+    "update": (lambda t: t.update({"v": "id + 10"}, "id in (1, 2)"), {3: 0, 45: 0, 60: 0, 1: 11}),
+    "upsert": (lambda t: upsert(t, rows(1, 2, v=7)), {3: 0, 45: 0, 60: 0, 1: 7, 2: 7}),
+    "merge": (lambda t: merge(t, rows(1, 2, v=7)), {3: 0, 45: 0, 60: 0, 1: 7, 2: 7}),
+    "a delete whose statistics exclude the first file": (lambda t: t.delete("id in (45, 50)"), {3: 0, 1: 0, 60: 0}),
 }
+
+
+def losing_to_the_swap(swapped: Swapped) -> Table:
+    """A handle whose first put comes after the foreign writer has swapped the file."""
+    ours = swapped.table
+    log = ours._open_table.store.log
+    real = log.put_if_absent
+
+    def put(name: str, body: bytes) -> Any:
+        log.put_if_absent = real  # type: ignore[method-assign]
+        swapped.remove()
+        swapped.bring(modified_ms=9_000)
+        return real(name, body)
+
+    log.put_if_absent = put  # type: ignore[method-assign]
+    return ours
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -136,19 +170,13 @@ def test_a_change_that_lost_a_race_looks_anew_into_a_file_that_took_the_name_of_
 ) -> None:
     do, expected = CHANGES[change]
     swapped.table.append(rows(50, v=1))
-    ours = swapped.table
-    log = ours._open_table.store.log
-    real, overtaken = log.put_if_absent, []
-
-    def put(name: str, body: bytes) -> Any:
-        if not overtaken:
-            overtaken.append(name)
-            log.put_if_absent = real  # type: ignore[method-assign]
-            swapped.remove()
-            swapped.bring(modified_ms=9_000)
-        return real(name, body)
-
-    log.put_if_absent = put  # type: ignore[method-assign]
-    do(ours)
-    assert overtaken
+    do(losing_to_the_swap(swapped))
     assert {each: v for each, v in swapped.values().items() if each != 50} == expected
+
+
+def test_a_compaction_that_lost_a_race_keeps_the_rows_of_a_file_that_took_the_name_of_one_it_joined(
+    swapped: Swapped,
+) -> None:
+    swapped.table.append(rows(50, v=1))
+    losing_to_the_swap(swapped).optimize()
+    assert swapped.values() == {3: 0, 45: 0, 1: 0, 60: 0, 50: 1}

@@ -226,6 +226,21 @@ def test_rows_of_an_upsert_that_writes_several_row_groups_are_found_where_they_a
     assert found.filter(pc.equal(found["v"], 2))["id"].to_pylist() == [*again]
 
 
+@KEYS
+def test_of_several_rows_of_one_key_the_last_replaces_the_rows_with_cached_keys(keys: list[str]) -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(10)))
+    for number in range(3):
+        watched.table.upsert(rows(number, v=1), keys)
+    several = pa.concat_tables([rows(7, 7, 3, v=5), rows(9, v=6), rows(3, 20, 7, 20, v=7)])
+    did = watched.table.upsert(several, keys, on_duplicate="last").metrics
+    assert (did.rows_inserted, did.rows_updated) == (1, 3)
+    assert values(watched) == {each: int(each < 3) for each in range(10)} | {7: 7, 3: 7, 9: 6, 20: 7}
+    newest = pa.concat_tables([rows(3, 9, 3, v=8), rows(3, v=7)])
+    watched.table.upsert(newest, keys, on_duplicate="last", sequence_by="v")
+    assert {each: v for each, v in values(watched).items() if v == 8} == {3: 8, 9: 8}
+
+
 # --- merges -----------------------------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,33 @@ def test_a_file_with_a_deletion_vector_that_can_be_read_is_taken(table: Table) -
     assert table.snapshot().to_arrow().num_rows == 2 + 100 - INLINE.cardinality
 
 
+@pytest.mark.parametrize("delete", ["id = 0", "id in (0, 99)"])
+@pytest.mark.parametrize("not_null", [None, 50])
+def test_null_counts_of_a_file_whose_rows_were_dead_already_stay_true_through_later_deletes(
+    table: Table, not_null: int | None, delete: str
+) -> None:
+    """Tight null counts leave out dead rows: all nulls are as many as live rows, and one row less is not all."""
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    table.add_columns(pa.schema([("n", pa.int64())]))
+    path = Path(table.uri) / "day=a" / "many.parquet"
+    numbers = pa.array([id if id == not_null else None for id in range(100)], pa.int64())
+    pq.write_table(pa.table({"id": pa.array(range(100), pa.int64()), "n": numbers}), path)
+    live = 100 - INLINE.cardinality
+    counts = {"id": 0, "n": live - (not_null is not None)}
+    stats = json.dumps({"numRecords": 100, "tightBounds": True, "nullCount": counts})
+    with table.transaction() as transaction:
+        transaction.add(
+            AddFile("day=a/many.parquet", {"day": "a"}, path.stat().st_size, 1, True, stats, deletion_vector=INLINE)
+        )
+    for condition in (delete, "id = 1 and n is null", "id = 2"):
+        table.delete(f"day = 'a' and n is null and {condition}", mode="merge-on-read")
+        expected = [] if not_null is None else [not_null]
+        assert table.to_arrow(where="n is not null")["id"].to_pylist() == expected
+        named = [path for path in table.snapshot().files("n is not null")["path"].to_pylist() if "many" in path]
+        assert len(named) == len(expected), "a file of nulls alone is known as one"
+        assert table.to_arrow(where="n is null").num_rows == table.count() - len(expected)
+
+
 def give_deletion_vectors(table: Table) -> None:
     """The next version has the feature, as another engine would give it."""
     log = Path(table.uri) / "_delta_log"

@@ -12,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.create_table import create_table
+from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.store.base import TableStore
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string())])
@@ -177,6 +181,24 @@ def test_optimize_joins_tombstones_and_drops_those_past_the_retention(table: txl
     assert tombstones(table) == []
     upsert(table, ("+U", 1, 15, "as a new row"))
     assert rows_of(table) == [(1, 15, "as a new row"), (9, 1, "a")]
+
+
+def test_tombstones_of_two_ages_in_one_file_stay_until_the_younger_is_past_the_retention() -> None:
+    log, files = MemoryLogStore(), MemoryFileStore()  # whose files are as old as the ambient clock says
+    table = txlog.Table(OpenTable(TableStore("memory://table", log, files)))
+    create_table(table._open_table, SCHEMA, [], KEPT)
+    upsert(table, ("-D", 1, 20, None))
+    with ambient.use(Later(days=4)):
+        upsert(table, ("-D", 2, 20, None))
+        table.optimize()
+        assert len(tombstones(table)) == 1
+    with ambient.use(Later(days=8)):
+        table.optimize()
+        upsert(table, ("+U", 2, 15, "late"))
+        assert rows_of(table) == []
+    with ambient.use(Later(days=12)):
+        table.optimize()
+        assert tombstones(table) == []
 
 
 def test_a_purge_takes_tombstones_out(table: txlog.Table) -> None:
