@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -445,32 +443,7 @@ def test_a_small_checkpoint_is_synced_at_once_and_its_file_of_keys_is_read_by_on
 # --- files that other programs write again under the same name ----------------------------------------------------
 
 
-def test_a_file_written_again_under_the_name_and_size_of_a_removed_one_is_read_again(tmp_path: Path) -> None:
-    """Other programs may do this, although the log does not allow it: no row may get lost by it, or come twice."""
-    table = txlog.Table.create(tmp_path / "t", SCHEMA, properties=VECTORS)
-    path = tmp_path / "t" / "taken-over.parquet"
-
-    def written(first: int, modified_s: int) -> None:
-        rows = pa.table({"id": [first, first + 1], "name": ["a", "b"], "v": [0, 0]}, SCHEMA)
-        pq.write_table(rows, path, use_dictionary=False, compression="none")
-        os.utime(path, (modified_s, modified_s))
-
-    written(10, 1_000_000_000)
-    size = path.stat().st_size
-    table.add_files([path.name])
-    for _ in range(3):  # the keys of the file are cached at the second look
-        table.upsert(pa.table({"id": [10], "name": ["x"], "v": [1]}, SCHEMA), ["id"])
-        table.restore(1)
-    table.overwrite(pa.table({"id": [99], "name": ["z"], "v": [0]}, SCHEMA))
-    written(20, 1_000_000_500)
-    assert path.stat().st_size == size
-    table.add_files([path.name])
-    table.upsert(pa.table({"id": [20, 10], "name": ["new", "new"], "v": [7, 7]}, SCHEMA), ["id"])
-    rows = table.snapshot().to_arrow().select(["id", "v"]).to_pylist()
-    assert sorted((row["id"], row["v"]) for row in rows) == [(10, 7), (20, 7), (21, 0), (99, 0)]
-
-
-def test_a_file_whose_path_left_the_table_is_forgotten(tmp_path: Path) -> None:
+def test_a_file_whose_path_left_the_table_is_forgotten() -> None:
     cache = KeyCache(1 << 20)
     keys = cache.of("id", [pa.int64()])
     values, _ = keys.numbers.of([pa.array(range(100))])

@@ -8,18 +8,21 @@ PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.log.files import add_files_of
+from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import ActionError, AddFile, as_read
+from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.log_names import version_prefix
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
@@ -61,10 +64,13 @@ def _refuse_rewritten(
 ) -> None:
     """Refuse files that took the names of others: readers of older versions would find them in place of those.
 
-    Another file than the one that the log names has another size, or was written after that one was removed.
+    Another file than the one that the log names has another size, was written after that one was removed, or has
+    another modification time. Tombstones lack the last: the retained commits tell it, and are read only if a path was
+    removed lately and nothing else tells the files apart.
     """
     live, removed = log.files_and_tombstones(state, with_stats=False)
     wanted = {canonical_path(add.path): add for add in adds}
+    again: set[str] = set()
     for table in (live, removed):
         names = canonical_paths(table.column("path"))
         rows = table.filter(pc.is_in(names, value_set=pa.array(list(wanted), pa.string())))
@@ -73,11 +79,48 @@ def _refuse_rewritten(
             removed_ms = row.get("deletionTimestamp")
             is_other = row["size"] is not None and row["size"] != wanted[path].size
             if is_other or (removed_ms is not None and modified_ms[path] > removed_ms):
-                message = (
-                    f"the log knows another file of the name {path}: this one was written over it, and readers of older"
-                    " versions would find its rows there. Give it a new name, and add it under that"
-                )
-                raise InvalidInputError(message, table=log.uri, version=state.version, path=path)
+                raise _took_the_name(log, state, path)
+            if table is removed:
+                again.add(path)
+    for before in _earlier_files(log, state, again) if again else ():
+        path = canonical_path(before.path)
+        add = wanted[path]
+        if before.size != add.size or before.modification_time not in (add.modification_time, modified_ms[path]):
+            raise _took_the_name(log, state, path)
+
+
+def _took_the_name(log: DeltaLog, state: TableState, path: str) -> InvalidInputError:
+    message = (
+        f"the log knows another file of the name {path}: this one was written over it, and readers of older"
+        " versions would find its rows there. Give it a new name, and add it under that"
+    )
+    return InvalidInputError(message, table=log.uri, version=state.version, path=path)
+
+
+def _earlier_files(log: DeltaLog, state: TableState, paths: Collection[str]) -> list[AddFile]:
+    """The files that retained versions up to ``state`` have had under these paths."""
+    first = min(read_listing(log.store.log.list_from(version_prefix(0))).commits, default=state.version)
+    found: list[AddFile] = []
+    known: set[str] = set()
+    for commit in log.commits_between(first, state.version):
+        for action in commit.actions:
+            if not isinstance(action, AddFile | RemoveFile) or (path := canonical_path(action.path)) not in paths:
+                continue
+            if isinstance(action, AddFile):
+                found.append(action)
+            elif path not in known:
+                found += _files_of(log, commit.version - 1, path)
+            known.add(path)
+    return found
+
+
+def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
+    """The live files of one path; none if the version is no longer kept."""
+    try:
+        files = log.files(log.state_at(version))
+    except NotFoundError:
+        return []
+    return [add for add in add_files_of(files) if canonical_path(add.path) == path]
 
 
 def _refuse_constraints(store: TableStore, state: TableState) -> None:
