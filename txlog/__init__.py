@@ -14,7 +14,6 @@ Names load on first use, so that importing txlog stays cheap.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +126,11 @@ def __getattr__(name: str) -> Any:
         raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:
         raise AttributeError(f"module 'txlog' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME.get(name, "txlog.errors")), name)
+    from txlog.util.whole_import import whole_import
+
+    home = _HOME.get(name, "txlog.errors")
+    whole_import(home)
+    value = getattr(sys.modules[home], name)
     globals()[name] = value
     return value
 

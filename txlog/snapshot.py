@@ -21,6 +21,7 @@ from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import whole_number
+from txlog.util.whole_import import whole_import
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +89,7 @@ class Snapshot:
     @property
     def clustering_columns(self) -> tuple[str, ...]:
         """The columns that a clustered table (``CLUSTER BY``) is clustered by, a member of a struct as ``a.b``."""
+        whole_import("txlog.expressions.tree", "txlog.protocol.clustering")
         from txlog.expressions.tree import path_text
         from txlog.protocol.clustering import clustering_columns
 
@@ -134,6 +136,7 @@ class Snapshot:
     @property
     def size_bytes(self) -> int:
         """The total size of the live data files in bytes; loads the list of them."""
+        whole_import("pyarrow.compute")
         import pyarrow.compute as pc
 
         return int(pc.sum(self._files.column("size")).as_py() or 0)
@@ -237,6 +240,7 @@ class Snapshot:
         Raises:
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         """
+        whole_import("txlog.read.dataset")
         from txlog.read.dataset import SnapshotDataset
 
         plan = self._plan(None, None)
@@ -281,6 +285,7 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
+        whole_import("txlog.read.row_count")
         from txlog.read.row_count import count_rows
 
         plan = self._plan([], self._predicate(where))
@@ -295,6 +300,7 @@ class Snapshot:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
+        whole_import("txlog.read.scan_plan")
         from txlog.read.scan_plan import ScanPlan, select
 
         selection = select(self._log.uri, self._state, columns, predicate)
@@ -306,6 +312,7 @@ class Snapshot:
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         if where is None:
             return None
+        whole_import("txlog.expressions.predicates")
         from txlog.expressions.predicates import bind_predicate
 
         with TxlogError.located(self._log.uri, self.version):
@@ -318,6 +325,7 @@ class Snapshot:
         return self._as_html("Snapshot")
 
     def _as_html(self, kind: str) -> str:
+        whole_import("txlog.read.notebook")
         from txlog.read.notebook import version_as_html
 
         last = [

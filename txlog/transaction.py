@@ -28,6 +28,7 @@ from txlog.snapshot import Snapshot
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.util.whole_import import whole_import
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 
@@ -117,6 +118,7 @@ class Transaction:
         if where is None:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
+        whole_import("txlog.expressions.predicates", "txlog.read.scan_plan")
         from txlog.expressions.predicates import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
 
@@ -187,6 +189,7 @@ class Transaction:
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
+        whole_import("txlog.expressions.predicates")
         from txlog.expressions.predicates import bind_predicate
 
         self._require_open()
@@ -222,6 +225,7 @@ class Transaction:
                 ``data_change=False``.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
+        whole_import("txlog.commands.delete")
         from txlog.commands.delete import Condition, DeleteRows
 
         self._require_open()
@@ -250,6 +254,7 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
+        whole_import("txlog.commands.update")
         from txlog.commands.update import bound_update
 
         self._require_open()
@@ -283,6 +288,7 @@ class Transaction:
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
+        whole_import("txlog.commands.upsert.upsert")
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 
         self._require_open()
@@ -318,6 +324,7 @@ class Transaction:
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
+        whole_import("txlog.commands.merge", "txlog.commands.merge_builder", "txlog.commands.merge_clauses")
         from txlog.commands.merge import bound_merge
         from txlog.commands.merge_builder import MergeBuilder
         from txlog.commands.merge_clauses import Clause, MergeOptions
@@ -335,6 +342,7 @@ class Transaction:
     def _change_rows(
         self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
     ) -> None:
+        whole_import("txlog.commands.row_change.options", "txlog.commands.row_change.run")
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.row_change.run import apply_in_transaction
 
@@ -351,6 +359,7 @@ class Transaction:
 
     def _recorder(self) -> ChangeFiles | None:
         """Writes the change files of this version; None if the feed is off, or rows only move."""
+        whole_import("txlog.commands.row_change.change_files")
         from txlog.commands.row_change.change_files import ChangeFiles
 
         if self._change_files is None and self._data_change:
@@ -382,6 +391,7 @@ class Transaction:
             InvalidInputError: A file has another size, or no reader could read it as a part of this table.
             StorageError: The store failed.
         """
+        whole_import("txlog.commands.taken_over_files", "txlog.protocol.statistics_read")
         from txlog.commands.taken_over_files import take_over
         from txlog.protocol.statistics_read import num_records
 
@@ -399,6 +409,7 @@ class Transaction:
         Raises:
             NotFoundError: The snapshot has no live file of this path.
         """
+        whole_import("pyarrow.compute")
         import pyarrow.compute as pc
 
         self._require_open()

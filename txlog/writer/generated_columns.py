@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
+from txlog.util.whole_import import whole_import
 from txlog.writer.constraints import Constraint
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class GeneratedColumn:
     @property
     def uses(self) -> frozenset[str]:
         """The columns that the value is computed from."""
+        whole_import("txlog.expressions.tree")
         from txlog.expressions.tree import columns_of
 
         return frozenset(path[0] for _, path in columns_of(self.value))
@@ -77,6 +79,7 @@ class GeneratedColumn:
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the values of `uses` that readers of the table will see."""
+        whole_import("txlog.writer.keys")
         from txlog.writer.keys import with_stored_partition_values
 
         return with_stored_partition_values(rows, self.partitioned_by)
@@ -164,6 +167,7 @@ class ComputedColumns:
         Raises:
             InvalidInputError: A row has another value than the expression.
         """
+        whole_import("txlog.writer.row_guard")
         from txlog.writer.row_guard import violation
 
         places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
@@ -301,6 +305,7 @@ def _first_nested(schema: Struct) -> str | None:
 
 
 def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
+    whole_import("txlog.expressions.build", "txlog.expressions.tree")
     from txlog.expressions.build import as_condition, assigned, compare
     from txlog.expressions.tree import Reference
 
@@ -315,6 +320,7 @@ def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
 
 
 def _parsed(sql: str, schema: Struct) -> Expression:
+    whole_import("txlog.expressions.sql")
     from txlog.expressions.sql import parse_stored_value
 
     return parse_stored_value(sql, schema)
@@ -327,6 +333,7 @@ def _defaults(schema: Struct, now: datetime.datetime | None) -> tuple[DefaultCol
 def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
     import datetime
 
+    whole_import("txlog.expressions.build", "txlog.expressions.sql")
     from txlog.expressions.build import assigned
     from txlog.expressions.sql import parse_stored_value
 
