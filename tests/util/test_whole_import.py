@@ -71,7 +71,7 @@ print(len(tried))
 
 _CALLS = {
     "condition": "txlog.Table.open(PATH).to_arrow(where='id > 1 and name like \\'a%\\'')",
-    "schema": "txlog.Table.create(PATH + str(os.getpid()), 'id bigint', mode='ignore')",
+    "schema": "txlog.Table.create(PATH + str(os.getpid()) + str(counted), 'id bigint')",
     "append": "txlog.Table.open(PATH).append(pyarrow.table({'id': [7], 'name': ['g']}))",
     "delete": "txlog.Table.open(PATH).delete('id = 7')",
     "update": "txlog.Table.open(PATH).update({'name': '\\'x\\''}, 'id = 2')",

@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -30,9 +29,6 @@ def whole_import(*names: str) -> None:
         ImportError: A module cannot be imported.
     """
     if all(_is_whole(name) for name in names):
-        return
-    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread only
-        _import_all(names)
         return
     waiting: dict[int, FrameType | None] = {}
     handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
@@ -68,7 +64,10 @@ def _handlers_wait(
             handler = signal.getsignal(number)
             if callable(handler):
                 handlers[number] = handler
-                signal.signal(number, note)
+                try:
+                    signal.signal(number, note)
+                except ValueError:  # not the main thread: no handler runs in it
+                    break
         yield
     finally:
         _put_back(handlers, note)
