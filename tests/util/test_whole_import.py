@@ -77,7 +77,7 @@ _CALLS = {
     "update": "txlog.Table.open(PATH).update({'name': '\\'x\\''}, 'id = 2')",
     "upsert": "txlog.Table.open(PATH).upsert(pyarrow.table({'id': [1], 'name': ['z']}), ['id'])",
     "optimize": "txlog.Table.open(PATH).optimize()",
-    "checkpoint": "txlog.Table.open(PATH).checkpoint()",
+    "checkpoint": "txlog.Table.open(PATH).create_checkpoint()",
 }
 
 
