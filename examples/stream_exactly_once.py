@@ -66,7 +66,7 @@ def main() -> None:
     print(f"after the restart: {len(ids):,} rows, {len(ids.unique()):,} different ones, {expected:,} in the source")
     print(f"{snapshot.version + 1} versions for {FILES} batches")
     assert len(ids) == len(ids.unique()) == expected
-    assert snapshot.version + 1 == FILES
+    assert snapshot.version + 1 <= FILES  # fewer if the kill fell between Spark's two logs: it then joins two batches
 
 
 if __name__ == "__main__":
