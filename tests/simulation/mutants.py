@@ -60,7 +60,7 @@ def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> N
         return (self.state.version + 1 if self.state else 0) + getattr(self, "skipped", 0)
 
     patch.setattr(CommitRun, "_take", take)
-    patch.setattr(CommitRun, "_follow_winners", lambda self: None)
+    patch.setattr(CommitRun, "_follow_winners", lambda self, read=None: None)
     patch.setattr(CommitRun, "_catch_up", lambda self: None)
     patch.setattr(CommitRun, "_acknowledge", lambda self, body: self._outcome(self.target, "committed", None))
     patch.setattr(CommitRun, "target", property(target))
@@ -153,7 +153,7 @@ def judges_the_first_winner_only(patch: pytest.MonkeyPatch) -> None:
 def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
     """Winners that the listing does not show are not judged."""
 
-    def listed(self: Any) -> Any:
+    def listed(self: Any, read: Any = None) -> Any:
         log = self.log
         after = self.state.version
         found = read_listing(log.store.log.list_from(version_prefix(after + 1))).commits

@@ -18,6 +18,7 @@ from txlog.errors import NotFoundError, StorageError
 from txlog.log.checkpoint import v2
 from txlog.log_files import delta_log
 from txlog.log_files.file_loader import FileLoader
+from txlog.store.base import ObjectMeta
 from txlog.testing.faults import FaultyFileStore
 from txlog.util import ambient
 from txlog.util.logs import logger
@@ -62,7 +63,7 @@ def takes_over_a_file_without_syncing_what_is_in_it(patch: pytest.MonkeyPatch) -
 
 def takes_over_what_no_reader_takes(patch: pytest.MonkeyPatch) -> None:
     """An action with a field of the wrong type is acknowledged, and no version from there on can be read."""
-    patch.setattr(taken_over_files, "_checked", lambda store, state, file: (file, file.path))
+    patch.setattr(taken_over_files, "_checked", lambda store, state, file: (file, ObjectMeta(file.path, file.size, 0)))
 
 
 # --- observers --------------------------------------------------------------------------------------------------
