@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from txlog.commands import taken_over_files
-from txlog.commit import committer
+from txlog.commit import committer, run
 from txlog.commit.run import CommitRun
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
@@ -104,6 +104,7 @@ def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
 def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch) -> None:
     """What was absent a minute ago is taken for never taken, where the log keeps versions for seconds."""
     patch.setattr(delta_log.DeltaLog, "state_is_fresh", lambda self: self.state_age_s() <= 60)
+    patch.setattr(run, "trusted_s", lambda properties, most_s: most_s)
 
 
 def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch) -> None:
