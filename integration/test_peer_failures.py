@@ -25,6 +25,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
+from msgspec.structs import replace
 from rows import read_by_deltalake
 
 import txlog
@@ -248,8 +249,8 @@ def test_a_file_that_readers_could_not_read_does_not_enter_the_table(
     table = Table.open(path)
     (live,) = add_files_of(table.snapshot().files())
     shutil.copy(path / live.path, path / "copy.parquet")
-    add = dataclasses.replace(live, path="copy.parquet")
-    adds = [add, add] if wrong == "one file twice" else [dataclasses.replace(add, **WRONG_ADDS[wrong])]
+    add = replace(live, path="copy.parquet")
+    adds = [add, add] if wrong == "one file twice" else [replace(add, **WRONG_ADDS[wrong])]
     with pytest.raises((txlog.InvalidInputError, txlog.NotFoundError)), table.transaction() as transaction:
         transaction.add(*adds)
     assert table.snapshot().version == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.commands.batch_write import write_batch
@@ -412,8 +412,8 @@ def test_a_file_that_contradicts_its_action_is_refused(
     (live, *_) = add_files_of(table.snapshot().files("day = 'tue'"))
     target = Path(table.uri) / "day=tue" / "copy.parquet"
     target.write_bytes((Path(table.uri) / live.path).read_bytes())
-    wrong = dataclasses.replace(live, path="day=tue/copy.parquet")
-    wrong = dataclasses.replace(wrong, **change)
+    wrong = replace(live, path="day=tue/copy.parquet")
+    wrong = replace(wrong, **change)
     with pytest.raises(error), table.transaction() as transaction:
         transaction.add(wrong)
     assert table.snapshot().version == 0

@@ -20,8 +20,9 @@ happened, why, and what to do next. Errors can be pickled without loss, since Sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 __all__ = [
     "CommitRetriesExhaustedError",
@@ -127,8 +128,7 @@ def _rebuild(kind: type[TxlogError], message: str, attributes: dict[str, Any]) -
     return error
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictReason:
+class ConflictReason(msgspec.Struct, frozen=True):
     """One way in which a winning commit invalidates what this transaction read or wrote.
 
     Args:

@@ -7,7 +7,8 @@ a hook is logged and dropped, so that it can neither lose a commit nor cause a s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
@@ -16,8 +17,7 @@ from txlog.util.logs import logger
 __all__ = ["CommitHooks", "LostRace", "call"]
 
 
-@dataclass(frozen=True, slots=True)
-class LostRace:
+class LostRace(msgspec.Struct, frozen=True):
     """A version that another writer took first. The commit continues with a later version, after a wait.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition
@@ -190,7 +190,7 @@ def test_columns_that_stayed_the_same_are_read_though_the_partition_column_was_r
     table.delete("id = 2")
     state = table._open_table.log.newest_state()
     renamed = state.metadata.schema_string.replace('"name":"day"', '"name":"parity"')
-    metadata = dataclasses.replace(state.metadata, schema_string=renamed, partition_columns=("parity",))
+    metadata = replace(state.metadata, schema_string=renamed, partition_columns=("parity",))
     commit_definition(table._open_table, state, Definition(metadata, None), "RENAME COLUMN", {})
     table.delete("id = 4")
     every = [(1, "insert", 1), (1, "insert", 2), (1, "insert", 4), (2, "delete", 2), (4, "delete", 4)]

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import force_setattr
 
 import txlog
 from txlog.store.commit_queue import OPEN
@@ -28,7 +29,7 @@ CHANGES: dict[str, Callable[[Table], Any]] = {
 def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
     """Another handle whose first put comes after what the rival does."""
     ours = Table.open(table.uri)
-    object.__setattr__(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
+    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
@@ -133,7 +133,7 @@ def test_cached_keys_do_not_count_in_a_table_that_replaced_theirs_even_if_nothin
         change(table, rows(30 + number, v=1))
     swapped.remove()
     metadata = table._open_table.log.newest_state().metadata
-    swapped.commit({"metaData": dataclasses.replace(metadata, id="another").to_json()})
+    swapped.commit({"metaData": replace(metadata, id="another").to_json()})
     swapped.bring(modified_ms=swapped.old.modification_time)
     change(table, rows(1, 2, v=7))
     assert swapped.values() == {3: 0, 45: 0, 60: 0, 30: 1, 31: 1, 32: 1, 1: 7, 2: 7}

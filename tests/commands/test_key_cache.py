@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
@@ -161,7 +161,7 @@ def test_an_upsert_with_cached_keys_keeps_the_tags_that_another_writer_gave_a_fi
         watched.table.upsert(rows(number, v=1), ["id"])
     live = {file.path: file for file in watched.adds()}
     path = next(path for path, file in live.items() if file.deletion_vector is not None and file.size > 0)
-    tagged = dataclasses.replace(live[path], tags={"note": "given by another engine"}, data_change=False)
+    tagged = replace(live[path], tags={"note": "given by another engine"}, data_change=False)
     lines = [{"commitInfo": {"operation": "BACKFILL"}}, {"add": tagged.to_json()}]
     version = watched.others.version + 1
     watched.log.put_if_absent(commit_name(version), b"".join(orjson.dumps(line) + b"\n" for line in lines))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import force_setattr
 
 import txlog
 from txlog.store.commit_queue import OPEN
@@ -16,7 +17,7 @@ from txlog.store.commit_queue import OPEN
 def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txlog.Table:
     """Another handle, whose first put comes after what the rival does."""
     ours = txlog.Table.open(table.uri)
-    object.__setattr__(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
+    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []
 

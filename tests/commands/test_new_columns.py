@@ -9,6 +9,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from msgspec.structs import force_setattr
 
 import txlog
 from txlog.store.commit_queue import OPEN
@@ -51,7 +52,7 @@ def rows(table: Table) -> list[dict[str, Any]]:
 
 def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
     ours = Table.open(table.uri)
-    object.__setattr__(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
+    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []
 

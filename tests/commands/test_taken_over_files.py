@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.errors import InvalidInputError
@@ -76,7 +76,7 @@ def test_an_action_that_no_reader_would_take_is_refused_before_it_is_sent(
 ) -> None:
     change, reported = REFUSED[name]
     with pytest.raises(InvalidInputError, match=reported), table.transaction() as transaction:
-        transaction.add(dataclasses.replace(by_hand, **change))
+        transaction.add(replace(by_hand, **change))
     assert Table.open(table.uri).snapshot().version == 1
 
 
@@ -102,7 +102,7 @@ def test_a_deletion_vector_that_a_scan_could_not_read_is_refused(table: Table, b
     vector, stats, reported = VECTORS[name]
     give_deletion_vectors(table)
     with pytest.raises(InvalidInputError, match=reported), table.transaction() as transaction:
-        transaction.add(dataclasses.replace(by_hand, deletion_vector=vector, stats=stats))
+        transaction.add(replace(by_hand, deletion_vector=vector, stats=stats))
     assert Table.open(table.uri).snapshot().version == 2
 
 
@@ -222,7 +222,7 @@ def test_a_file_that_took_the_name_of_a_removed_one_is_refused_by_name(table: Ta
     before = table.version
     for add in (
         lambda: table.add_files([by_hand.path]),
-        lambda: added(table, dataclasses.replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}')),
+        lambda: added(table, replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}')),
     ):
         with pytest.raises(InvalidInputError, match="another file of the name day=a/by-hand") as raised:
             add()
@@ -254,7 +254,7 @@ def test_a_live_file_may_not_be_added_with_another_size(table: Table, by_hand: A
     path = Path(table.uri) / by_hand.path
     pq.write_table(ROWS.drop(["day"]).slice(0, 1), path)
     with pytest.raises(InvalidInputError, match="another file of the name"):
-        added(table, dataclasses.replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}'))
+        added(table, replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}'))
 
 
 def added(table: Table, file: AddFile) -> None:

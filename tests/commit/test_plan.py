@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from msgspec.structs import force_setattr
 
 from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import commit_definition, with_properties
@@ -280,7 +281,7 @@ def test_a_plan_with_much_work_left_gives_its_turn_up_for_it(
     table: OpenTable, open_handle: Any, work_s: float, is_held: bool
 ) -> None:
     queue, held = Queue(), []
-    object.__setattr__(table.store, "commit_queue", queue)
+    force_setattr(table.store, "commit_queue", queue)
     plan, state = RemoveEverything(table, work_s=work_s), table.writable_state()
     plan.before = lambda: held.append(queue.is_held)
     append(open_handle())
@@ -293,7 +294,7 @@ def test_a_plan_that_others_overtake_each_time_it_is_executed_gets_to_work_insid
 ) -> None:
     """Else writers that commit faster than it works would keep it out until the retry policy ends."""
     queue, held = Queue(), []
-    object.__setattr__(table.store, "commit_queue", queue)
+    force_setattr(table.store, "commit_queue", queue)
     plan, state = RemoveEverything(table, work_s=0.3), table.writable_state()
 
     def overtaken() -> None:
@@ -313,7 +314,7 @@ def test_each_turn_is_asked_for_with_the_age_of_the_commit_not_of_the_attempt(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
 ) -> None:
     queue = Queue()
-    object.__setattr__(table.store, "commit_queue", queue)
+    force_setattr(table.store, "commit_queue", queue)
 
     def overtake() -> None:
         clock.elapsed_s += 3

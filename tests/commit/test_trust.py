@@ -5,12 +5,12 @@ A version that was absent can have been committed and cleaned up since; a put th
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
@@ -68,7 +68,7 @@ def others_move_on_and_clean_up(open_handle: Any, log: Any, commits: int = 3) ->
 def test_nothing_is_trusted_for_longer_than_a_quarter_of_the_retention(
     retention_ms: int, most_s: float, expected_s: float
 ) -> None:
-    properties = dataclasses.replace(TableProperties(), log_retention_ms=retention_ms)
+    properties = replace(TableProperties(), log_retention_ms=retention_ms)
     assert trusted_s(properties, most_s) == expected_s
 
 

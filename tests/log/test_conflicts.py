@@ -5,14 +5,13 @@ Which operation survives which other is the table of test_conflict_outcomes.py; 
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from txlog import errors
 from txlog.expressions.predicates import bind, col
@@ -471,7 +470,7 @@ def test_what_happens_in_a_partition_that_was_read_whole_conflicts(
 def test_a_partition_is_one_whatever_the_spelling_of_its_values() -> None:
     schema = Struct((Field("day", Primitive("timestamp")),))
     read = ReadSet(partitions=frozenset({("2026-11-20T10:00:00.000000Z",)}))
-    proposal = dataclasses.replace(propose(NEW, read=read), schema=schema)
+    proposal = replace(propose(NEW, read=read), schema=schema)
     for spelling, rules in (
         ("2026-11-20 10:00:00", ["ConcurrentAppendError"]),
         ("2026-11-20T12:00:00+02:00", ["ConcurrentAppendError"]),

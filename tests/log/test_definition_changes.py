@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from txlog.log.definition_changes import keeps_write_rules
 from txlog.protocol.actions import Metadata

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import bind, col

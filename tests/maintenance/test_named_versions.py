@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable

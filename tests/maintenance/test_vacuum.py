@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import deltalake
 import orjson
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable

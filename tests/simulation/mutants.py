@@ -6,10 +6,10 @@ In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone. The names
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_rows import ROW_MUTANTS

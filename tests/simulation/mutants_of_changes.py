@@ -7,11 +7,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from txlog.commands.upsert import staged_changes, staged_keys
 from txlog.testing.faults import FaultyFileStore

@@ -6,10 +6,10 @@ In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone. `ROW_MUTA
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter

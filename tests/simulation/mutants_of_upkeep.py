@@ -6,11 +6,11 @@ In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `UPKEEP_M
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from txlog.log import conflicts
 from txlog.log.proposal_builder import ProposalBuilder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pickle
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.commands.row_change.file_rows import FileReader
@@ -385,7 +385,7 @@ def rename_columns(table: txlog.Table, names: dict[str, str]) -> None:
     schema = json.loads(state.metadata.schema_string)
     for field in schema["fields"]:
         field["name"] = names.get(field["name"], field["name"])
-    metadata = dataclasses.replace(state.metadata, schema_string=json.dumps(schema))
+    metadata = replace(state.metadata, schema_string=json.dumps(schema))
     commit_definition(table._open_table, state, Definition(metadata, None), "RENAME COLUMN", {})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import pickle
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.commands.upsert.mismatches import HeldBack
@@ -121,7 +121,7 @@ def test_a_row_that_another_writer_replaced_meanwhile_is_not_one_of_several(tabl
         return real(name, body)
 
     log.script["put_if_absent"] = [first_the_other]
-    ours = txlog.Table(OpenTable(dataclasses.replace(store, log=log)))
+    ours = txlog.Table(OpenTable(replace(store, log=log)))
     commit(sink_of(ours, "quarantine"), 1, changes(("+U", 1, "ours")))
     assert (names_of(table)[0], quarantined(table)) == ((1, "ours"), [])
     assert log.script["put_if_absent"] == []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from staging_contract import committable, sealed
 
 import txlog
@@ -79,9 +79,9 @@ OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10"
         (sealed(committable(task_id=0), committable(task_id=1)), "None there"),
         (sealed(committable(task_id=0), fingerprint="0-10"), "with task 0, not tasks 0, 1"),
         (sealed(committable(task_id=0), committable(task_id=1, attempt=1), fingerprint="0-10"), "attempts of task 1"),
-        (dataclasses.replace(OURS, table_id="another"), "table another"),
-        (dataclasses.replace(OURS, intent=OVERWRITE), "to overwrite, not to append"),
-        (dataclasses.replace(OURS, app_id="another"), "'another'"),
+        (replace(OURS, table_id="another"), "table another"),
+        (replace(OURS, intent=OVERWRITE), "to overwrite, not to append"),
+        (replace(OURS, app_id="another"), "'another'"),
     ],
 )
 def test_the_difference_between_two_seals_is_described(theirs: Any, reported: str | None) -> None:

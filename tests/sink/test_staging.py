@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
 
 import txlog
@@ -231,7 +231,7 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
     ],
 )
 def test_every_field_of_a_manifest_with_a_valid_checksum_is_checked(change: dict[str, Any]) -> None:
-    wrong = dataclasses.replace(sealed(committable()), **change)
+    wrong = replace(sealed(committable()), **change)
     with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
         Manifest.from_bytes(wrong.to_bytes())
 
@@ -264,7 +264,7 @@ def test_a_manifest_of_the_second_format_is_read() -> None:
 
 @pytest.mark.parametrize("intent", [APPEND, OVERWRITE], ids=str)
 def test_a_manifest_of_the_first_format_is_read_with_the_intent_of_its_mode(intent: WriteIntent) -> None:
-    manifest = dataclasses.replace(sealed(committable(task_id=1), committable(task_id=2)), intent=intent)
+    manifest = replace(sealed(committable(task_id=1), committable(task_id=2)), intent=intent)
     assert Manifest.from_bytes(of_format_1(manifest)) == manifest
 
 
@@ -289,12 +289,12 @@ def test_an_invalid_manifest_of_the_first_format_is_refused(changes: dict[str, A
     ],
 )
 def test_an_intent_that_does_not_exist_is_refused(intent: Any) -> None:
-    manifest = dataclasses.replace(sealed(committable()), intent=intent)
+    manifest = replace(sealed(committable()), intent=intent)
     with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
         Manifest.from_bytes(manifest.to_bytes())
 
 
 def test_every_intent_comes_back_from_the_bytes_of_a_manifest() -> None:
     for intent in (APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent("overwrite_where", "day = 'ü'")):
-        manifest = dataclasses.replace(sealed(committable()), intent=intent)
+        manifest = replace(sealed(committable()), intent=intent)
         assert Manifest.from_bytes(manifest.to_bytes()).intent == intent

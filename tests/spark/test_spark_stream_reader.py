@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql.pandas import types
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 

@@ -25,9 +25,9 @@ table = txlog.Table.open(uri)
 """
 # As on an object store: many commits are read by a pool of threads.
 SLOW = """
-import dataclasses
+from msgspec.structs import replace
 from txlog.store.local import LocalLogStore
-LocalLogStore.capabilities = dataclasses.replace(LocalLogStore.capabilities, has_cheap_calls=False)
+LocalLogStore.capabilities = replace(LocalLogStore.capabilities, has_cheap_calls=False)
 """
 APPEND = "table.append(ROW)\n"
 ENDINGS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import txlog
 from txlog.commit.open_table import OpenTable
@@ -176,9 +176,7 @@ def test_too_many_applications_are_left_out_as_unknown(tmp_path: Path) -> None:
     state = new_table(tmp_path)._open_table.log.newest_state()
     for count in (1000, 1001):
         found = {f"app-{number}": SetTransaction(f"app-{number}", number, 1) for number in range(count)}
-        reported = parse_checksum(
-            checksum_bytes(dataclasses.replace(state, transactions=found), Totals(0, 0)), state.version
-        )
+        reported = parse_checksum(checksum_bytes(replace(state, transactions=found), Totals(0, 0)), state.version)
         assert reported is not None
         assert reported.is_whole is (count == 1000)
         assert reported.transactions == (tuple(found.values()) if reported.is_whole else None)

@@ -193,7 +193,6 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         ),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
-        (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
         (
             lambda table: table.append(ROWS, on_progress=5),
             "Invalid on_progress 5: expected a function of the number of rows so far",

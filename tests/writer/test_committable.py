@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from typing import Any
 
@@ -10,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, action_to_json
@@ -139,7 +139,7 @@ def test_the_error_for_a_newer_format_says_so() -> None:
 
 
 def test_a_pending_file_becomes_an_add_whose_path_decodes_to_its_own() -> None:
-    file = dataclasses.replace(FILE, path="day=100%25 ü😀/part-0.parquet")
+    file = replace(FILE, path="day=100%25 ü😀/part-0.parquet")
     add = file.to_add(data_change=False)
     assert resolve_data_path(add.path).path == file.path
     assert action_to_json(add) == {
@@ -157,13 +157,13 @@ def test_a_pending_file_becomes_an_add_whose_path_decodes_to_its_own() -> None:
 
 
 def test_a_committable_counts_its_rows_and_bytes() -> None:
-    both = dataclasses.replace(SEALED, files=(FILE, dataclasses.replace(FILE, path="b", num_rows=4)))
+    both = replace(SEALED, files=(FILE, replace(FILE, path="b", num_rows=4)))
     assert (both.num_rows, both.size_bytes) == (7, 10)
 
 
 def sealed(task_id: int, *paths: str, **changes: Any) -> Committable:
-    files = tuple(dataclasses.replace(FILE, path=path) for path in paths)
-    return dataclasses.replace(SEALED, task_id=task_id, files=files, **changes)
+    files = tuple(replace(FILE, path=path) for path in paths)
+    return replace(SEALED, task_id=task_id, files=files, **changes)
 
 
 def check(*found: Committable, **more: Any) -> None:
@@ -197,19 +197,15 @@ def test_valid_committables_and_empty_ones_pass() -> None:
         pytest.param([sealed(1, "a", app_id="other")], "app_id", id="other-application"),
         pytest.param([sealed(1, "a", checkpoint_id=18)], "checkpoint_id", id="other-checkpoint"),
         pytest.param([sealed(1, "a", table_id="other")], "table_id", id="other-table"),
+        pytest.param([replace(SEALED, files=(replace(FILE, size_bytes=0),))], "empty", id="no-bytes"),
+        pytest.param([replace(SEALED, files=(replace(FILE, num_rows=0),))], "empty", id="no-rows"),
         pytest.param(
-            [dataclasses.replace(SEALED, files=(dataclasses.replace(FILE, size_bytes=0),))], "empty", id="no-bytes"
-        ),
-        pytest.param(
-            [dataclasses.replace(SEALED, files=(dataclasses.replace(FILE, num_rows=0),))], "empty", id="no-rows"
-        ),
-        pytest.param(
-            [dataclasses.replace(SEALED, files=(dataclasses.replace(FILE, partition_values={}),))],
+            [replace(SEALED, files=(replace(FILE, partition_values={}),))],
             "partition columns",
             id="no-partition-values",
         ),
         pytest.param(
-            [dataclasses.replace(SEALED, files=(dataclasses.replace(FILE, partition_values={"day": "a", "x": "b"}),))],
+            [replace(SEALED, files=(replace(FILE, partition_values={"day": "a", "x": "b"}),))],
             "partition columns",
             id="more-partition-values",
         ),
@@ -230,7 +226,7 @@ CHANGE_ROWS = WriteIntent("change_rows")
 
 
 def changed(*replaced: ReplacedFile, changes: tuple[ChangeFile, ...] = (), **more: Any) -> Committable:
-    return dataclasses.replace(SEALED, replaced=replaced, changes=changes, **more)
+    return replace(SEALED, replaced=replaced, changes=changes, **more)
 
 
 def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> None:
@@ -240,7 +236,7 @@ def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> N
         sealed(4, "day=a/z"),
         intent=CHANGE_ROWS,
     )
-    add = dataclasses.replace(FILE, deletion_vector=VECTOR).to_add()
+    add = replace(FILE, deletion_vector=VECTOR).to_add()
     assert (add.deletion_vector, change.to_cdc().data_change) == (VECTOR, False)
 
 
@@ -253,20 +249,20 @@ def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> N
         (changed(ReplacedFile("a b"), ReplacedFile("a%20b")), CHANGE_ROWS, "named twice"),
         (changed(ReplacedFile("../a")), CHANGE_ROWS, "invalid path"),
         (
-            changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, cardinality=0))),
+            changed(ReplacedFile("a", None, replace(VECTOR, cardinality=0))),
             CHANGE_ROWS,
             "empty deletion vector",
         ),
-        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "not in a file"),
+        (changed(ReplacedFile("a", None, replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "not in a file"),
         (
-            changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, size_in_bytes=0))),
+            changed(ReplacedFile("a", None, replace(VECTOR, size_in_bytes=0))),
             CHANGE_ROWS,
             "unreadable deletion vector",
         ),
         (changed(changes=(ChangeFile("c", 1, 1, {"day": "a"}),)), CHANGE_ROWS, "wrong side of _change_data"),
-        (changed(files=(dataclasses.replace(FILE, path="_change_data/x"),)), CHANGE_ROWS, "wrong side of _change_data"),
+        (changed(files=(replace(FILE, path="_change_data/x"),)), CHANGE_ROWS, "wrong side of _change_data"),
         (
-            changed(files=(dataclasses.replace(FILE, deletion_vector=dataclasses.replace(VECTOR, cardinality=0)),)),
+            changed(files=(replace(FILE, deletion_vector=replace(VECTOR, cardinality=0)),)),
             CHANGE_ROWS,
             "empty deletion vector",
         ),

@@ -31,6 +31,7 @@ from rich.text import Text
 
 from txlog.errors import TxlogError
 from txlog.util.logs import logger
+from txlog.util.values import public_fields
 
 __all__ = ["FAILED", "Output", "error_to_json"]
 
@@ -75,7 +76,8 @@ class Output:
     def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
         """Print ``data`` with ``--json``, else ``shown``. Lines are not wrapped unless ``is_folded``."""
         if self.as_json:
-            typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+            options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+            typer.echo(orjson.dumps(data, default=public_fields, option=options).decode())
             return
         console = self.stdout if is_folded else Console(highlight=False, width=UNFOLDED_WIDTH)
         with console.capture() as captured:

@@ -11,11 +11,11 @@ import shlex
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.cli.file_problems import csv_problem, json_problem
@@ -39,22 +39,20 @@ _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TextFormat:
+class TextFormat(msgspec.Struct, frozen=True):
     """How to parse text files: the types of the columns known beforehand, and the strings that mean null in CSV.
 
     ``delimiter`` None means the usual one for a file's suffix. Without ``has_header`` the columns of CSV are those
     known beforehand, in their order.
     """
 
-    column_types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    column_types: Mapping[str, pa.DataType] = msgspec.field(default_factory=dict)
     null_values: tuple[str, ...] = ("",)
     delimiter: str | None = None
     has_header: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DataFiles:
+class DataFiles(msgspec.Struct, frozen=True):
     """Input files that exist, whose formats are known and whose columns fit together under ``schema``."""
 
     files: tuple[_DataFile, ...]
@@ -130,8 +128,7 @@ def _contradiction(files: Sequence[_DataFile], schemas: Sequence[pa.Schema]) -> 
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _DataFile:
+class _DataFile(msgspec.Struct, frozen=True):
     path: Path
     format: str
     compression: str | None

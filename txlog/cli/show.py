@@ -7,9 +7,10 @@ the renderables a person sees (`..._shown`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+from msgspec.structs import asdict
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -184,8 +185,7 @@ def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
     return _Fitting(wide, needed + _GAP * (len(wide.columns) - 1), Group(*_narrow_history(names, rows)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitting:
+class _Fitting(msgspec.Struct, frozen=True):
     """``wide`` if the terminal is wide enough for it, else ``narrow``."""
 
     wide: RenderableType

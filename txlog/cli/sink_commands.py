@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text

@@ -7,10 +7,10 @@ PROTOCOL.md, "CHECK Constraints".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.table_definition import Definition, commit_definition
 from txlog.commit.open_table import OpenTable

@@ -7,9 +7,9 @@ after the last file it finished can continue there, also in another process. PRO
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
@@ -30,8 +30,7 @@ __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 OnChange = Literal["fail", "skip", "added"]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedBatch:
+class CommittedBatch(msgspec.Struct, frozen=True):
     """Rows that one commit added.
 
     Attributes:

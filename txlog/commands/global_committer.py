@@ -14,7 +14,8 @@ A file named by a committable is never deleted here: its commit may have landed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from txlog.commands.write_execution import WriteExecution, raise_conflict_since
 from txlog.commands.write_planning import with_existing_table

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,8 +44,7 @@ AMBIGUOUS = -2
 _WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """What to do with matching rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
 
     when: When
@@ -54,8 +53,7 @@ class Clause:
     predicate: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class MergeOptions:
+class MergeOptions(msgspec.Struct, frozen=True):
     """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
 
     on: str | Iterable[str]
@@ -76,8 +74,7 @@ class MergeOptions:
         return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundClause:
+class BoundClause(msgspec.Struct, frozen=True):
     """A clause bound to the two schemas. ``number`` is unique in its merge."""
 
     number: int

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,8 +37,7 @@ __all__ = ["MergeSource", "merge_join", "read_merge_source"]
 _PAIRS_AT_ONCE = 1 << 17
 
 
-@dataclass(frozen=True)
-class MergeSource:
+class MergeSource(msgspec.Struct, frozen=True, dict=True):
     """``keys`` are the table's key columns. ``index`` has the keys of the source rows ``indexed``, none of them null.
 
     ``target_term`` is true for rows of the table that can join; all others match no row of the source.

@@ -6,8 +6,9 @@ that the overwrite would refuse is refused here too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from txlog.commands.replaced_files import Replaced, RowsReplacement
 from txlog.commands.unseen_files import without_unseen
@@ -24,8 +25,7 @@ from txlog.writer.row_guard import RowGuard
 __all__ = ["OverwritePreview", "preview_overwrite"]
 
 
-@dataclass(frozen=True, slots=True)
-class OverwritePreview:
+class OverwritePreview(msgspec.Struct, frozen=True):
     """What an overwrite of a table at ``version`` would do.
 
     Attributes:

@@ -9,9 +9,9 @@ PROTOCOL.md, "Add File and Remove File".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
@@ -43,8 +43,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
-class Replaced:
+class Replaced(msgspec.Struct):
     """What an overwrite removed, and where the other rows of those files are now.
 
     Attributes:
@@ -57,12 +56,12 @@ class Replaced:
         dead_fractions: The fraction of dead rows in each of these files, by path.
     """
 
-    removed: list[AddFile] = field(default_factory=list)
+    removed: list[AddFile] = msgspec.field(default_factory=list)
     copies: Sequence[PendingFile] = ()
     rows_deleted: int = 0
     rows_copied: int = 0
     vectors: int = 0
-    dead_fractions: Mapping[str, float] = field(default_factory=dict)
+    dead_fractions: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     def remove_whole(self, *files: AddFile) -> None:
         """Remove files whose rows are all replaced."""

@@ -7,8 +7,10 @@ if nothing changes. Pure except for the id and time of a new table. PROTOCOL.md,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.row_change.tombstones import check_tombstones
 from txlog.commit.open_table import OpenTable
@@ -72,8 +74,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """A table's new metadata, with the protocol it needs if that changes too, and the domains that it sets."""
 
     metadata: Metadata

@@ -9,10 +9,10 @@ PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vector
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.files import add_files_of

@@ -7,8 +7,9 @@ In: a `WriteJob`, the committables of its tasks, and a version of the table (Non
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
+
+from msgspec.structs import replace
 
 from txlog.commands.replaced_files import RegionReplacement, Replaced, write_parameters
 from txlog.commit.open_table import OpenTable

@@ -8,8 +8,10 @@ shares the checks below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
@@ -40,8 +42,7 @@ OnConflict: TypeAlias = Literal["rerun", "fail"]
 _MODES = ("append", "overwrite", "overwrite_partitions")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a write. Sizes are in bytes.
 
     ``mode`` is "append", "overwrite" (every row, or those that satisfy ``where``) or "overwrite_partitions" (the
@@ -66,7 +67,7 @@ class WriteOptions:
     must_create: bool = False
     partition_by: Iterable[str] | None = None
     cluster_by: str | Iterable[str] | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None
     compression: str | None = None
@@ -79,7 +80,7 @@ class WriteOptions:
         """Accept integers of any library, and convert them to Python's own, which the log can store and compare."""
         for field_name, name, at_least in _WHOLE_NUMBERS:
             if (value := getattr(self, field_name)) is not None:
-                object.__setattr__(self, field_name, whole_number(name, value, at_least=at_least))
+                force_setattr(self, field_name, whole_number(name, value, at_least=at_least))
 
     @property
     def is_reexecuted(self) -> bool:

@@ -7,10 +7,10 @@ is read. Nothing is written here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable

@@ -8,7 +8,8 @@ PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Track
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
@@ -22,8 +23,7 @@ from txlog.util import ambient
 __all__ = ["Attempt", "encode_attempt"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """One attempt.
 
     ``proposal`` is kept for the next attempt; ``sent`` is what this one sends, with row ids; ``data`` its bytes.

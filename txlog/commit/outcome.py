@@ -5,8 +5,10 @@ In: the counts of a run of the commit loop, or the reasons for a conflict. Out: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NoReturn
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog import errors
 from txlog.errors import ConflictError, ConflictReason
@@ -17,8 +19,7 @@ from txlog.result import Outcome, WriteMetrics, WriteResult
 __all__ = ["READ_AGAIN", "RUN_AGAIN", "WRITE_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOutcome:
+class CommitOutcome(msgspec.Struct, frozen=True):
     """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known."""
 
     version: int | None

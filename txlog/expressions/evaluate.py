@@ -7,9 +7,9 @@ and COALESCE compute an operand that can fail only for the rows that need it, so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,8 +77,7 @@ def _fails(node: Call) -> bool:
 # --- rows and fields ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True):
     """The rows of each side; with ``numbers``, only these rows, which are taken when a column is needed."""
 
     sides: dict[Side, pa.RecordBatch | pa.Table | None]

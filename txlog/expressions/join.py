@@ -6,7 +6,7 @@ it satisfies every part. A key matches where both values are equal and neither i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from txlog.expressions.build import balanced
 from txlog.expressions.predicates import And, Constant, Holds, Predicate
@@ -17,8 +17,7 @@ from txlog.protocol.schema import DataType, Decimal
 __all__ = ["JoinCondition", "JoinKey", "conjuncts", "split_join"]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinKey:
+class JoinKey(msgspec.Struct, frozen=True):
     """``source column = target column``; both are compared as ``type`` if their types differ.
 
     That is the wider one of two integers, and the target's one of two decimals.
@@ -29,8 +28,7 @@ class JoinKey:
     type: DataType
 
 
-@dataclass(frozen=True, slots=True)
-class JoinCondition:
+class JoinCondition(msgspec.Struct, frozen=True):
     """The parts of a condition, joined by AND; None for an absent part.
 
     Attributes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, operand_text, path_text
@@ -51,10 +52,8 @@ Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | dateti
 """The values that a column may be compared with, before `bind` converts them to the column's type."""
 
 
-class Predicate(Expression):
+class Predicate(Expression, frozen=True):
     """One condition on a row: true, false or (as in SQL) unknown. ``str()`` gives it as SQL."""
-
-    __slots__ = ()
 
     @property
     def type(self) -> DataType:
@@ -78,8 +77,7 @@ class Predicate(Expression):
         raise TypeError("a predicate has no truth value of its own: combine with &, | and ~, not with and, or, not")
 
 
-@dataclass(frozen=True, slots=True)
-class Constant(Predicate):
+class Constant(Predicate, frozen=True):
     """TRUE, FALSE, or (None) NULL."""
 
     value: bool | None
@@ -88,8 +86,7 @@ class Constant(Predicate):
         return "NULL" if self.value is None else str(self.value).upper()
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Predicate):
+class Comparison(Predicate, frozen=True):
     """``column operator value``. Binding sets ``column_type`` and makes the value an `Ordered`."""
 
     path: Path
@@ -101,8 +98,7 @@ class Comparison(Predicate):
         return f"{path_text(self.path)} {self.operator} {value_text(self.value, self.column_type)}"
 
 
-@dataclass(frozen=True, slots=True)
-class In(Predicate):
+class In(Predicate, frozen=True):
     """``column IN (values)``. With ``has_null``, the list has a NULL, and a value without a match gives unknown."""
 
     path: Path
@@ -117,8 +113,7 @@ class In(Predicate):
         return f"{path_text(self.path)} IN ({', '.join(shown)})"
 
 
-@dataclass(frozen=True, slots=True)
-class StartsWith(Predicate):
+class StartsWith(Predicate, frozen=True):
     """``column LIKE 'prefix%'``."""
 
     path: Path
@@ -129,8 +124,7 @@ class StartsWith(Predicate):
         return f"{path_text(self.path)} LIKE {value_text(self.prefix + '%', STRING)}"
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull(Predicate):
+class IsNull(Predicate, frozen=True):
     """``column IS NULL``; never unknown."""
 
     path: Path
@@ -140,8 +134,7 @@ class IsNull(Predicate):
         return f"{path_text(self.path)} IS NULL"
 
 
-@dataclass(frozen=True, slots=True)
-class Holds(Predicate):
+class Holds(Predicate, frozen=True):
     """Any other boolean expression as a condition, such as ``upper(s) = 'A'`` or ``a < b``."""
 
     condition: Expression
@@ -150,16 +143,14 @@ class Holds(Predicate):
         return str(self.condition)
 
 
-@dataclass(frozen=True, slots=True)
-class Anything(Predicate):
+class Anything(Predicate, frozen=True):
     """Replaces a condition that excludes no file: it may be true for some rows and false for others."""
 
     def __str__(self) -> str:
         return "(any condition)"
 
 
-@dataclass(frozen=True, slots=True)
-class And(Predicate):
+class And(Predicate, frozen=True):
     left: Predicate
     right: Predicate
 
@@ -167,8 +158,7 @@ class And(Predicate):
         return f"{operand_text(self.left)} AND {operand_text(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Or(Predicate):
+class Or(Predicate, frozen=True):
     left: Predicate
     right: Predicate
 
@@ -176,8 +166,7 @@ class Or(Predicate):
         return f"{operand_text(self.left)} OR {operand_text(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Not(Predicate):
+class Not(Predicate, frozen=True):
     operand: Predicate
 
     def __str__(self) -> str:

@@ -10,9 +10,9 @@ import datetime
 import decimal
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlglot import exp
 
 from txlog.errors import InvalidInputError
@@ -105,8 +105,7 @@ _CAST_TYPES: dict[str, DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The columns that a text may name, and the time of ``current_timestamp()``. See ``sql.Context``."""
 
     target: Struct

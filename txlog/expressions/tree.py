@@ -15,8 +15,10 @@ other expressions read only the target.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import fields
 
 from txlog.expressions.values import Ordered, value_text
 from txlog.protocol.schema import DataType, type_name
@@ -44,10 +46,8 @@ Path: TypeAlias = tuple[str, ...]
 Side: TypeAlias = Literal["target", "source"]
 
 
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """A value for each row. See the module for what every node can do."""
-
-    __slots__ = ()
 
     if TYPE_CHECKING:
 
@@ -93,8 +93,7 @@ class Expression:
         return to_arrow(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference(Expression):
+class Reference(Expression, frozen=True):
     """A column, or a member of a struct, with the schema's spelling of its names."""
 
     path: Path
@@ -105,8 +104,7 @@ class Reference(Expression):
         return f"source.{path_text(self.path)}" if self.side == "source" else path_text(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Value(Expression):
+class Value(Expression, frozen=True):
     """A literal, or the result of a constant expression; ``value`` None is NULL.
 
     ``written`` is the literal as a Python value (a timestamp with or without a zone), which decides what it can be
@@ -115,7 +113,13 @@ class Value(Expression):
 
     value: Ordered | None
     type: DataType
-    written: Any = field(default=None, compare=False)
+    written: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and (self.value, self.type) == (other.value, other.type)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
 
     def __str__(self) -> str:
         if self.value is None:
@@ -127,8 +131,7 @@ class Value(Expression):
         return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Call(Expression, frozen=True):
     """One function or operator of ``functions``, by its name there, on bound arguments of the types it needs."""
 
     name: str
@@ -191,7 +194,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
         if isinstance(node, Call):
             waiting += node.arguments
         elif not isinstance(node, (Reference, Value)):
-            waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))  # type: ignore[arg-type]
+            waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))
 
 
 def operand_text(expression: Expression) -> str:

@@ -13,8 +13,9 @@ import decimal
 import math
 import re
 import struct
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import DataType
@@ -51,8 +52,7 @@ _TIMESTAMP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(msgspec.Struct, frozen=True):
     """A literal as a value of a column's type.
 
     If ``exact`` is False, the type cannot hold the literal: ``value`` is the greatest value below it, or

@@ -8,9 +8,9 @@ hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from txlog.errors import IcebergExportError
@@ -39,8 +39,7 @@ _CHANGE_TYPE: dict[str, Any] = {"field-id": 2_147_483_446, "names": ["_change_ty
 column that the name mapping lacks. The id is below those that Iceberg reserves, and no column gets it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionField:
+class PartitionField(msgspec.Struct, frozen=True):
     """A partition column: its transform is the identity.
 
     ``name`` is the one in the partition spec and in manifests, ``physical_name`` the one in ``partitionValues``.
@@ -53,8 +52,7 @@ class PartitionField:
     type: DataType
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """A table's definition for Iceberg readers. ``schema`` and ``spec`` keep their ids as long as they are the same."""
 
     format_version: int

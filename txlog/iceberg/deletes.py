@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -30,8 +30,7 @@ _NO_FLAGS = bytes(4)
 _ROWS_MAX = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(msgspec.Struct, frozen=True):
     """The dead rows of one data file.
 
     ``data_file`` is its absolute URI as manifests have it; ``bitmap`` a roaring bitmap with Delta's magic number in
@@ -43,8 +42,7 @@ class Vector:
     cardinality: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
+class DeleteFile(msgspec.Struct, frozen=True):
     """The manifest entry of the delete file for one data file.
 
     ``format`` is ``PARQUET`` or ``PUFFIN``; ``offset`` and ``length`` are the position of the vector in a Puffin file.

@@ -8,9 +8,9 @@ Iceberg spec, "Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from txlog.arrow.arrays import numbers_of
@@ -50,8 +50,7 @@ __all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     """Access to files that the export must read.
 
     ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
@@ -69,16 +68,14 @@ class Sources:
     columns_without_ids: Callable[[Sequence[AddFile]], set[ColumnPath]]
 
 
-@dataclass(frozen=True, slots=True)
-class DatedCommit:
+class DatedCommit(msgspec.Struct, frozen=True):
     """A Delta commit and its time, in ms since the epoch."""
 
     commit: Commit
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(msgspec.Struct, frozen=True):
     """What to write: the new files first, then the metadata file. ``snapshots`` is the number of new snapshots."""
 
     files: tuple[NewFile, ...]

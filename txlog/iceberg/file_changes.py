@@ -7,7 +7,8 @@ same path is removed and added, only its deletion vector (or its statistics) cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.protocol.actions import Action, AddFile, RemoveFile
 from txlog.protocol.paths import canonical_path
@@ -15,8 +16,7 @@ from txlog.protocol.paths import canonical_path
 __all__ = ["FileChanges", "file_changes"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileChanges:
+class FileChanges(msgspec.Struct, frozen=True):
     """``vectors`` are files with a new deletion vector. ``without_vector`` are files that lost theirs, or whose data
     file was removed with one. ``changes_data`` is False if rows only moved.
     """

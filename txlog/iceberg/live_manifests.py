@@ -7,7 +7,8 @@ after, and the new files that it needs. A manifest without a changed entry is ke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
@@ -24,8 +25,7 @@ is written again once each time its table has grown by that factor."""
 _TOP_LEVEL = 3  # 32,768 entries or more: some MB, which are not merged further
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """How entries are written under one definition of the table. Its snapshots are kept for ``retention_ms``."""
 
     writer: ManifestWriter
@@ -38,16 +38,14 @@ class Layout:
         return spec_id
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """The snapshot in progress: its id, and its Delta version, which is its sequence number."""
 
     snapshot_id: int
     version: int
 
 
-@dataclass(slots=True)
-class FileCount:
+class FileCount(msgspec.Struct):
     """How many files were added or removed, with how many rows and bytes."""
 
     files: int = 0

@@ -11,8 +11,9 @@ import base64
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.avro import (
@@ -160,8 +161,7 @@ def entry_schema(partition: Sequence[PartitionField], format_version: int) -> di
     }
 
 
-@dataclass(frozen=True)
-class ManifestWriter:
+class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
     """Writes the manifests of one definition of the table. ``base`` is the metadata folder's absolute URI."""
 
     definition: Definition

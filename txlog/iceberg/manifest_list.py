@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.avro import (
@@ -35,8 +36,7 @@ class PartitionSummary(NamedTuple):
     upper: bytes | None
 
 
-@dataclass(frozen=True)
-class ManifestFile:
+class ManifestFile(msgspec.Struct, frozen=True, dict=True):
     """The description of one manifest in a manifest list. ``path`` is absolute, ``length`` in bytes.
 
     ``sequence_number`` is that of the snapshot that added the manifest, ``first_row_id`` the first row id that v3

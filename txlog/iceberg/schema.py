@@ -9,8 +9,9 @@ with column mapping, whose files hold Delta's ids. Iceberg spec, "Schemas and Da
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from txlog.errors import IcebergExportError
 from txlog.protocol.column_mapping import field_id, nested_ids, physical_name
@@ -36,8 +37,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """Whether a column may have counts and bounds in a manifest: not if it is inside a list or a map, or one itself."""
 
     path: ColumnPath
@@ -45,8 +45,7 @@ class Leaf:
     field_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class KnownColumn:
+class KnownColumn(msgspec.Struct, frozen=True):
     """A column as it was exported before: its id, and its Iceberg type (``struct``, ``list`` or ``map`` if nested)."""
 
     field_id: int
@@ -56,15 +55,14 @@ class KnownColumn:
 Known: TypeAlias = Mapping[ColumnPath, KnownColumn]
 
 
-@dataclass(slots=True)
-class IcebergSchema:
+class IcebergSchema(msgspec.Struct):
     """One converted schema. ``last_column_id`` is the highest id ever given, never below that of any column."""
 
     fields: list[dict[str, Any]]
     name_mapping: list[dict[str, Any]]
     last_column_id: int
-    leaves: list[Leaf] = field(default_factory=list)
-    ids: dict[ColumnPath, int] = field(default_factory=dict)
+    leaves: list[Leaf] = msgspec.field(default_factory=list)
+    ids: dict[ColumnPath, int] = msgspec.field(default_factory=dict)
 
 
 class NewMeaningError(Exception):
@@ -93,8 +91,7 @@ def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, 
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where in the schema a type is."""
 
     path: ColumnPath

@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from txlog.errors import IcebergExportError
@@ -23,6 +23,7 @@ from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import Metadata
+from txlog.util.values import repr_without
 
 __all__ = [
     "DELTA_VERSION",
@@ -47,8 +48,7 @@ _SNAPSHOTS_MAX = 100
 _VERSION_OF_SNAPSHOT = "delta-version"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where the table is: ``root`` is its absolute URI, with a scheme."""
 
     root: str
@@ -63,8 +63,7 @@ class Place:
         return f"{self.location}/metadata"
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(msgspec.Struct, frozen=True):
     """One metadata file: the N of ``vN.metadata.json``, its document, the manifests of its current snapshot.
 
     ``layout`` is what its writer computed from the table's metadata and these manifests; the next export reuses it.
@@ -73,7 +72,9 @@ class Exported:
     number: int
     document: Mapping[str, Any]
     manifests: tuple[ManifestFile, ...]
-    layout: tuple[Metadata, Layout] | None = field(default=None, compare=False, repr=False)
+    layout: tuple[Metadata, Layout] | None = None
+
+    __repr__ = repr_without("layout")
 
     @property
     def version(self) -> int:

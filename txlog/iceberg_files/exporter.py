@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import (
     CorruptLogError,
@@ -52,8 +53,7 @@ _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, Unsupport
 _EXPORTS_PER_CLEAN_UP = 50
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class IcebergExport:
+class IcebergExport(msgspec.Struct, frozen=True):
     """The result of an export.
 
     Attributes:

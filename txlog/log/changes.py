@@ -9,7 +9,8 @@ PROTOCOL.md, "Add CDC File", "Change Data Files".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile
@@ -23,8 +24,7 @@ from txlog.protocol.type_widening import is_widening
 __all__ = ["ChangedRows", "added_files", "changed_rows", "incompatible_change", "redefinition", "rows_between"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedRows:
+class ChangedRows(msgspec.Struct, frozen=True):
     """Rows of one file that are changes of a version.
 
     Attributes:

@@ -8,9 +8,9 @@ Fields that the file leaves out are unknown, not empty. PROTOCOL.md, "Version Ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from txlog.log.state import TableState, Totals
@@ -25,8 +25,7 @@ _UNSIGNED_MAX = 2**63 - 1
 T = TypeVar("T", SetTransaction, DomainMetadata)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionChecksum:
+class VersionChecksum(msgspec.Struct, frozen=True):
     """The content of one file. ``transactions`` and ``domains`` are None if the file does not list them."""
 
     version: int

@@ -17,8 +17,9 @@ PROTOCOL.md, "Metadata Cleanup", "Checkpoint Protection".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from txlog.log.segment import CheckpointFiles, ListedFile, read_listing
 from txlog.protocol.actions import Metadata, Protocol
@@ -34,8 +35,7 @@ _PROTECTION_PROPERTY = "delta.requireCheckpointProtectionBeforeVersion"
 File = TypeVar("File", bound=ListedFile)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanUpPlan(Generic[File]):
+class CleanUpPlan(msgspec.Struct, Generic[File], frozen=True):
     """``files`` may be deleted, in this order, once ``checkpoint`` is known to be readable and durable."""
 
     checkpoint: CheckpointFiles

@@ -8,9 +8,9 @@ leaves out actions that newer ones replace, ``commitInfo`` and change data. PROT
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from txlog.log.files import fold_commits
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, action_to_json

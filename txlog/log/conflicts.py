@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from txlog.errors import ConflictReason
 from txlog.log.definition_changes import keeps_write_rules
@@ -46,29 +47,25 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Rebase:
+class Rebase(msgspec.Struct, frozen=True):
     """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`)."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reexecute:
+class Reexecute(msgspec.Struct, frozen=True):
     """Nothing conflicts up to ``version``, but files changed: let the plan make a proposal for ``version + 1``."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """This very transaction is in the log, as ``version``."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(msgspec.Struct, frozen=True):
     """The proposal is not valid on top of the winners; at least one reason, by ascending winner."""
 
     reasons: tuple[ConflictReason, ...]

@@ -7,7 +7,7 @@ as a rule of writing, also what a later release may add: merge engines and chang
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from txlog.protocol.actions import Metadata
 from txlog.protocol.merge_options import PREFIX

@@ -9,8 +9,9 @@ long as the table keeps its ``txn``. PROTOCOL.md, "Transaction Identifiers".
 from __future__ import annotations
 
 from collections.abc import Reversible
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
@@ -26,20 +27,17 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
+class Fresh(msgspec.Struct, frozen=True):
     """Not in the table: commit it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyCommitted:
+class AlreadyCommitted(msgspec.Struct, frozen=True):
     """In the table: commit nothing. ``version`` is the commit that holds it, None if that is no longer retained."""
 
     version: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound:
+class Rewound(msgspec.Struct, frozen=True):
     """Lower than the application's last checkpoint, and no retained commit proves that it was ever committed."""
 
     app_id: str
@@ -55,8 +53,7 @@ class Rewound:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FingerprintMismatch:
+class FingerprintMismatch(msgspec.Struct, frozen=True):
     """``version`` holds this checkpoint, made from other source offsets: one id stands for different rows."""
 
     app_id: str

@@ -8,7 +8,7 @@ PROTOCOL.md, "In-Commit Timestamps".
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState

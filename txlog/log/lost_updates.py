@@ -11,7 +11,8 @@ that only moved rows is not a change, unless it moved such rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.errors import ConflictReason
 from txlog.expressions.predicates import Predicate
@@ -26,8 +27,7 @@ from txlog.protocol.schema import Struct
 __all__ = ["Region", "Unseen", "unseen_changes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(msgspec.Struct, frozen=True):
     """The rows of a table version that an overwrite replaces: those of ``predicate``, or of whole ``partitions``.
 
     ``predicate`` is bound to the schema, ``partitions`` are named as by ``partition_values.partition_key``; one of them
@@ -54,8 +54,7 @@ class Region:
         return lambda add: pruner.may_match(add.partition_values, add.stats)
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
+class Unseen(msgspec.Struct, frozen=True):
     """``reasons`` why the region must not be replaced; ``later`` are files to leave alone, as comparable paths."""
 
     reasons: tuple[ConflictReason, ...]

@@ -8,14 +8,14 @@ all other lines are serialized once. PROTOCOL.md, "Delta Log Entries", "Commit P
 
 from __future__ import annotations
 
-import copy
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import (
@@ -69,8 +69,7 @@ class Isolation(enum.Enum):
     """Rows that others add do not matter. For commits that only move rows; it cannot be set on a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSet:
+class ReadSet(msgspec.Struct, frozen=True):
     """What a transaction's result depends on. Nothing in it makes an append blind.
 
     ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of all files that were read
@@ -93,8 +92,7 @@ class ReadSet:
         return not (self.whole_table or self.predicates or self.files) and self.partitions is None
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True, dict=True):
     """A transaction ready to commit: planned on ``read_version`` (-1: it creates the table).
 
     ``schema`` and ``partition_columns`` are the table's at ``read_version`` (or those of the table that it creates);
@@ -114,15 +112,15 @@ class Proposal:
     operation: str
     schema: Struct
     partition_columns: tuple[str, ...]
-    operation_parameters: dict[str, str] = field(default_factory=dict)
-    operation_metrics: dict[str, str] = field(default_factory=dict)
+    operation_parameters: dict[str, str] = msgspec.field(default_factory=dict)
+    operation_metrics: dict[str, str] = msgspec.field(default_factory=dict)
     user_metadata: str | None = None
     fingerprint: str | None = None
     checked_version: int | None = None
     adds_are_new: bool = True
     is_reexecutable: bool = False
     is_tied_to_version: bool = False
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     planned_on: Metadata | None = None
 
     @property
@@ -134,8 +132,8 @@ class Proposal:
         """The same transaction, found valid on ``version``; it shares the serialized lines."""
         if version < self.base_version:
             raise ValueError(f"cannot rebase from version {self.base_version} back to {version}")
-        moved = copy.copy(self)
-        object.__setattr__(moved, "checked_version", version)
+        moved = replace(self, checked_version=version)
+        moved.__dict__.update(self.__dict__)
         return moved
 
     @property

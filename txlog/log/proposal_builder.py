@@ -9,8 +9,10 @@ PROTOCOL.md, "Add File and Remove File", "Add CDC File", "Action Reconciliation"
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.log.files import reconcile
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["ProposalBuilder"]
 
 
-@dataclass(slots=True)
-class _File:
+class _File(msgspec.Struct):
     """One file before the change (None: it is new) and after it (None: removed)."""
 
     before: AddFile | None

@@ -7,10 +7,10 @@ new numbers, since another commit has taken the first ones. PROTOCOL.md, "Row Tr
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import orjson
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Proposal
@@ -55,7 +55,7 @@ def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
             if action.base_row_id is None:
                 action, mark = _numbered(action, mark)
             if action.default_row_commit_version is None:
-                action = dataclasses.replace(action, default_row_commit_version=version)
+                action = replace(action, default_row_commit_version=version)
         actions.append(action)
     if mark > INT64_MAX:
         raise InvalidInputError(
@@ -64,7 +64,7 @@ def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
     if mark > before:
         text = orjson.dumps({_HIGH_WATER_MARK: mark}).decode()
         actions.insert(0, DomainMetadata(ROW_TRACKING_DOMAIN, text, removed=False))
-    return dataclasses.replace(proposal, actions=tuple(actions))
+    return replace(proposal, actions=tuple(actions))
 
 
 def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
@@ -73,7 +73,7 @@ def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
         raise InvalidInputError(
             f"the table tracks rows, so each new file needs a row count: {add.path} has no numRecords"
         )
-    return dataclasses.replace(add, base_row_id=mark + 1), mark + rows
+    return replace(add, base_row_id=mark + 1), mark + rows
 
 
 def _high_water_mark(state: TableState | None) -> int:

@@ -8,8 +8,10 @@ PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, parse_log_name
 
@@ -27,8 +29,7 @@ class ListedFile(Protocol):
     def modified_ms(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFiles:
+class CheckpointFiles(msgspec.Struct, frozen=True):
     """One complete checkpoint: all its top-level files. ``size_bytes`` is None if it is not known yet."""
 
     version: int
@@ -37,8 +38,7 @@ class CheckpointFiles:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogListing:
+class LogListing(msgspec.Struct, frozen=True):
     """A listing, sorted by kind of file. ``checkpoints`` holds only complete ones, newest first; ``checksums`` holds
     the versions that have a checksum file, newest first.
     """
@@ -55,8 +55,7 @@ class LogListing:
         return max(newest_checkpoint, max(self.commits, default=-1))
 
 
-@dataclass(frozen=True, slots=True)
-class LogSegment:
+class LogSegment(msgspec.Struct, frozen=True):
     """The files that make up version ``version``.
 
     The commits after the checkpoint are dense, so this holds only their range: ``first_commit`` to ``version``.

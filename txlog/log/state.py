@@ -7,9 +7,11 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["StateBuilder", "TableState", "Totals", "advance"]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """How many live files a version has, and their size in bytes."""
 
     num_files: int
@@ -43,6 +44,14 @@ class _Parsed:
         self.metadata = metadata
         self.derived: dict[Hashable, Any] = {}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Parsed) and (self.protocol, self.metadata) == (other.protocol, other.metadata)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "..."
+
     @cached_property
     def schema(self) -> Struct:
         from txlog.protocol.column_mapping import schema_of
@@ -56,8 +65,7 @@ class _Parsed:
         return TableProperties.of(self.metadata.configuration)
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(msgspec.Struct, frozen=True):
     """One version of a table, without its files.
 
     ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None if it has none or
@@ -75,7 +83,7 @@ class TableState:
     segment: LogSegment
     totals: Totals | None
     newest_foreign: int
-    _parsed: _Parsed = field(repr=False, compare=False)
+    _parsed: _Parsed
 
     @property
     def schema(self) -> Struct:

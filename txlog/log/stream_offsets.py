@@ -10,8 +10,10 @@ continue from the other's checkpoint.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 
@@ -26,8 +28,7 @@ _AFTER_FILES = 1 << 62
 _VERSION_MAX = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOffset:
+class StreamOffset(msgspec.Struct, frozen=True):
     """A position in a table's history.
 
     Attributes:
@@ -98,8 +99,7 @@ class StreamOffset:
         return StreamOffset(self.table_id, self.version + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(msgspec.Struct, frozen=True):
     """How much a batch reads. A batch has at least one file; the file that reaches ``size_bytes`` is its last.
 
     Attributes:
@@ -113,8 +113,7 @@ class ReadLimits:
     by_version: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VersionSizes:
+class VersionSizes(msgspec.Struct, frozen=True):
     """The sizes in bytes of the files that a stream reads of one version, in the order of their indices."""
 
     version: int
@@ -122,8 +121,7 @@ class VersionSizes:
     sizes: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(msgspec.Struct, frozen=True):
     """Files of one version, from ``first`` up to, but not including, ``stop``; None means up to the last."""
 
     version: int

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.bounded_batches import beside, bounded_batches
@@ -35,8 +35,7 @@ _TEXT = "add.stats"
 _SLOT_BYTES = 17  # what a null takes in Arrow at most: a decimal and a bit
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """Some of a checkpoint's rows. ``read`` may be called in any thread; a piece that ``is_small`` fits in memory."""
 
     name: str

@@ -12,10 +12,10 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due

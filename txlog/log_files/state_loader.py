@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.hint import LastCheckpoint

@@ -9,10 +9,11 @@ Tables".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from numbers import Number
 from typing import Any
+
+import msgspec
 
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing, read_listing
@@ -29,8 +30,7 @@ __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
+class CommitSummary(msgspec.Struct, frozen=True):
     """One line of a table's history."""
 
     version: int

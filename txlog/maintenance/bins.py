@@ -7,9 +7,9 @@ that came together stay together and the bounds of the new files stay narrow. Pu
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow.compute as pc
 
 from txlog.log.files import add_files_of
@@ -41,8 +41,7 @@ DEAD_FRACTION_MAX = 0.05
 """A file of any size is rewritten if more than this fraction of its rows is dead, as by Spark's OPTIMIZE."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(msgspec.Struct, frozen=True):
     """Files of one partition that become one file, in the order in which it has their rows."""
 
     files: tuple[AddFile, ...]

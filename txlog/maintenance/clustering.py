@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -42,8 +42,7 @@ _PARTS_MAX = 512  # limits how many files are open at once
 _COLUMNS_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterColumns:
+class ClusterColumns(msgspec.Struct, frozen=True):
     """Which columns a table is clustered by: paths into its schema, as their names and as fields."""
 
     paths: tuple[tuple[str, ...], ...]
@@ -87,15 +86,14 @@ class ClusterColumns:
         return found
 
 
-@dataclass(slots=True)
-class Clustering:
+class Clustering(msgspec.Struct):
     """Orders the rows of one bin. Used by one thread, once."""
 
     rows: FileRows
     schema: Struct
     columns: ClusterColumns
     folder: Path
-    _ranks: list[Ranks] = field(default_factory=list)
+    _ranks: list[Ranks] = msgspec.field(default_factory=list)
 
     def ordered(self, each: Bin, live_rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
         """The rows in the order of the curve; each batch with the numbers that its rows have in ``live_rows``."""

@@ -13,10 +13,11 @@ Under Delta's own rules the last two cases would fail the whole commit.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
@@ -46,8 +47,7 @@ _CLOSE_S = 0.005  # fixed time of every execution
 _VECTOR_S = 0.002  # time to read or write a vector
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """What the last executed proposal does. Sizes in bytes."""
 
     removed: tuple[AddFile, ...] = ()
@@ -62,20 +62,18 @@ _Place: TypeAlias = tuple[int, int]
 """A new file: the number of its bin, and its own number there."""
 
 
-@dataclass(slots=True)
-class _Marked:
+class _Marked(msgspec.Struct):
     """The vector that was written for a new file, and the rows it marks."""
 
     dead: NDArray[np.uint64]
     descriptor: DeletionVectorDescriptor
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """How history describes the commit: ``operation`` and its parameters, with Spark's names."""
 
     operation: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     user_metadata: str | None = None
     tags: dict[str, str | None] | None = None
     """``add.tags`` of the new files."""
@@ -147,9 +145,9 @@ class Compaction:
                 continue
             if len(marks):
                 vector, text = vectors[number, place], stats[number, place]
-                new = dataclasses.replace(new, deletion_vector=vector, stats=text)
+                new = replace(new, deletion_vector=vector, stats=text)
             added.append(
-                dataclasses.replace(
+                replace(
                     new.to_add(data_change=False),
                     tags=self._description.tags,
                     clustering_provider=self._description.clustering_provider,

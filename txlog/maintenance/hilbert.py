@@ -8,9 +8,9 @@ John Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,8 +66,7 @@ def can_rank(kind: pa.DataType) -> bool:
     return is_number or _is_text(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_temporal(kind))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(msgspec.Struct, frozen=True):
     """Ranks of one column's values, from 0 to ``2**bits - 1``, by the quantiles of a sample."""
 
     bounds: NDArray[Any]

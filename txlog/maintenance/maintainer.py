@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
+
+import msgspec
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
@@ -37,8 +38,7 @@ __all__ = ["Maintainer", "MaintenanceOptions", "watch"]
 Done = TypeVar("Done")
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceOptions:
+class MaintenanceOptions(msgspec.Struct, frozen=True):
     """The arguments of `Table.maintain`."""
 
     small_files_min: int = SMALL_FILES_MIN

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
@@ -65,8 +67,7 @@ _CHECKPOINT = ".files"
 _KIND = "named-version"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedVersion:
+class NamedVersion(msgspec.Struct, frozen=True):
     """A version that has a name.
 
     Args:

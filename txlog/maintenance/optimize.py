@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.partitions import PartitionPredicate
 from txlog.commit.open_table import OpenTable
@@ -65,8 +67,7 @@ OnBins = Callable[[int, int], None]
 """Called with the bytes rewritten so far, and the bytes to rewrite in total."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True):
     """What the caller asks for, on any version: how bins are chosen, and how the history describes it."""
 
     bins_for: Callable[[TableState], list[Bin]]

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import asdict
 
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
@@ -49,6 +50,7 @@ from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
 from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, WAITING, ObjectMeta
+from txlog.util.values import repr_without
 
 __all__ = ["DeletionCheck", "Remnant", "check_deleted"]
 
@@ -71,8 +73,7 @@ _ICEBERG = ICEBERG.partition("/")[0]
 _HIDDEN_FOLDERS: dict[str, KeptBy] = {LOG_DIRECTORY: "the log", _TXLOG: "no version", _ICEBERG: "Iceberg metadata"}
 
 
-@dataclass(frozen=True, slots=True)
-class Remnant:
+class Remnant(msgspec.Struct, frozen=True):
     """A file that may hold what was deleted.
 
     Args:
@@ -96,8 +97,7 @@ class Remnant:
     until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionCheck:
+class DeletionCheck(msgspec.Struct, frozen=True):
     """What `Table.check_deleted` found.
 
     Args:
@@ -108,7 +108,9 @@ class DeletionCheck:
 
     version: int
     files: int
-    remains: tuple[Remnant, ...] = field(repr=False)
+    remains: tuple[Remnant, ...]
+
+    __repr__ = repr_without("remains")
 
     @property
     def is_gone(self) -> bool:
@@ -388,8 +390,7 @@ def _last_name(path: str) -> str:
     return unquote(path.rpartition("/")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(msgspec.Struct, frozen=True):
     """What a commit did to the files of the table, in one spelling. ``added``: path to whether it has a deletion
     vector.
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
@@ -47,8 +48,7 @@ _SHOWN_MAX = 100
 _OTHER_FORMATS = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2", "delta.enableIcebergCompatV3")
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreOptions:
+class RestoreOptions(msgspec.Struct, frozen=True):
     """The arguments of `Table.restore`, with the version that it names."""
 
     version: int

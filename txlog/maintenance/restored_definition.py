@@ -9,10 +9,10 @@ versions stay in the log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Ro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol

@@ -8,14 +8,14 @@ numbers of the rows of each new file. So a row that another writer deletes meanw
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
@@ -48,8 +48,7 @@ _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A file that was rewritten: ``dead`` are the positions, ascending, of the rows that were left out.
 
     ``first`` is the number of its first live row, ``num_live`` the number of its live rows.
@@ -70,8 +69,7 @@ class Source:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class NewFile(msgspec.Struct, frozen=True):
     """A file that was written for a bin. ``order`` is a file with the numbers of its rows; None: they count from 0."""
 
     file: PendingFile
@@ -86,8 +84,7 @@ class NewFile:
         return np.flatnonzero(np.isin(np.load(self.order, mmap_mode="r"), numbers)).astype(np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class RewrittenBin:
+class RewrittenBin(msgspec.Struct, frozen=True):
     """A bin and its new files; no files if no row of the sources was live."""
 
     sources: tuple[Source, ...]
@@ -109,7 +106,7 @@ class BinRewriter:
             state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
         )
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
-        self.plan = dataclasses.replace(
+        self.plan = replace(
             plan,
             target_file_size_bytes=_ONE_FILE_BYTES,
             max_records_per_file=None,

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
@@ -54,8 +54,7 @@ _RETENTION = "delta.deletedFileRetentionDuration"
 _HOURS_MAX = 1e10  # a longer retention keeps no more: no file is a million years old
 
 
-@dataclass(frozen=True, slots=True)
-class VacuumOptions:
+class VacuumOptions(msgspec.Struct, frozen=True):
     """The arguments of `Table.vacuum`."""
 
     retention_hours: float | None = None

@@ -12,8 +12,9 @@ other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -31,8 +32,7 @@ _HOUR_MS = 3_600_000
 _LONGEST_MS = DAY_MS  # a vacuum that began earlier has crashed
 
 
-@dataclass(frozen=True, slots=True)
-class Endangered:
+class Endangered(msgspec.Struct, frozen=True):
     """``files`` may be deleted at any moment by the vacuum that began in ``version``."""
 
     version: int

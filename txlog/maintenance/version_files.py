@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
@@ -45,8 +45,7 @@ _HOUR_MS = 3_600_000
 _LOOKS_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """What the older version has and the newest one lacks, and vice versa; and the totals of the older one."""
 
     added: Sequence[AddFile]

@@ -8,26 +8,21 @@ unknown actions, as the protocol requires.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+import msgspec
 import orjson
 
 from txlog.protocol.wire import (
     INT64_MAX,
     ActionError,
+    Format,
+    Int32,
+    Long,
+    PlainMap,
+    Size,
+    TextMap,
     WireAction,
-    optional,
-    read_flag,
-    read_int32,
-    read_long,
-    read_object,
-    read_plain_map,
-    read_size,
-    read_text,
-    read_text_list,
-    read_text_map,
-    required,
     shown,
     wire_keys,
 )
@@ -65,29 +60,16 @@ LiveKey: TypeAlias = tuple[FileId, str | None]
 """A live file with the unique id of its deletion vector or None: which rows it has for readers."""
 
 
-def _read_format(value: Any) -> dict[str, Any]:
-    """``provider`` and ``options``. Either may be absent: a checkpoint has no leaf for an empty one."""
-    found = read_object(value)
-    for key, read in (("provider", read_text), ("options", read_text_map)):
-        if found.get(key) is not None:
-            try:
-                found[key] = read(found[key])
-            except ActionError as error:
-                raise ActionError(f".{key} {error}") from None
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionVectorDescriptor(WireAction):
+class DeletionVectorDescriptor(WireAction, frozen=True):
     """Where the dead rows of a file are listed (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
     KEY: ClassVar[str] = "deletionVector"
-    storage_type: str = required("storageType", read_text)
-    path_or_inline: str = required("pathOrInlineDv", read_text)
-    offset: int | None = optional("offset", read_int32)
-    size_in_bytes: int = optional("sizeInBytes", read_int32, 0)
-    cardinality: int = optional("cardinality", read_size, 0)
-    max_row_index: int | None = optional("maxRowIndex", read_size)
+    storage_type: str
+    path_or_inline: str = msgspec.field(name="pathOrInlineDv")
+    offset: Int32 | None = None
+    size_in_bytes: Int32 = 0
+    cardinality: Size = 0
+    max_row_index: Size | None = None
     """The last dead row. The protocol does not define it, but Spark writes and reads it."""
 
     @property
@@ -109,54 +91,51 @@ class DeletionVectorDescriptor(WireAction):
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata(WireAction):
+class Metadata(WireAction, frozen=True):
     """``metaData``: the table's schema, partitioning and properties. It replaces the previous one completely."""
 
     KEY: ClassVar[str] = "metaData"
-    id: str = required("id", read_text)
-    schema_string: str = required("schemaString", read_text)
-    partition_columns: tuple[str, ...] = required("partitionColumns", read_text_list)
-    configuration: dict[str, str] = required("configuration", read_plain_map)
-    format: dict[str, Any] = required("format", _read_format)
-    name: str | None = optional("name", read_text)
-    description: str | None = optional("description", read_text)
-    created_time: int | None = optional("createdTime", read_long)
-    extra: dict[str, Any] = field(default_factory=dict)
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...]
+    configuration: PlainMap
+    format: Format
+    name: str | None = None
+    description: str | None = None
+    created_time: Long | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Protocol(WireAction):
+class Protocol(WireAction, frozen=True):
     """``protocol``: the features that readers and writers must support.
 
     It has feature lists only at versions 3 and 7.
     """
 
     KEY: ClassVar[str] = "protocol"
-    min_reader_version: int = required("minReaderVersion", read_int32)
-    min_writer_version: int = required("minWriterVersion", read_int32)
-    reader_features: tuple[str, ...] | None = optional("readerFeatures", read_text_list)
-    writer_features: tuple[str, ...] | None = optional("writerFeatures", read_text_list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    min_reader_version: Int32
+    min_writer_version: Int32
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AddFile(WireAction):
+class AddFile(WireAction, frozen=True):
     """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path."""
 
     KEY: ClassVar[str] = "add"
-    path: str = required("path", read_text)
-    partition_values: dict[str, str | None] = required("partitionValues", read_text_map)
-    size: int = required("size", read_size)
-    modification_time: int = required("modificationTime", read_long)
-    data_change: bool = required("dataChange", read_flag)
-    stats: str | None = optional("stats", read_text)
-    tags: dict[str, str | None] | None = optional("tags", read_text_map)
-    deletion_vector: DeletionVectorDescriptor | None = optional("deletionVector", DeletionVectorDescriptor.from_json)
-    base_row_id: int | None = optional("baseRowId", read_size)
-    default_row_commit_version: int | None = optional("defaultRowCommitVersion", read_size)
-    clustering_provider: str | None = optional("clusteringProvider", read_text)
-    extra: dict[str, Any] = field(default_factory=dict)
+    path: str
+    partition_values: TextMap
+    size: Size
+    modification_time: Long
+    data_change: bool
+    stats: str | None = None
+    tags: TextMap | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: Size | None = None
+    default_row_commit_version: Size | None = None
+    clustering_provider: str | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> FileKey:
@@ -186,23 +165,22 @@ class AddFile(WireAction):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFile(WireAction):
+class RemoveFile(WireAction, frozen=True):
     """``remove``: a data file leaves the table; kept as a tombstone until vacuum may delete the file."""
 
     KEY: ClassVar[str] = "remove"
-    path: str = required("path", read_text)
-    data_change: bool = optional("dataChange", read_flag, True)
-    deletion_timestamp: int | None = optional("deletionTimestamp", read_long)
-    extended_file_metadata: bool | None = optional("extendedFileMetadata", read_flag)
-    partition_values: dict[str, str | None] | None = optional("partitionValues", read_text_map)
-    size: int | None = optional("size", read_size)
-    stats: str | None = optional("stats", read_text)
-    tags: dict[str, str | None] | None = optional("tags", read_text_map)
-    deletion_vector: DeletionVectorDescriptor | None = optional("deletionVector", DeletionVectorDescriptor.from_json)
-    base_row_id: int | None = optional("baseRowId", read_size)
-    default_row_commit_version: int | None = optional("defaultRowCommitVersion", read_size)
-    extra: dict[str, Any] = field(default_factory=dict)
+    path: str
+    data_change: bool = True
+    deletion_timestamp: Long | None = None
+    extended_file_metadata: bool | None = None
+    partition_values: TextMap | None = None
+    size: Size | None = None
+    stats: str | None = None
+    tags: TextMap | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: Size | None = None
+    default_row_commit_version: Size | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> FileKey:
@@ -210,47 +188,42 @@ class RemoveFile(WireAction):
 
     def to_json(self) -> dict[str, Any]:
         # dataChange is required on the wire although old writers left it out.
-        # (a slotted dataclass is rebuilt by its decorator, so zero-argument super() would not find it)
-        return {"dataChange": self.data_change, **WireAction.to_json(self)}
+        return {"dataChange": self.data_change, **super().to_json()}
 
 
-@dataclass(frozen=True, slots=True)
-class AddCDCFile(WireAction):
+class AddCDCFile(WireAction, frozen=True):
     """``cdc``: a file of row-level changes of this version (PROTOCOL.md, "Add CDC File")."""
 
     KEY: ClassVar[str] = "cdc"
-    path: str = required("path", read_text)
-    partition_values: dict[str, str | None] = required("partitionValues", read_text_map)
-    size: int = required("size", read_size)
-    data_change: bool = required("dataChange", read_flag)
-    tags: dict[str, str | None] | None = optional("tags", read_text_map)
-    extra: dict[str, Any] = field(default_factory=dict)
+    path: str
+    partition_values: TextMap
+    size: Size
+    data_change: bool
+    tags: TextMap | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SetTransaction(WireAction):
+class SetTransaction(WireAction, frozen=True):
     """``txn``: the last version an application committed (PROTOCOL.md, "Transaction Identifiers")."""
 
     KEY: ClassVar[str] = "txn"
-    app_id: str = required("appId", read_text)
-    version: int = required("version", read_long)
-    last_updated: int | None = optional("lastUpdated", read_long)
-    extra: dict[str, Any] = field(default_factory=dict)
+    app_id: str
+    version: Long
+    last_updated: Long | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DomainMetadata(WireAction):
+class DomainMetadata(WireAction, frozen=True):
     """``domainMetadata``: the configuration of one named domain, or its removal."""
 
     KEY: ClassVar[str] = "domainMetadata"
-    domain: str = required("domain", read_text)
-    configuration: str = required("configuration", read_text)
-    removed: bool = required("removed", read_flag)
-    extra: dict[str, Any] = field(default_factory=dict)
+    domain: str
+    configuration: str
+    removed: bool
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
+class CommitInfo(msgspec.Struct, frozen=True):
     """``commitInfo``: free-form provenance. ``fields`` is the whole object as written."""
 
     KEY: ClassVar[str] = "commitInfo"
@@ -317,24 +290,22 @@ class CommitInfo:
         return value if type(value) is str else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointMetadata(WireAction):
+class CheckpointMetadata(WireAction, frozen=True):
     """``checkpointMetadata``: the mark of a V2 checkpoint; never in a commit."""
 
     KEY: ClassVar[str] = "checkpointMetadata"
-    version: int = required("version", read_size)
-    tags: dict[str, str | None] | None = optional("tags", read_text_map)
+    version: Size
+    tags: TextMap | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sidecar(WireAction):
+class Sidecar(WireAction, frozen=True):
     """``sidecar``: a Parquet file holding part of a V2 checkpoint's file actions; never in a commit."""
 
     KEY: ClassVar[str] = "sidecar"
-    path: str = required("path", read_text)
-    size_in_bytes: int = required("sizeInBytes", read_size)
-    modification_time: int = required("modificationTime", read_long)
-    tags: dict[str, str | None] | None = optional("tags", read_text_map)
+    path: str
+    size_in_bytes: Size
+    modification_time: Long
+    tags: TextMap | None = None
 
 
 Action: TypeAlias = (

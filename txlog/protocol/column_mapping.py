@@ -8,10 +8,10 @@ both, and all functions here return their input. PROTOCOL.md, "Column Mapping".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import ASK_VERIFY, CorruptLogError
 from txlog.protocol.actions import Metadata

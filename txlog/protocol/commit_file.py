@@ -8,8 +8,8 @@ asks. ``log/proposal`` writes commits. PROTOCOL.md, "Delta Log Entries".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from txlog.errors import CorruptLogError
@@ -30,8 +30,7 @@ _REPAIR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits on what reading one file of the log may cost. A file above them is refused with ``CorruptLogError``.
 
     They are far above what real tables need, and are defined only here:
@@ -68,8 +67,7 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """One version's actions, in the order of the file; ``commit_info`` is not among them.
 
     ``files_skipped`` is True if lines of data files were counted but not parsed. ``size_bytes`` is the

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import FILE_FORMAT_VERSION
@@ -30,8 +31,7 @@ _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+
 _TO_Z85 = bytes.maketrans(_B85, _Z85)
 
 
-@dataclass(frozen=True, slots=True)
-class PackedVectors:
+class PackedVectors(msgspec.Struct, frozen=True):
     """The bytes of one file, and for each vector in it (offset, size, cardinality); sizes in bytes."""
 
     body: bytes

@@ -7,7 +7,8 @@ PROTOCOL.md, "Valid Feature Names in Table Features".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from txlog.protocol.actions import Metadata
 from txlog.protocol.schema import Array, DataType, Map, Struct, parse_schema
@@ -26,8 +27,7 @@ _SCHEMA_MARKERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """The metadata that shows which features are in use."""
 
     schema: Struct

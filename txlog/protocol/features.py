@@ -9,8 +9,9 @@ Requirements".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
@@ -130,8 +131,7 @@ class _Can(Enum):
     NO = "no"
 
 
-@dataclass(frozen=True, slots=True)
-class _Feature:
+class _Feature(msgspec.Struct, frozen=True):
     """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use is visible, for messages.
 
     ``requires``: other features that it needs.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = [
     "LAST_CHECKPOINT",
@@ -49,8 +50,7 @@ _CHECKPOINT_KINDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(msgspec.Struct, frozen=True):
     """One recognized name. ``version`` is the newest version that the file covers.
 
     ``first_version`` differs from it only for a compacted file. ``part`` runs from 1 to ``parts``.

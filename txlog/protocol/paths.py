@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError
@@ -111,8 +111,7 @@ def _hive_escape(text: str) -> str:
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DataPath:
+class DataPath(msgspec.Struct, frozen=True):
     """A decoded path. Relative to the table's root, or absolute: then it starts with ``/``.
 
     ``scheme`` ("s3", "file"; lower case) and ``authority`` (bucket, host) are None and "" if the log names none.

@@ -13,8 +13,9 @@ import contextlib
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
+
+import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.merge_options import (
@@ -66,8 +67,7 @@ ColumnPath = tuple[str, ...]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class TableProperties:
+class TableProperties(msgspec.Struct, frozen=True):
     """The properties txlog acts on, typed, with Delta's defaults where they are absent or unreadable.
 
     Durations are in milliseconds, sizes in bytes. None means "not set": the code that uses it decides what to do.
@@ -100,8 +100,11 @@ class TableProperties:
     column_mapping_mode: str = "none"
     iceberg: str | None = None
     iceberg_catalog: str | None = None
-    unreadable: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unreadable: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Known keys whose value could not be read, with the text found."""
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name) for name in self.__struct_fields__ if name != "unreadable"))
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> TableProperties:
@@ -165,8 +168,7 @@ def parse_interval_ms(text: str) -> int:
 # --- forms of values ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(msgspec.Struct, frozen=True):
     parse: Callable[[str], Any]
     """Raises ValueError if the text does not have this form."""
     expected: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -57,29 +57,25 @@ ARROW_METADATA_KEY = b"delta.metadata"
 _DEPTH_MAX = 75  # orjson writes 254 levels, and each struct takes three
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(msgspec.Struct, frozen=True):
     """A type without parameters, by its Delta name: ``Primitive("long")``. Use the constants below."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decimal:
+class Decimal(msgspec.Struct, frozen=True):
     """``decimal(precision, scale)``: 1 <= precision <= 38, 0 <= scale <= precision."""
 
     precision: int
     scale: int
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(msgspec.Struct, frozen=True):
     element: DataType
     contains_null: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+class Map(msgspec.Struct, frozen=True):
     """Keys are never null."""
 
     key: DataType
@@ -87,18 +83,19 @@ class Map:
     value_contains_null: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
 
     name: str
-    type: DataType = field(hash=False)  # names are enough for the caches that each small write uses
+    type: DataType
     nullable: bool = True
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.nullable))  # enough for the caches that each small write uses
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(msgspec.Struct, frozen=True):
     """Fields in order. A table's schema is the outermost one."""
 
     fields: tuple[Field, ...]

@@ -8,7 +8,9 @@ PROTOCOL.md, "Schema Serialization Format" and "Change Metadata".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import MAPPING_PREFIX, is_mapped
@@ -141,8 +143,7 @@ def _listed(schema: Struct) -> str:
 # --- a schema that grows --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(msgspec.Struct, frozen=True):
     """One column whose data does not fit the table; ``table`` and ``data`` are types as text."""
 
     column: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -31,20 +32,19 @@ __all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_c
 ColumnPath: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticsPolicy:
+class StatisticsPolicy(msgspec.Struct, frozen=True, dict=True):
     """Which leaf columns of a table get statistics, in schema order, and to how many characters strings are cut."""
 
     leaves: tuple[tuple[ColumnPath, DataType], ...]
     string_prefix_length: int = 32
-    floats: tuple[ColumnPath, ...] = field(init=False, repr=False, compare=False)
-    nested: tuple[ColumnPath, ...] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        floats = tuple(path for path, data_type in self.leaves if data_type in _FLOATS)
-        nested = tuple(path for path, data_type in self.leaves if isinstance(data_type, Array | Map))
-        object.__setattr__(self, "floats", floats)
-        object.__setattr__(self, "nested", nested)
+    @cached_property
+    def floats(self) -> tuple[ColumnPath, ...]:
+        return tuple(path for path, data_type in self.leaves if data_type in _FLOATS)
+
+    @cached_property
+    def nested(self) -> tuple[ColumnPath, ...]:
+        return tuple(path for path, data_type in self.leaves if isinstance(data_type, Array | Map))
 
     @classmethod
     def of(cls, schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> StatisticsPolicy:
@@ -76,8 +76,7 @@ class StatisticsPolicy:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FileLeaf:
+class FileLeaf(msgspec.Struct, frozen=True):
     """A column of a file by its path, its place in the footer, and how its bounds are read (None: they are not)."""
 
     path: ColumnPath
@@ -290,8 +289,7 @@ def _read_footer(
 # --- bounds, from Parquet's raw values to JSON ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Codec:
+class _Codec(msgspec.Struct, frozen=True):
     """``decode`` makes raw footer values comparable (ValueError: not to be trusted); the others make JSON or None."""
 
     decode: Callable[[Any], Any]

@@ -14,9 +14,9 @@ import math
 import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
@@ -28,8 +28,7 @@ __all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics", 
 ColumnPath: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FileBounds:
+class FileBounds(msgspec.Struct, frozen=True):
     """What is known of one file, by path of column names. An unknown fact has no entry.
 
     Every value that is neither null nor NaN lies from ``minimum`` to ``maximum``. Values are ``bool``, ``int``,
@@ -40,9 +39,9 @@ class FileBounds:
 
     num_records: int | None = None
     """Physical rows, including those that a deletion vector marks."""
-    minimum: dict[ColumnPath, Any] = field(default_factory=dict)
-    maximum: dict[ColumnPath, Any] = field(default_factory=dict)
-    null_count: dict[ColumnPath, int] = field(default_factory=dict)
+    minimum: dict[ColumnPath, Any] = msgspec.field(default_factory=dict)
+    maximum: dict[ColumnPath, Any] = msgspec.field(default_factory=dict)
+    null_count: dict[ColumnPath, int] = msgspec.field(default_factory=dict)
     tight: bool = True
     """False if a deletion vector may have made the bounds wider than the rows that are left."""
 
@@ -180,8 +179,7 @@ def _count(value: Any) -> int | None:
 # --- values -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(msgspec.Struct, frozen=True):
     """One leaf column. ``value`` gives the typed value or None (or ValueError). ``widen`` turns a written maximum
     into a true upper bound, ``lower`` a written minimum into a true lower bound.
     """

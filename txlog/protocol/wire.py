@@ -7,15 +7,22 @@ declared type and range, or an ``ActionError`` that names the field. The fields 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import msgspec
 
 __all__ = [
     "INT64_MAX",
     "ActionError",
+    "Format",
+    "Int32",
+    "Long",
+    "PlainMap",
+    "Size",
+    "TextMap",
     "WireAction",
-    "optional",
     "read_flag",
     "read_int32",
     "read_long",
@@ -25,7 +32,6 @@ __all__ = [
     "read_text",
     "read_text_list",
     "read_text_map",
-    "required",
     "shown",
     "wire_keys",
 ]
@@ -101,36 +107,52 @@ def read_object(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def read_format(value: Any) -> dict[str, Any]:
+    """``provider`` and ``options``. Either may be absent: a checkpoint has no leaf for an empty one."""
+    found = read_object(value)
+    for key, read in (("provider", read_text), ("options", read_text_map)):
+        if found.get(key) is not None:
+            try:
+                found[key] = read(found[key])
+            except ActionError as error:
+                raise ActionError(f".{key} {error}") from None
+    return found
+
+
 def shown(value: Any) -> str:
     """A value as an error message shows it: its repr, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-@dataclass(frozen=True, slots=True)
-class _Wire:
-    key: str
-    read: Callable[[Any], Any]
-    required: bool
-    default: Any = None
+Size: TypeAlias = int
+Long: TypeAlias = int
+Int32: TypeAlias = int
+TextMap: TypeAlias = dict[str, str | None]
+PlainMap: TypeAlias = dict[str, str]
+Format: TypeAlias = dict[str, Any]
 
-
-def required(key: str, read: Callable[[Any], Any]) -> Any:
-    """A dataclass field with the name ``key`` in JSON. Without it, the action is malformed."""
-    return field(metadata={"wire": _Wire(key, read, True)})
-
-
-def optional(key: str, read: Callable[[Any], Any], default: Any = None) -> Any:
-    """A dataclass field with the name ``key`` in JSON. It is left out if it is ``default``."""
-    return field(default=default, metadata={"wire": _Wire(key, read, False, default)})
-
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": read_text,
+    "bool": read_flag,
+    "Size": read_size,
+    "Long": read_long,
+    "Int32": read_int32,
+    "TextMap": read_text_map,
+    "PlainMap": read_plain_map,
+    "Format": read_format,
+    "tuple[str, ...]": read_text_list,
+}
+"""How the value of a field is read, by the field's declared type. Other types are actions of the same module."""
 
 A = TypeVar("A", bound="WireAction")
 
 
-@dataclass(frozen=True, slots=True)
-class WireAction:
-    """What every action shares: its JSON key, and its fields as ``required`` and ``optional`` declare them."""
+class WireAction(msgspec.Struct, frozen=True, rename="camel"):
+    """What every action shares: its JSON key, and its fields, which have camel case names in JSON.
+
+    A field without a default is required. One that equals its default is not written.
+    """
 
     KEY: ClassVar[str] = ""
 
@@ -168,8 +190,7 @@ class WireAction:
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Wires:
+class _Wires(msgspec.Struct, frozen=True):
     """The fields of one kind of action, laid out for the loops that read and write all of them: a commit of many files
     spends most of its time there."""
 
@@ -186,21 +207,27 @@ _NEVER: Any = object()
 _wires_of: dict[type, _Wires] = {}
 
 
-def _wires(cls: type) -> _Wires:
+def _wires(cls: type[Any]) -> _Wires:
     found = _wires_of.get(cls)
     if found is None:
-        named: dict[str, _Wire] = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
+        named = [each for each in msgspec.structs.fields(cls) if each.name != "extra"]
         found = _wires_of[cls] = _Wires(
-            tuple((name, wire.key, wire.read, wire.required) for name, wire in named.items()),
-            tuple((wire.key, _NEVER if wire.required else wire.default) for wire in named.values()),
-            operator.attrgetter(*named),
-            frozenset(wire.key for wire in named.values()),
-            any(f.name == "extra" for f in fields(cls)),
+            tuple((each.name, each.encode_name, _reader(cls, each.name), each.required) for each in named),
+            tuple((each.encode_name, _NEVER if each.required else each.default) for each in named),
+            operator.attrgetter(*(each.name for each in named)),
+            frozenset(each.encode_name for each in named),
+            len(named) < len(cls.__struct_fields__),
         )
     return found
 
 
-def wire_keys(cls: type) -> frozenset[str]:
+def _reader(cls: type[WireAction], name: str) -> Callable[[Any], Any]:
+    declared = cls.__annotations__[name].removesuffix(" | None")
+    read: Callable[[Any], Any] = _READERS.get(declared) or vars(sys.modules[cls.__module__])[declared].from_json
+    return read
+
+
+def wire_keys(cls: type[Any]) -> frozenset[str]:
     """The names that the fields of an action have in JSON."""
     return _wires(cls).keys
 

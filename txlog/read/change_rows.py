@@ -7,10 +7,11 @@ each version. Out: batches of the requested columns with those of the feed. PROT
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate
@@ -34,8 +35,7 @@ __all__ = ["ChangeReader", "VersionChanges"]
 _POSITION = "row\0position"
 
 
-@dataclass(frozen=True, slots=True)
-class VersionChanges:
+class VersionChanges(msgspec.Struct, frozen=True):
     """What one version changed, and when it was committed (ms since the epoch)."""
 
     version: int

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import physical_name
@@ -37,8 +38,7 @@ _COLUMN_BY_NUMBER = "FieldPath("
 _GUARDED = "this operation of Arrow's reads data files past the table's log; give it dataset.to_table() instead"
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True):
     """The files of a scan: fragments for Arrow, and tasks for txlog."""
 
     fragments: list[ds.ParquetFileFragment]

@@ -17,8 +17,9 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from txlog.protocol.actions import FileId, LiveKey
 from txlog.read.key_values import KeyNumbers, KeyValues
@@ -45,8 +46,7 @@ _SAMPLED_WANTED = 1 << 14
 _STAGED_FILES = 64  # whose keys are kept between a task and its commit
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Where the wanted keys are in one file: positions, ascending, and the key at each one."""
 
     positions: NDArray[np.uint64]
@@ -54,8 +54,7 @@ class Places:
     """Indices into the wanted keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileKeys:
+class FileKeys(msgspec.Struct, frozen=True):
     """The keys of one whole file, sorted by their first numbers, and their positions. Null keys are left out."""
 
     file: FileId
@@ -71,8 +70,7 @@ class FileKeys:
         return cls(file, values.at(order), positions[order].astype(np.uint32))
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True, dict=True):
     """Keys of several files, sorted by their first numbers."""
 
     values: KeyValues
@@ -110,8 +108,7 @@ class _Run:
         return _Run(self.values.at(places), self.files[places], self.positions[places])
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(msgspec.Struct, frozen=True):
     """The content of the cache at one moment; never changed, so that readers need no lock.
 
     ``numbers`` maps each file to its number. It may have later files too: their numbers are not below ``len(sizes)``;

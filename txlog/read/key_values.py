@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of
@@ -30,8 +30,7 @@ _WORDS_MAX = 64  # longer values are digested first
 _DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValues:
+class KeyValues(msgspec.Struct, frozen=True):
     """A number for each key; for fingerprints also the second half."""
 
     numbers: NDArray[Any]
@@ -102,8 +101,7 @@ class KeyNumbers:
         return sums
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixed:
+class _Fixed(msgspec.Struct, frozen=True):
     """Values of the same number of words; one row of ``columns`` for each word."""
 
     columns: NDArray[np.uint64]
@@ -112,8 +110,7 @@ class _Fixed:
         return ((None, column[start:end]) for column in self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Variable:
+class _Variable(msgspec.Struct, frozen=True):
     """Byte strings, with their length as the first word. ``starts`` are indices into ``at``, with one at each byte."""
 
     starts: NDArray[np.int64]

@@ -7,10 +7,10 @@ PROTOCOL.md, "Per-file Statistics", "Deletion Vectors".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.protocol.statistics_read import num_records
 from txlog.protocol.stats_struct import read_json_objects

@@ -7,9 +7,9 @@ predicate. Out: a `ScanPlan`: tasks for workers, or their batches, read here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
@@ -29,8 +29,7 @@ __all__ = ["ScanPlan", "select"]
 _TASKS_AT_ONCE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ScanPlan:
+class ScanPlan(msgspec.Struct, frozen=True):
     """What to read from which files, which are rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
 
     selection: Selection

@@ -10,9 +10,9 @@ PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mappin
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers
@@ -56,8 +56,7 @@ _ROWS_PER_BYTE = 1_000
 _FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Which columns and rows to read from every file of one table version. All tasks of a scan share it.
 
     Attributes:
@@ -99,8 +98,7 @@ class Selection:
         return [*self.fields, *(each for each in self.schema.fields if each.name in extra)]
 
 
-@dataclass(frozen=True, slots=True)
-class ScanTask:
+class ScanTask(msgspec.Struct, frozen=True):
     """What to read from one data file. Plain data: it pickles to any worker, without credentials.
 
     Attributes:
@@ -119,7 +117,7 @@ class ScanTask:
     log_path: str
     size_bytes: int
     selection: Selection
-    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    partition_values: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     deletion_vector: DeletionVectorDescriptor | None = None
     row_groups: tuple[int, ...] | None = None
     share: tuple[int, int] | None = None
@@ -359,8 +357,7 @@ def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True):
     """Rows of a batch that begins at ``first`` of its file: those ``chosen``, ascending from 0; None means all."""
 
     first: int

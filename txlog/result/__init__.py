@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import asdict
 
 __all__ = ["Outcome", "WriteMetrics", "WriteResult", "counted", "human_size", "utc_text"]
 
 Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteMetrics:
+class WriteMetrics(msgspec.Struct, frozen=True):
     """What one write did.
 
     Args:
@@ -42,7 +43,7 @@ class WriteMetrics:
     files_removed: int = 0
     lost_races: int = 0
     waited_s: float = 0.0
-    lost_to: Mapping[str, int] = field(default_factory=dict)
+    lost_to: Mapping[str, int] = msgspec.field(default_factory=dict)
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
@@ -64,8 +65,7 @@ class WriteMetrics:
         return {key: str(value) for key, value in metrics.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(msgspec.Struct, frozen=True):
     """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
 
     Args:
@@ -83,7 +83,7 @@ class WriteResult:
     outcome: Outcome
     attempts: int
     txn_id: str
-    metrics: WriteMetrics = field(default_factory=WriteMetrics)
+    metrics: WriteMetrics = msgspec.field(default_factory=WriteMetrics)
 
     def to_dict(self) -> Mapping[str, object]:
         """Plain data for logs and JSON.
@@ -96,7 +96,7 @@ class WriteResult:
             "outcome": self.outcome,
             "attempts": self.attempts,
             "txn_id": self.txn_id,
-            **{name: getattr(self.metrics, name) for name in WriteMetrics.__dataclass_fields__},
+            **asdict(self.metrics),
         }
 
     def __str__(self) -> str:

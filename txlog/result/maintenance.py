@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from txlog.errors import TxlogError
 from txlog.result import counted, human_size
@@ -13,8 +15,7 @@ from txlog.util.api_hints import no_attribute
 __all__ = ["LogCleanUp", "LogCompaction", "MaintenanceResult", "RestoreResult", "RewriteResult", "VacuumResult"]
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
+class RewriteResult(msgspec.Struct, frozen=True):
     """What `Table.optimize` or `Table.purge` did, or with ``dry_run`` what it would do now. No row changed.
 
     Args:
@@ -54,7 +55,7 @@ class RewriteResult:
         Returns:
             The fields by name.
         """
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        facts = asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
     def __str__(self) -> str:
@@ -80,8 +81,7 @@ class RewriteResult:
             raise no_attribute(self, name, None)
 
 
-@dataclass(frozen=True, slots=True)
-class LogCleanUp:
+class LogCleanUp(msgspec.Struct, frozen=True):
     """What a log cleanup deleted, or with ``dry_run`` what it would delete now.
 
     Args:
@@ -121,8 +121,7 @@ class LogCleanUp:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
-class LogCompaction:
+class LogCompaction(msgspec.Struct, frozen=True):
     """The log compaction file that readers may now use in place of a range of commits. The commit files stay.
 
     Args:
@@ -147,7 +146,7 @@ class LogCompaction:
         Returns:
             The fields by name.
         """
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
     def __str__(self) -> str:
         versions = f"versions {self.first_version} to {self.last_version}"
@@ -157,8 +156,7 @@ class LogCompaction:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreResult:
+class RestoreResult(msgspec.Struct, frozen=True):
     """What `Table.restore` did, or with ``dry_run`` what it would do now.
 
     Args:
@@ -202,7 +200,7 @@ class RestoreResult:
         Returns:
             The fields by name.
         """
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "missing": list(self.missing)}
+        return {**asdict(self), "missing": list(self.missing)}
 
     def __str__(self) -> str:
         parts = [f"version {self.restored_version}", f"{counted(self.files_restored, 'file')} restored"]
@@ -215,8 +213,7 @@ class RestoreResult:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
-class VacuumResult:
+class VacuumResult(msgspec.Struct, frozen=True):
     """What `Table.vacuum` deleted, or with ``dry_run`` what it would delete now.
 
     Args:
@@ -241,7 +238,7 @@ class VacuumResult:
         Returns:
             The fields by name.
         """
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        facts = asdict(self)
         return {**facts, "paths": list(self.paths), "files": len(self.paths)}
 
     def __str__(self) -> str:
@@ -254,8 +251,7 @@ class VacuumResult:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceResult:
+class MaintenanceResult(msgspec.Struct, frozen=True):
     """What one round of `Table.maintain` did, or with ``dry_run`` what it would do now.
 
     Args:
@@ -273,7 +269,7 @@ class MaintenanceResult:
     checkpoint: int | None = None
     log_clean_up: LogCleanUp | None = None
     vacuum: VacuumResult | None = None
-    failures: Mapping[str, TxlogError] = field(default_factory=dict)
+    failures: Mapping[str, TxlogError] = msgspec.field(default_factory=dict)
     dry_run: bool = False
 
     def to_dict(self) -> Mapping[str, object]:

@@ -9,8 +9,9 @@ come first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -21,6 +22,7 @@ from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.recovery import stale
 from txlog.util import ambient
 from txlog.util.logs import logger
+from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
     from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
@@ -31,8 +33,7 @@ __all__ = ["Abandoned", "abandon"]
 _UNREADABLE = (NotFoundError, InvalidInputError, UnsupportedFeatureError)
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(msgspec.Struct, frozen=True):
     """What `Sink.abandon` gave up.
 
     Attributes:
@@ -54,7 +55,9 @@ class Abandoned:
     rows: int = 0
     keys: int = 0
     size_bytes: int = 0
-    files: tuple[str, ...] = field(default=(), repr=False)
+    files: tuple[str, ...] = ()
+
+    __repr__ = repr_without("files")
 
     def __str__(self) -> str:
         if self.result.outcome != "committed":

@@ -7,7 +7,8 @@ which case the checkpoint stays sealed. ``recovery`` decides whether a seal is v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions

@@ -6,7 +6,7 @@ and it never removes a sealed checkpoint that may still have to be committed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
@@ -21,8 +21,7 @@ COMMITS_LOOKED_AT = 1000
 AGE_MIN_MS = 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(msgspec.Struct, frozen=True):
     """An application that wrote to the table with an app_id, and its last checkpoint.
 
     ``updated_ms`` is the commit time of that checkpoint, None if its writer did not record it. ``version`` and ``rows``
@@ -36,8 +35,7 @@ class Application:
     rows: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StagedState:
+class StagedState(msgspec.Struct, frozen=True):
     """One staged checkpoint. ``state`` is
 
     - "sealed": waits for its commit, by `Sink.commit` or `Sink.recover`; never cleaned

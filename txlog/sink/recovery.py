@@ -7,8 +7,9 @@ the age up to which a pending file is safe; and `Recovery`, which `Sink.recover`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
@@ -27,8 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True):
     """What `Sink.recover` found and did.
 
     Attributes:
@@ -39,8 +39,8 @@ class Recovery:
             removal was interrupted is among them.
     """
 
-    results: Mapping[int, WriteResult] = field(default_factory=dict)
-    partial: Mapping[int, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
+    results: Mapping[int, WriteResult] = msgspec.field(default_factory=dict)
+    partial: Mapping[int, Mapping[int, tuple[int, ...]]] = msgspec.field(default_factory=dict)
 
     def __str__(self) -> str:
         parts = []

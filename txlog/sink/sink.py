@@ -8,8 +8,9 @@ A crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
+
+from msgspec.structs import replace
 
 from txlog.commands.upsert.merged_rows import require_merge_engine
 from txlog.commands.write_options import check_app_id, check_identity, check_mode

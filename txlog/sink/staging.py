@@ -40,8 +40,9 @@ from __future__ import annotations
 import contextvars
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
@@ -67,8 +68,7 @@ Out = TypeVar("Out")
 Parsed = TypeVar("Parsed")
 
 
-@dataclass(frozen=True, slots=True)
-class SealedTask:
+class SealedTask(msgspec.Struct, frozen=True):
     """The one attempt of a task that a checkpoint consists of. ``checksum`` is that of its staged committable."""
 
     task_id: int
@@ -94,8 +94,7 @@ class SealedTask:
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
     ``intent`` is what its commit does with the existing rows of the table.
@@ -146,8 +145,7 @@ class Manifest:
         return sealed_json.from_bytes("manifest", data, _manifest)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedCheckpoint:
+class StagedCheckpoint(msgspec.Struct, frozen=True):
     """What a listing shows of one checkpoint of one application.
 
     ``attempts`` are those staged, ascending, by task_id; ``modified_ms`` is the time of the newest object, by the

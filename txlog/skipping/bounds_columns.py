@@ -11,9 +11,9 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,8 +39,7 @@ Path: TypeAlias = tuple[str, ...]
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnBounds:
+class ColumnBounds(msgspec.Struct, frozen=True):
     """One leaf column in each file. ``low`` and ``high`` hold values as `values.ordered` makes them, null if unknown.
 
     They are None where the column's type has no order that statistics keep.
@@ -52,8 +51,7 @@ class ColumnBounds:
     may_be_value: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class BoundsColumns:
+class BoundsColumns(msgspec.Struct, frozen=True):
     """``empty`` marks files without rows, ``odd`` files whose text only the rule for one file can read."""
 
     columns: Mapping[Path, ColumnBounds]
@@ -61,8 +59,7 @@ class BoundsColumns:
     odd: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """A leaf column that a predicate names. ``kind`` is its type's name, ``"decimal"``, or "" for one without order."""
 
     path: Path

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,8 +37,7 @@ SortedValues: TypeAlias = "NDArray[Any]"
 """Distinct values of a key column, ascending: 64-bit integers, or Python's strings or decimals."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRanges:
+class KeyRanges(msgspec.Struct, frozen=True):
     """Ranges, ends included, that hold all keys of a column that are too many to be listed one by one.
 
     They ascend, and none overlaps another.
@@ -48,8 +47,7 @@ class KeyRanges:
     highs: pa.Array
 
 
-@dataclass(frozen=True, slots=True)
-class _SortedRanges:
+class _SortedRanges(msgspec.Struct, frozen=True):
     """The same to be searched; of a single value both ends are the value."""
 
     lows: SortedValues

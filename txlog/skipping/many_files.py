@@ -9,9 +9,9 @@ checkpoint are decided by their footers. PROTOCOL.md, "Per-file Statistics".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,8 +59,7 @@ def prune_files(
     return from_flags(FilePruner(Pruner(predicate, schema, partition_columns)).mask_of_table(files, apply))
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """Partition values of some files: a code each, and what is known for each code, by column."""
 
     codes: Any
@@ -202,8 +201,7 @@ class FilePruner:
         return judge.possible(self._pruner.predicate)[0] & ~bounds.empty
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
+class _Judge(msgspec.Struct, frozen=True):
     """`one_file.possible` over columns: whether some row of each file may make the predicate (true, false)."""
 
     bounds: BoundsColumns

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import (
@@ -40,8 +41,7 @@ from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 __all__ = ["Facts", "Pruner", "may_match", "possible"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What is known of one column in one file: all its values are between ``low`` and ``high``, if these are known."""
 
     low: Ordered | None = None

@@ -14,8 +14,9 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, NoReturn
+
+from msgspec.structs import asdict
 
 from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError

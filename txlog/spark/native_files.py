@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import VOID, Array, DataType, Map, Struct, fold_name
@@ -32,8 +33,7 @@ _METADATA = "_metadata"
 _SKIPPED_BY_SPARK = "._COPYING_"
 
 
-@dataclass(slots=True)
-class FileGroup:
+class FileGroup(msgspec.Struct):
     """The files of one Spark read, all at the same depth below the root. More than a few all have deletion vectors, or
     none has.
 
@@ -42,7 +42,7 @@ class FileGroup:
 
     depth: int
     partition_values: tuple[tuple[str, str | None], ...] | None
-    tasks: list[ScanTask] = field(default_factory=list)
+    tasks: list[ScanTask] = msgspec.field(default_factory=list)
 
     @property
     def has_vectors(self) -> bool:

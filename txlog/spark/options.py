@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
@@ -32,6 +34,7 @@ from txlog.spark.option_values import (
 )
 from txlog.store.retry import RetryPolicy
 from txlog.util.arguments import invalid, one_of
+from txlog.util.values import repr_without
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.write_intent import RowMode
@@ -102,8 +105,7 @@ KNOWN_OF_STREAMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """A write's typed options. None and empty mean: not given. Sizes are in bytes.
 
     ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an
@@ -128,7 +130,7 @@ class WriteOptions:
     on_conflict: OnConflict | None = None
     read_version: int | None = None
     changelog: ChangelogSpec | None = None
-    merge_engine: dict[str, str] = field(default_factory=dict)
+    merge_engine: dict[str, str] = msgspec.field(default_factory=dict)
     mismatch: MismatchPolicy | None = None
     user_metadata: str | None = None
     max_records_per_file: int | None = None
@@ -138,8 +140,10 @@ class WriteOptions:
     retry: RetryPolicy | None = None
     hooks: str | None = None
     skip_empty: bool = False
-    properties: dict[str, str] = field(default_factory=dict)
-    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    storage_options: dict[str, str] = msgspec.field(default_factory=dict)
+
+    __repr__ = repr_without("storage_options")
 
 
 def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> WriteOptions:
@@ -277,8 +281,7 @@ def _check_region(options: WriteOptions) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
+class StreamOptions(msgspec.Struct, frozen=True):
     """A stream's options: the options of each micro-batch's write, and the stream's name.
 
     If ``app_id`` is None, the name is the query's id, which Spark keeps in ``checkpoint_location``. With

@@ -7,8 +7,9 @@ version of the table. Kept apart from ``source`` so that tasks do not load code 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from txlog.commands import write_options, write_planning
 from txlog.commands.global_committer import GlobalCommitter

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.table_version import TableVersion
 from txlog.spark.task_reader import PickledTasks, task_partitions
+from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,14 +26,15 @@ __all__ = ["PythonFrames"]
 _TASKS_MAX = 64
 
 
-@dataclass(frozen=True, slots=True)
-class PythonFrames:
+class PythonFrames(msgspec.Struct, frozen=True):
     """Makes the DataFrames of one table version. ``storage_options`` may hold secrets, so the repr leaves it out."""
 
     spark: SparkSession
     table: TableVersion
     location: str
-    storage_options: Mapping[str, str] = field(repr=False)
+    storage_options: Mapping[str, str]
+
+    __repr__ = repr_without("storage_options")
 
     def of(self, tasks: Sequence[ScanTask], selection: Selection) -> DataFrame:
         """The rows of ``tasks``, which all belong to ``selection``."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.spark.option_values import (
@@ -22,6 +23,7 @@ from txlog.spark.option_values import (
     whole_count,
 )
 from txlog.spark.options import table_path
+from txlog.util.values import repr_without
 
 __all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 
@@ -50,8 +52,7 @@ _NO_PATH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadOptions(msgspec.Struct, frozen=True):
     """A read's typed options; None means: not given. ``storage_options`` may hold secrets, so it is not in the repr."""
 
     path: str
@@ -59,7 +60,9 @@ class ReadOptions:
     timestamp: str | int | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    __repr__ = repr_without("storage_options")
 
 
 def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -95,8 +98,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class StreamReadOptions:
+class StreamReadOptions(msgspec.Struct, frozen=True):
     """A stream's typed options; sizes are in bytes. Without a start, it begins with all rows of the newest version.
 
     ``starting_version`` is the first version whose rows are read, or None with ``starts_at_latest``. With
@@ -117,7 +119,9 @@ class StreamReadOptions:
     read_change_feed: bool = False
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    __repr__ = repr_without("storage_options")
 
 
 def has_stream_option(options: Mapping[str, str]) -> bool:

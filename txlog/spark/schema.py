@@ -6,10 +6,11 @@ column that cannot be written. ``writer/conform`` checks whether the columns fit
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, schema_to_json
@@ -51,7 +52,7 @@ def as_nullable(data_type: DataType) -> DataType:
     """The type without any NOT NULL. Spark creates tables like this, since a DataFrame's nullability is inferred."""
     match data_type:
         case Struct(fields):
-            return Struct(tuple(dataclasses.replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
+            return Struct(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
         case Array(element):
             return Array(as_nullable(element), True)
         case Map(key, value):
@@ -126,4 +127,4 @@ def _without_internal_metadata(data_type: DataType) -> DataType:
 
 def _plain_field(member: Field) -> Field:
     kept = {key: value for key, value in member.metadata.items() if not key.startswith(_INTERNAL_METADATA)}
-    return dataclasses.replace(member, type=_without_internal_metadata(member.type), metadata=kept)
+    return replace(member, type=_without_internal_metadata(member.type), metadata=kept)

@@ -8,7 +8,8 @@ commits. If a task finds a setting that the driver will refuse, it writes nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import KNOWN_KEYS
@@ -28,11 +29,10 @@ PROPERTY_DEFAULTS = tuple(
 _WATCHED = (OVERWRITE_MODE, APP_ID, VERSION, VERSION_AUTO_RESET, USER_METADATA, MAX_RECORDS, *PROPERTY_DEFAULTS)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
+class SessionSettings(msgspec.Struct, frozen=True):
     """The relevant settings of a session, by name. The options of a write take precedence over all of them."""
 
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def seen_by(cls, local_property: Callable[[str], str | None]) -> SessionSettings:

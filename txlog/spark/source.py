@@ -9,9 +9,9 @@ the messages of the tasks pass between them. No task touches the log; the commit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 

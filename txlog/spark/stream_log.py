@@ -9,9 +9,9 @@ version, the query fails.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
@@ -46,8 +46,7 @@ _SKIPS_DELETES = "ignoreDeletes=true skips versions that only delete whole files
 _REPEATS_ROWS = "ignoreChanges=true reads the files that they added, which repeats unchanged rows"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeTask:
+class ChangeTask(msgspec.Struct, frozen=True):
     """Changes of one version to read from one file: plain data, without credentials.
 
     ``table`` selects all columns of the table; ``fields`` are the columns to return, in this order, including those of
@@ -61,8 +60,7 @@ class ChangeTask:
     size_bytes: int
 
 
-@dataclass(slots=True)
-class _VersionFiles:
+class _VersionFiles(msgspec.Struct):
     """The files of one version that a stream reads: as a table of ``add`` actions, or as changes for a feed.
 
     ``sizes`` are in bytes.

@@ -6,8 +6,9 @@ In: a location, storage options, and a version or a time. Out: a `TableVersion`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate, bind_predicate
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TableVersion", "nullable_type", "open_version"]
 
 
-@dataclass(frozen=True, slots=True)
-class TableVersion:
+class TableVersion(msgspec.Struct, frozen=True):
     """A pinned version of a table."""
 
     log: DeltaLog

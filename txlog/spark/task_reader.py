@@ -10,10 +10,10 @@ import heapq
 import inspect
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.spark.errors import crossing

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import msgspec
 
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.commit_queue import OPEN, CommitQueue
@@ -211,8 +212,7 @@ def folders_above(path: str, folder: str) -> Iterator[str]:
         at = path.find("/", at + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TableStore:
+class TableStore(msgspec.Struct, frozen=True):
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
     ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.

@@ -6,13 +6,12 @@ no code checks whether a store is local.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["LOCAL_DISK", "OBJECT_STORE", "LogCapabilities"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogCapabilities:
+class LogCapabilities(msgspec.Struct, frozen=True):
     """Facts about one kind of log store. A fact that is not known to be true is false, except `needs_sync`."""
 
     lists_completely: bool

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
+
+import msgspec
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError
 from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
@@ -29,8 +30,7 @@ T = TypeVar("T")
 _runtime_process_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """Where a table is. ``prefix`` is the decoded key of its root, without slashes around it.
 
     ``config`` is what the URI itself tells the client, such as the account of an Azure container.

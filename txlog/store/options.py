@@ -12,14 +12,16 @@ import enum
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
 
+import msgspec
+
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid
 from txlog.util.logs import logger
+from txlog.util.values import repr_without
 
 __all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact"]
 
@@ -33,14 +35,15 @@ class Cloud(enum.Enum):
     GCS = "Google Cloud Storage"
 
 
-@dataclass(frozen=True, slots=True)
-class StorageOptions:
+class StorageOptions(msgspec.Struct, frozen=True):
     """Options under the client's own names. ``repr`` shows no value, since any of them may be a secret."""
 
-    config: Mapping[str, str] = field(default_factory=dict, repr=False)
-    client: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    config: Mapping[str, str] = msgspec.field(default_factory=dict)
+    client: Mapping[str, Any] = msgspec.field(default_factory=dict)
     max_retries: int | None = None
     retry_timeout: timedelta | None = None
+
+    __repr__ = repr_without("config", "client")
 
     def secrets(self) -> tuple[str, ...]:
         """Every value that must not appear in a message, longest first."""

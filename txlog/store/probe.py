@@ -12,8 +12,9 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.store.base import LogStore, PutOutcome, TableStore
@@ -26,8 +27,7 @@ _RACERS = 16
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeReport:
+class ProbeReport(msgspec.Struct, frozen=True):
     """What a probe observed.
 
     Args:

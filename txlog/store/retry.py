@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+from msgspec.structs import force_setattr
+
 from txlog.errors import InvalidInputError
 from txlog.util import ambient
-from txlog.util.api_hints import explains_calls
 from txlog.util.arguments import invalid, whole_number
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ _READ_FIRST_WAIT_S = 0.2
 T = TypeVar("T")
 
 
-@explains_calls
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How long a commit keeps trying.
 
     Each wait is drawn at random from a window that starts at ``min_wait``, doubles with each failed attempt and ends at
@@ -59,12 +58,12 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None:
-            object.__setattr__(self, "max_attempts", whole_number("max_attempts", self.max_attempts, at_least=1))
+            force_setattr(self, "max_attempts", whole_number("max_attempts", self.max_attempts, at_least=1))
         for name in ("min_wait", "max_wait", "total_timeout"):
             value = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
                 raise invalid(name, value, "a number of seconds, 0 or more")
-            object.__setattr__(self, name, float(value))
+            force_setattr(self, name, float(value))
         if self.min_wait > self.max_wait:
             raise InvalidInputError(f"min_wait ({self.min_wait} s) must not exceed max_wait ({self.max_wait} s)")
 

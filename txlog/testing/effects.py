@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from txlog.testing.versions import InvariantBroken
 
@@ -25,8 +26,7 @@ Buried: TypeAlias = Mapping[int, int]
 """The keys of deleted rows, with the greatest sequence of a delete."""
 
 
-@dataclass(frozen=True)
-class HoldsBack:
+class HoldsBack(msgspec.Struct, frozen=True):
     """A checkpoint of one change for each key. Changes that do not fit the table's rows go into quarantine.
 
     What was held back in an earlier execution stays so, even if it would fit by then.
@@ -79,8 +79,7 @@ def _shown(change: Change) -> Change:
     return ("-D", change[1], None, None) if change[0] == "-D" else ("+U", *change[1:])
 
 
-@dataclass(frozen=True)
-class InSequence:
+class InSequence(msgspec.Struct, frozen=True):
     """Changes of a table that keeps deleted keys: the value is the sequence too, and an older change has no effect."""
 
     changes: Sequence[Change]

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
 from txlog.testing.schedule import Choices, every_schedule, from_line, shortened, to_line
@@ -29,8 +30,7 @@ Make = Callable[[Choices], Scenario]
 _SHRINKING_S = 20.0
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """A broken promise. ``line`` replays the shortest schedule found that breaks it."""
 
     scenario: str
@@ -49,8 +49,7 @@ class Failure:
         )
 
 
-@dataclass
-class Report:
+class Report(msgspec.Struct):
     """What was explored. ``is_exhaustive`` is true if every schedule was run."""
 
     scenario: str
@@ -62,7 +61,7 @@ class Report:
     seconds: float = 0.0
     is_exhaustive: bool = False
     failure: Failure | None = None
-    outcomes: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = msgspec.field(default_factory=dict)
 
     def count(self, run: Run) -> None:
         self.steps += run.steps

@@ -11,8 +11,10 @@ import random  # noqa: TID251 -- the seed is given, so the same faults can be re
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
@@ -54,8 +56,7 @@ class StoreCall(NamedTuple):
     fault: Fault | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A fault of `FAULTS` by name, with its argument if it has one (``hole=2``)."""
 
     kind: str

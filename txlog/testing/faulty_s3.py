@@ -15,11 +15,12 @@ import socket
 import threading
 import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from xml.sax.saxutils import escape
+
+import msgspec
 
 from txlog.util import ambient
 
@@ -75,8 +76,7 @@ _ANSWERS: dict[enum.Enum, tuple[int, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One received request: the key without its bucket, and the injected fault."""
 
     method: str
@@ -85,15 +85,14 @@ class Request:
     fault: Fault | ListFault
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(msgspec.Struct):
     """All stored objects, under one lock. Keys include the bucket's name."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    objects: dict[str, bytes] = field(default_factory=dict)
-    modified_ms: dict[str, int] = field(default_factory=dict)
-    uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    upload_ids: Iterator[int] = field(default_factory=itertools.count)
+    lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    objects: dict[str, bytes] = msgspec.field(default_factory=dict)
+    modified_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    uploads: dict[str, dict[int, bytes]] = msgspec.field(default_factory=dict)
+    upload_ids: Iterator[int] = msgspec.field(default_factory=itertools.count)
 
     def keep(self, key: str, body: bytes) -> None:
         self.objects[key] = body

@@ -7,10 +7,10 @@ In: a `Session`. Out: nothing; each answer that a program gets is checked at onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import CommitStateUnknownError, NotFoundError
 from txlog.expressions.predicates import col
@@ -131,7 +131,7 @@ def append_what_no_reader_takes(session: Session) -> None:
     """Add a file with a tag that is not a string. txlog must refuse it, since no reader could read the table again."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
-        txn.add(replace(session.new_file(), tags={"number": 1}))  # type: ignore[dict-item]
+        txn.add(replace(session.new_file(), tags={"number": 1}))
 
     _commit(session, session.table(), fill)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from dataclasses import dataclass
 
 import greenlet
+import msgspec
 
 from txlog.errors import NotFoundError
 from txlog.iceberg.names import content_version
@@ -45,8 +45,7 @@ class StoryTooLong(Exception):
     """An actor still runs after `_STEPS_MAX` steps, so a loop may not end."""
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """The actors, their table, and how much may go wrong, of which kinds.
 
     ``store`` is "local" (names are linked, then synced; listings may be incomplete) or "object" (each request is atomic

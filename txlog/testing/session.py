@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import greenlet
+import msgspec
 
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Actor", "Clock", "Session"]
 
 
-@dataclass(frozen=True)
-class Actor:
+class Actor(msgspec.Struct, frozen=True):
     """``program`` acts on the table through its `Session`; after a crash it is restarted up to ``restarts`` times.
 
     Rights: ``checkpoints`` to change the hint, ``deletes`` to delete names from the log, ``vacuums`` to delete data

@@ -7,9 +7,9 @@ itself. This module does not use ``txlog.log``, so the `Ledger` of ``invariants`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 __all__ = ["Attempt", "InvariantBroken", "State", "Version", "parsed_commit", "replayed", "vector_of"]
@@ -24,8 +24,7 @@ class InvariantBroken(AssertionError):
         self.detail = detail
 
 
-@dataclass
-class Attempt:
+class Attempt(msgspec.Struct):
     """One logical transaction: what it declared, and the answer that it got.
 
     Attributes:
@@ -50,8 +49,8 @@ class Attempt:
     key: str
     actor: str
     read_version: int | None = None
-    reads: set[str | None] = field(default_factory=set)
-    read_files: set[str] = field(default_factory=set)
+    reads: set[str | None] = msgspec.field(default_factory=set)
+    read_files: set[str] = msgspec.field(default_factory=set)
     is_blind: bool | None = True
     changes_data: bool = True
     changes_definition: bool = False
@@ -64,24 +63,22 @@ class Attempt:
     result: Any = None
 
 
-@dataclass(frozen=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """The replay of all commits up to a version. ``last_row_id`` and ``timestamp_ms`` are -1 if there are none.
 
     Everything else is JSON: ``live`` by path, ``transactions`` by application, ``domains`` by name.
     """
 
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    live: Mapping[str, Any] = field(default_factory=dict)
-    transactions: Mapping[str, Any] = field(default_factory=dict)
-    domains: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    protocol: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    live: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    transactions: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    domains: Mapping[str, Any] = msgspec.field(default_factory=dict)
     last_row_id: int = -1
     timestamp_ms: int = -1
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """One commit as it became visible. ``is_foreign`` is true if txlog did not write it."""
 
     body: bytes

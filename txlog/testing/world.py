@@ -7,10 +7,10 @@ before the story began; `World.check_readers`, which reads the table from every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, commit_definition, new_table
@@ -89,17 +89,16 @@ class _Still(ambient.Ambient):
         return f"00000000-{self._drawn:04x}-4000-8000-{0:012x}"
 
 
-@dataclass
-class World:
+class World(msgspec.Struct):
     """One table in memory, with the history of its log. ``head`` is what a handle opened on it knows."""
 
     log: MemoryLogStore
     files: MemoryFileStore
     ledger: Ledger
     state: TableState
-    staging: MemoryLogStore = field(default_factory=MemoryLogStore)
-    iceberg: MemoryLogStore = field(default_factory=MemoryLogStore)
-    _paths_read: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    staging: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
+    iceberg: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
+    _paths_read: dict[tuple[str, ...], list[str]] = msgspec.field(default_factory=dict)
 
     @property
     def log_stores(self) -> tuple[MemoryLogStore, MemoryLogStore, MemoryLogStore]:

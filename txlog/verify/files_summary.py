@@ -7,9 +7,9 @@ about as long as listing them. PROTOCOL.md, "Add File and Remove File".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,8 +26,7 @@ SMALL_BYTES = 32 * MB
 _BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeBin:
+class SizeBin(msgspec.Struct, frozen=True):
     """The files from ``from_bytes`` up to, but not including, ``to_bytes`` (None: no upper limit)."""
 
     from_bytes: int
@@ -36,8 +35,7 @@ class SizeBin:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFiles:
+class PartitionFiles(msgspec.Struct, frozen=True):
     """One partition. ``values`` are strings as in the log, None for null, under the table's column names."""
 
     values: Mapping[str, str | None]
@@ -46,8 +44,7 @@ class PartitionFiles:
     small_files: int
 
 
-@dataclass(frozen=True, slots=True)
-class FilesSummary:
+class FilesSummary(msgspec.Struct, frozen=True):
     """``partitions`` has those with most files first; one without values stands for an unpartitioned table.
 
     A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 __all__ = ["Finding", "KeyCheck", "RepeatedKey", "RowsByFile", "Verification"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One defect.
 
     Attributes:
@@ -35,8 +35,7 @@ class Finding:
         return f"{self.path or ''}{f':{self.line}' if self.line else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class RowsByFile:
+class RowsByFile(msgspec.Struct, frozen=True):
     """The number of live rows that a finding is about, and their files.
 
     Attributes:
@@ -48,19 +47,17 @@ class RowsByFile:
 
     rows: int = 0
     num_files: int = 0
-    files: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedKey:
+class RepeatedKey(msgspec.Struct, frozen=True):
     """A key that several live rows have: its values by the names of the key columns, and the rows."""
 
     values: Mapping[str, Any]
     found: RowsByFile
 
 
-@dataclass(frozen=True, slots=True)
-class KeyCheck:
+class KeyCheck(msgspec.Struct, frozen=True):
     """Whether all live rows of a version have different keys.
 
     Attributes:
@@ -82,8 +79,7 @@ class KeyCheck:
     nulls: RowsByFile
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(msgspec.Struct, frozen=True):
     """What `Table.verify` checked and found.
 
     Attributes:

@@ -6,8 +6,9 @@ In: a table's stores. Out: what differs. Nothing is yielded for a table that was
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from txlog.errors import IcebergExportError, TxlogError
 from txlog.iceberg.file_encoder import location_of
@@ -27,8 +28,7 @@ _REPAIR = "export_iceberg(rebuild=True) exports the table again"
 _EXAMPLES_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
-class IcebergProblem:
+class IcebergProblem(msgspec.Struct, frozen=True):
     """What is wrong with the Iceberg metadata; ``path`` is the metadata file, relative to the table."""
 
     message: str

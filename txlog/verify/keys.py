@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -220,8 +220,7 @@ class _KeyScan:
 # --- keys as numbers --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
+class _Keys(msgspec.Struct, frozen=True):
     """Keys. For each: the number of a file that has it, and how many rows of that file have it."""
 
     values: KeyValues
@@ -268,8 +267,7 @@ class _Keys:
         return _Groups(self, starts[again], np.append(starts, len(self))[1:][again], rows[again])
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
+class _Groups(msgspec.Struct, frozen=True):
     """Keys that several rows have: where each begins and ends among ``keys``, and how many rows have it."""
 
     keys: _Keys
@@ -289,8 +287,7 @@ class _Groups:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(msgspec.Struct, frozen=True):
     """One key that several rows have, and how many of these rows each file has, by file number."""
 
     value: KeyValues

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from txlog.protocol.actions import FileKey
 
@@ -18,8 +19,7 @@ __all__ = ["LiveFile", "LiveFiles", "PartitionKey"]
 PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFile:
+class LiveFile(msgspec.Struct, frozen=True):
     """A live file: its path as in the log, its size in bytes, its partition, and the version that added it."""
 
     path: str

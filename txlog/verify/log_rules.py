@@ -8,8 +8,8 @@ PROTOCOL.md, "Action Reconciliation", "Actions", "Requirements for Writers".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from txlog.errors import CorruptLogError, TxlogError
@@ -35,8 +35,7 @@ __all__ = ["Breach", "LogState"]
 _REMEMBERED_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(msgspec.Struct, frozen=True):
     """One rule broken by one commit. ``position`` is the index of the action at fault among the commit's actions.
 
     A warning is unusual but gives no reader a wrong result.
@@ -48,8 +47,7 @@ class Breach:
     is_warning: bool = False
 
 
-@dataclass(slots=True)
-class LogState:
+class LogState(msgspec.Struct):
     """The table as the commits seen so far leave it.
 
     ``is_whole`` is False where a commit was missing or unreadable, or the start is unknown: then only what a commit
@@ -60,12 +58,12 @@ class LogState:
     version: int = -1
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    files: LiveFiles = field(default_factory=LiveFiles)
-    transactions: dict[str, int] = field(default_factory=dict)
-    domains: dict[str, str] = field(default_factory=dict)
+    files: LiveFiles = msgspec.field(default_factory=LiveFiles)
+    transactions: dict[str, int] = msgspec.field(default_factory=dict)
+    domains: dict[str, str] = msgspec.field(default_factory=dict)
     _partition_fields: dict[str, Field | None] | None = None
-    _readable: set[tuple[str, str | None]] = field(default_factory=set)
-    _version_of_txn_id: dict[str, int] = field(default_factory=dict)
+    _readable: set[tuple[str, str | None]] = msgspec.field(default_factory=set)
+    _version_of_txn_id: dict[str, int] = msgspec.field(default_factory=dict)
     _in_commit_timestamp: int | None = None
 
     def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow.compute as pc
 
 from txlog.errors import CorruptLogError, TxlogError, UnsupportedFeatureError
@@ -26,8 +26,7 @@ __all__ = ["VectorProblem", "check_vectors"]
 _PARALLEL = 16
 
 
-@dataclass(frozen=True, slots=True)
-class VectorProblem:
+class VectorProblem(msgspec.Struct, frozen=True):
     """What is wrong with the vector of one data file; ``path`` is the vector's own file where it has one."""
 
     rule: str

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import encode_path
 from txlog.protocol.wire import read_int32, read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
+from txlog.util.values import repr_without
 from txlog.writer import sealed_json
 
 if TYPE_CHECKING:
@@ -28,8 +30,7 @@ __all__ = ["ChangeFile", "Committable", "FileTail", "KeyFile", "PendingFile", "R
 _TAIL_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class FileTail:
+class FileTail(msgspec.Struct, frozen=True):
     """The expected end of a file, with its footer: known for a file whose bytes were in memory as a whole."""
 
     start: int
@@ -45,8 +46,7 @@ class FileTail:
         return self.start + len(found) == size_bytes and zlib.crc32(found) == self.crc32
 
 
-@dataclass(frozen=True, slots=True)
-class PendingFile:
+class PendingFile(msgspec.Struct, frozen=True):
     """A finished data file that no commit names yet.
 
     ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
@@ -61,7 +61,9 @@ class PendingFile:
     partition_values: dict[str, str | None]
     stats: str | None
     deletion_vector: DeletionVectorDescriptor | None = None
-    _tail: FileTail | None = field(default=None, compare=False, repr=False)
+    _tail: FileTail | None = None
+
+    __repr__ = repr_without("_tail")
 
     @property
     def tail(self) -> FileTail | None:
@@ -80,8 +82,7 @@ class PendingFile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacedFile:
+class ReplacedFile(msgspec.Struct, frozen=True):
     """A live file that the write removes from the table, or gives another deletion vector.
 
     ``path`` is the file's name in the log, as the log spells it, and ``vector_id`` the unique id of the deletion vector
@@ -94,8 +95,7 @@ class ReplacedFile:
     deletion_vector: DeletionVectorDescriptor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeFile:
+class ChangeFile(msgspec.Struct, frozen=True):
     """A finished file of row-level changes that no commit names yet; its fields are like those of `PendingFile`.
 
     It is below ``_change_data/``.
@@ -111,8 +111,7 @@ class ChangeFile:
         return AddCDCFile(encode_path(self.path), self.partition_values, self.size_bytes, data_change=False)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFile:
+class KeyFile(msgspec.Struct, frozen=True):
     """A finished file of keys whose rows the write removes from the table; ``changelog.key_files`` has its format.
 
     No commit ever names it, so that a vacuum removes it if nothing else does. ``path`` is relative to the table, and
@@ -125,8 +124,7 @@ class KeyFile:
     modified_ms: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Committable:
+class Committable(msgspec.Struct, frozen=True):
     """The outcome of one attempt of one task, durable and counted, for one checkpoint of one application.
 
     Args:

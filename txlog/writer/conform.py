@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import DataType, Struct, to_arrow

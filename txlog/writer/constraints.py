@@ -8,9 +8,9 @@ PROTOCOL.md, "CHECK Constraints", "Column Invariants".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
@@ -33,8 +33,7 @@ __all__ = [
 _INVARIANTS = "delta.invariants"
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     """``name`` is as messages show it, ``sql`` as the table has it; ``condition`` is bound to the table's schema."""
 
     name: str

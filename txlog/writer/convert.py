@@ -8,9 +8,9 @@ Names, nullability and types below a column are handled here; the columns themse
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.large import small_offsets
@@ -57,8 +57,7 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """From an array of the data's type to one of the table's, of equal length. Raises `BadRow`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One column of the data that does not fit the table's, and what to do about it."""
 
     column: str

@@ -7,9 +7,9 @@ Files".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import StorageError
@@ -24,8 +24,7 @@ SMALL_CHUNK_ROWS = 2_048
 """Chunks that are smaller than this on average are joined first, which costs less than encoding each."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(msgspec.Struct, frozen=True):
     """The settings that all files of one task share. ``schema`` has no partition columns; ``leaves`` get
     ``statistics``.
 
@@ -44,8 +43,7 @@ class FileFormat:
         return pa.record_batch(_Labelled(batch, self.schema)) if self.is_mapped else batch
 
 
-@dataclass(frozen=True, slots=True)
-class _Labelled:
+class _Labelled(msgspec.Struct, frozen=True):
     """A batch passed through Arrow's C interface with another schema, which differs only in names."""
 
     batch: pa.RecordBatch

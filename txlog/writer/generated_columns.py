@@ -8,10 +8,11 @@ PROTOCOL.md, "Generated Columns", "Default Columns".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
@@ -44,8 +45,7 @@ _DEFAULT = "CURRENT_DEFAULT"
 _NESTED = (Struct, Array, Map)
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedColumn:
+class GeneratedColumn(msgspec.Struct, frozen=True):
     """``value`` is of the column's type and bound to the table's schema; ``rule`` is true if a row has that value.
 
     Delta stores an empty value of the columns ``partitioned_by`` as null, so ``value`` is computed from null.
@@ -85,8 +85,7 @@ class GeneratedColumn:
         return with_stored_partition_values(rows, self.partitioned_by)
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultColumn:
+class DefaultColumn(msgspec.Struct, frozen=True):
     """``value`` is a constant of the column's type; None if txlog cannot evaluate it, for the reason ``problem``.
 
     If it ``is_of_now``, it depends on the time of the write, which `ComputedColumns.at` sets.
@@ -99,8 +98,7 @@ class DefaultColumn:
     is_of_now: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ComputedColumns:
+class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
     """The columns of one table that rows may lack. Pickles to tasks."""
 
     schema: Struct

@@ -10,9 +10,9 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.large import cut_by_text
@@ -25,8 +25,7 @@ _READAHEAD = 4
 """Batches of a dataset in memory beyond the one that is read; its own default is 16 of each of 4 files."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataStream:
+class DataStream(msgspec.Struct, frozen=True):
     """Rows on their way in. ``batches`` is read once; a later batch may differ from ``schema`` in its Arrow types.
 
     An iterable that yielded nothing has an empty ``schema`` and no batches.

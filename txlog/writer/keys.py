@@ -10,9 +10,9 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,8 +44,7 @@ _FEW = 8  # if the source has this many times more values, a search among its so
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
+class KeyColumn(msgspec.Struct, frozen=True):
     """One column of a key, or a member of structs: the path of names to it, as the table spells them."""
 
     path: tuple[str, ...]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import TxlogError
@@ -31,8 +31,7 @@ ONE_PIECE_BYTES = 16 << 20
 _UNSHARED_BYTES = 4 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayout:
+class FileLayout(msgspec.Struct, frozen=True):
     """What all lanes of a task share."""
 
     files: FileStore

@@ -17,6 +17,7 @@ import orjson
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.util.arguments import invalid
+from txlog.util.values import public_fields
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 
@@ -28,7 +29,7 @@ Value = TypeVar("Value")
 
 def to_bytes(kind: str, value: object) -> bytes:
     """``txlog-<kind> <format> <sha256 of the body>``, a newline, and the body as JSON."""
-    body = orjson.dumps(value)
+    body = orjson.dumps(value, default=public_fields)
     return b"txlog-%s %d %s\n%s" % (kind.encode(), _FORMAT_VERSION, checksum(body).encode(), body)
 
 

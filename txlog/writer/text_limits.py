@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import UnsupportedFeatureError
@@ -31,8 +31,7 @@ _Path: TypeAlias = tuple[str | int, ...]
 1 for the values of a map."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextLimit:
+class TextLimit(msgspec.Struct, frozen=True):
     """``name`` is the column, or the part of one, as messages show it; ``sql`` is its type, such as ``varchar(3)``."""
 
     name: str
@@ -145,8 +144,7 @@ _PLAIN_TYPE = re.compile(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
 _COMMENT = re.compile(r"\s*COMMENT\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Type:
+class _Type(msgspec.Struct, frozen=True):
     """A type as Spark writes it: its name, and the types in its angle brackets with the names of members."""
 
     name: str

@@ -6,8 +6,9 @@ write depends on (its read set) follow from the intent: see ``log/proposal_build
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
 
 __all__ = [
     "APPEND",
@@ -30,8 +31,7 @@ IntentKind: TypeAlias = Literal[
 single rows that tasks have found (delete, update, merge); replace the rows with keys that tasks name, and add rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteIntent:
+class WriteIntent(msgspec.Struct, frozen=True):
     """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL, and ``keys`` are the key columns
     of an "upsert", by the table's names for them.
 

@@ -8,7 +8,7 @@ on executors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
@@ -18,8 +18,7 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 __all__ = ["WriteJob"]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteJob:
+class WriteJob(msgspec.Struct, frozen=True):
     """A planned write of one checkpoint (or of one batch without an application).
 
     ``intent`` decides what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.actions import Metadata
@@ -39,8 +41,7 @@ MAX_OPEN_FILES = 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskIdentity:
+class TaskIdentity(msgspec.Struct, frozen=True):
     """Which attempt of which task of which job writes, and for which checkpoint of which application.
 
     ``job_id`` is a string that identifies the job (a uuid); it becomes part of the file names. ``app_id`` and
@@ -59,8 +60,7 @@ class TaskIdentity:
         return f"{kind}-{self.task_id:05d}-{job}-{self.attempt}"
 
 
-@dataclass(frozen=True, slots=True)
-class FileNames:
+class FileNames(msgspec.Struct, frozen=True):
     """The names of one attempt's files: job, task and attempt, and a random part that no other attempt has."""
 
     prefix: str
@@ -83,8 +83,7 @@ class FileNames:
         return "/".join(part for part in (self.folder, directory, name) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class WritePlan:
+class WritePlan(msgspec.Struct, frozen=True):
     """How the tasks of one write lay out their files.
 
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
@@ -101,7 +100,7 @@ class WritePlan:
     read_version: int
     schema: Struct
     partition_columns: tuple[str, ...]
-    configuration: dict[str, str] = field(default_factory=dict)
+    configuration: dict[str, str] = msgspec.field(default_factory=dict)
     target_file_size_bytes: int = TARGET_FILE_SIZE_BYTES
     max_records_per_file: int | None = None
     compression: str = "snappy"
@@ -158,28 +157,8 @@ class WritePlan:
         )
 
     def at(self, read_version: int) -> WritePlan:
-        """The same plan for another version of the table; `dataclasses.replace` would take four times as long."""
-        return WritePlan(
-            self.table,
-            self.table_id,
-            read_version,
-            self.schema,
-            self.partition_columns,
-            self.configuration,
-            self.target_file_size_bytes,
-            self.max_records_per_file,
-            self.compression,
-            self.memory_budget_bytes,
-            self.max_open_files,
-            self.random_prefix_length,
-            self.rows_where,
-            self.constraints,
-            self.computed,
-            self.hidden_columns,
-            self.folder,
-            self.file_kind,
-            self.text_limits,
-        )
+        """The same plan for another version of the table."""
+        return replace(self, read_version=read_version)
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
 from txlog.commands.row_change.file_rows import FileRows
@@ -66,8 +68,7 @@ _VECTOR_S = 0.0005  # time to read a vector that replaced a known one
 _CLOSE_S = 0.005  # fixed time of every execution
 
 
-@dataclass(slots=True)
-class _Rate:
+class _Rate(msgspec.Struct):
     """How fast files were looked into so far."""
 
     size_bytes: float = _BYTES_PER_S

@@ -15,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsChanges, RowOperation, Touched
@@ -56,8 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangeFiles", "RowChanges"]
 
 
-@dataclass(frozen=True, slots=True)
-class RowChanges:
+class RowChanges(msgspec.Struct, frozen=True):
     """What one operation does to rows of files that also hold other rows.
 
     Attributes:

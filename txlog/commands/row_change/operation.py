@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
 
 from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
@@ -40,8 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
+class Hits(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
@@ -71,8 +71,7 @@ class Hits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(msgspec.Struct, frozen=True):
     """A live file with live rows that the operation matches, on one version.
 
     ``live`` marks the ``hits`` that are not dead; ``replaced`` are the positions of live rows that are removed.

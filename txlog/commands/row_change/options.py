@@ -6,8 +6,10 @@ In: arguments and a table's definition. Out: `RowOptions`, and whether rows go b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from txlog.commands.write_options import OnConflict, check_choice, check_identity
 from txlog.errors import InvalidInputError
@@ -22,8 +24,7 @@ OnFiles: TypeAlias = Callable[[int, int], None]
 """Called with the files looked into so far, and all that will be."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowOptions:
+class RowOptions(msgspec.Struct, frozen=True):
     """As `Table.delete` documents them. Raises ``InvalidInputError`` for invalid values."""
 
     mode: RowMode | None = None
@@ -41,7 +42,7 @@ class RowOptions:
         check_choice("on_conflict", self.on_conflict, OnConflict)
         for name in ("read_version", "checkpoint_id"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, whole_number(name, value))
+                force_setattr(self, name, whole_number(name, value))
         check_identity(self.app_id, self.checkpoint_id)
         check_text("user_metadata", self.user_metadata)
         check_text("fingerprint", self.fingerprint)

@@ -6,8 +6,9 @@ In: an operation bound to the newest version. Out: a `RowPreview`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from txlog.commands.delete import Condition, DeleteRows
 from txlog.commands.row_change.change import RowChange
@@ -25,8 +26,7 @@ from txlog.writer.input import open_data
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 
 
-@dataclass(frozen=True, slots=True)
-class RowPreview:
+class RowPreview(msgspec.Struct, frozen=True):
     """What a change of rows of a table at ``version`` would do.
 
     Attributes:

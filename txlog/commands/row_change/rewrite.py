@@ -9,15 +9,15 @@ kept, since a commit of ours may be on its way: vacuum removes them. Before the 
 from __future__ import annotations
 
 import contextvars
-import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Images, RowOperation, Touched
@@ -52,8 +52,7 @@ _HELD_BYTES = 16 << 20
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """The replacements for the touched files that lose rows. Sizes in bytes."""
 
     marked: list[tuple[AddFile, DeletionVectorDescriptor, str]]
@@ -62,20 +61,18 @@ class Changed:
     new_files: list[PendingFile]
     vector_bytes: int = 0
     rows_copied: int = 0
-    dead_fractions: Mapping[str, float] = field(default_factory=dict)
+    dead_fractions: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The fraction of dead rows in each marked file, by path."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Images:
+class _Images(msgspec.Struct, frozen=True):
     """New versions of rows, by the positions of the rows they replace in each file."""
 
     basis: dict[FileId, NDArray[np.uint64]]
     files: tuple[PendingFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceFiles:
+class _SourceFiles(msgspec.Struct, frozen=True):
     """Which rows of the source were written, with which ids, after how many decisions of the operation."""
 
     is_written: NDArray[np.bool_]
@@ -84,13 +81,12 @@ class _SourceFiles:
     files: tuple[PendingFile, ...]
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     """What earlier executions wrote, by what they wrote it for."""
 
-    vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = field(default_factory=dict)
-    copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
-    images: list[_Images] = field(default_factory=list)
+    vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = msgspec.field(default_factory=dict)
+    copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
+    images: list[_Images] = msgspec.field(default_factory=list)
     source: _SourceFiles | None = None
     tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
     seconds: float = 0.0
@@ -184,7 +180,7 @@ class FileRewriter:
             new += self._operation.source_files
         elif is_written is not None:
             new += self._source(is_written, self._source_ids(touched, len(is_written)))
-        return dataclasses.replace(changed, new_files=[*changed.new_files, *new])
+        return replace(changed, new_files=[*changed.new_files, *new])
 
     # --- vectors --------------------------------------------------------------------------------------------
 
@@ -374,7 +370,7 @@ class FileRewriter:
 
     def _write(self, batches: Iterable[pa.RecordBatch], *, in_one_file: bool = False) -> tuple[PendingFile, ...]:
         """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
-        plan = dataclasses.replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
+        plan = replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
         # Decided once: looking at every file's rows takes a tenth of the time of writing them.

@@ -7,12 +7,12 @@ else the file's first id plus the row's position. PROTOCOL.md, "Row Tracking", "
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
 from txlog.log.row_tracking import ROW_ID_COLUMNS
@@ -31,8 +31,7 @@ __all__ = ["RowIds"]
 _ID_KEY, _VERSION_KEY = ROW_ID_COLUMNS
 
 
-@dataclass(frozen=True, slots=True)
-class RowIds:
+class RowIds(msgspec.Struct, frozen=True):
     """The two columns of one table: ``fields`` are the row id and the row commit version, null for new rows."""
 
     fields: tuple[Field, Field]
@@ -62,7 +61,7 @@ class RowIds:
             plan.schema
         ):  # readers find the columns by name, but Iceberg readers need an id if other columns have one
             fields = tuple(map(with_field_id, fields, ROW_ID_COLUMNS.values()))
-        return dataclasses.replace(
+        return replace(
             plan,
             schema=Struct((*plan.schema.fields, *fields)),
             hidden_columns=tuple(field.name for field in self.fields),

@@ -8,13 +8,13 @@ that are older than ``txlog.tombstone-retention``; other engines' compaction dro
 
 from __future__ import annotations
 
-import dataclasses
 import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
@@ -119,7 +119,7 @@ def tombstone_adds(
     for file, vector in zip(pending, vectors, strict=True):
         add = file.to_add()
         found.append(
-            dataclasses.replace(
+            replace(
                 add,
                 deletion_vector=vector,
                 stats=wide_statistics(add.stats, num_records=file.num_rows),

@@ -7,9 +7,9 @@ so that each execution of the change merges the same ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangelogSource", "numbered", "read_changelog"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogSource:
+class ChangelogSource(msgspec.Struct, frozen=True):
     """``changes`` are the rows with the numbers of their keys; ``keys`` has one row for each number, in order."""
 
     changes: KeyedRows

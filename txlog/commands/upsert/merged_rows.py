@@ -6,13 +6,13 @@ changed, it merges again, so that after a lost race the result is as if it had r
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsChanges, DecidesByValues, KeepsTombstones, Touched
@@ -216,8 +216,7 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
         if goes.all():
             return list(touched)
         return [
-            dataclasses.replace(each, replaced=each.hits.positions[each.live & goes[each.hits.source_rows]])
-            for each in touched
+            replace(each, replaced=each.hits.positions[each.live & goes[each.hits.source_rows]]) for each in touched
         ]
 
     def see_tombstones(self, touched: Sequence[Touched]) -> None:

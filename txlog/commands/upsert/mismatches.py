@@ -7,11 +7,11 @@ held back once stays so, whatever later versions have, so the executions come to
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.operation import Touched
 from txlog.commit.open_table import OpenTable
@@ -105,7 +105,7 @@ class Mismatches:
     def _without_held(self, each: Touched) -> Touched:
         assert each.hits.source_rows is not None
         stays = each.live & (self.held[each.hits.source_rows] == 0)
-        return dataclasses.replace(each, replaced=each.hits.positions[stays])
+        return replace(each, replaced=each.hits.positions[stays])
 
 
 class HeldBack:

@@ -7,9 +7,9 @@ different key. The data is read once, so that each execution of the change sees 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,8 +44,7 @@ MEMORY_MAX_BYTES = 192 << 20
 """Sources larger than this are stored in a temporary file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """``rows`` are in the table's types; ``index`` has their keys; ``num_given`` also counts dropped rows."""
 
     rows: pa.Table

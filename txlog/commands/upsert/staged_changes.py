@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Touched

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,8 +41,7 @@ _FEW_KEYS = 1 << 20
 _DISTINCT_MAX = 1 << 16  # with more keys, distinct values are kept only of columns that repeat them: a day, a country
 
 
-@dataclass(frozen=True, slots=True)
-class StagedKeys:
+class StagedKeys(msgspec.Struct, frozen=True):
     """The keys of a checkpoint.
 
     Attributes:

@@ -8,10 +8,10 @@ on their order, or a sequence orders them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.arrow.spill import held as held_rows
 from txlog.arrow.taken import taken_rows

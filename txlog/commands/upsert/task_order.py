@@ -7,8 +7,9 @@ decides the merge and is unknown, or None. Rows of one task are in order of arri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Unclear", "first_unclear", "is_order_free"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(msgspec.Struct, frozen=True):
     """Two rows of one key from two tasks, by their indices, and the sequence columns in which they are equal."""
 
     rows: tuple[int, int]
     sequence: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(msgspec.Struct, frozen=True):
     """An order of some of the rows.
 
     Attributes:

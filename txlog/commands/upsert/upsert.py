@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.taken import joined_rows, taken_batches
@@ -66,8 +66,7 @@ _SMALL_BYTES = 1 << 20  # such a small file has at most one row group to skip, a
 _PROBE_ROWS = 1 << 20  # looked up at once: each look-up has a cost that grows with the number of the source's keys
 
 
-@dataclass(frozen=True, slots=True)
-class UpsertOptions:
+class UpsertOptions(msgspec.Struct, frozen=True):
     """As `Table.upsert` documents them. Raises ``InvalidInputError`` for invalid values."""
 
     keys: Iterable[str]

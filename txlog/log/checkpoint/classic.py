@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.arrow.maps import STRING_MAP
@@ -58,8 +58,7 @@ _SMALL_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """A built checkpoint. ``hint`` is the content for ``_last_checkpoint``."""
 
     version: int

@@ -10,10 +10,10 @@ fixed before the rows are seen, readers ignore such fields, and Spark and deltal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,8 +44,7 @@ _DICTIONARY_LEAVES = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class FileColumns:
+class FileColumns(msgspec.Struct, frozen=True):
     """The file actions in checkpoints of one table: which statistics, and whether partition values are typed too."""
 
     add: pa.StructType

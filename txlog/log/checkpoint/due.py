@@ -6,7 +6,7 @@ since every append imports it. PROTOCOL.md, "Checkpoints"; ``delta.checkpointInt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from txlog.log.state import TableState
 
@@ -16,8 +16,7 @@ _COMMITS_MIN = 10
 _SHARE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingCost:
+class ReadingCost(msgspec.Struct, frozen=True):
     """Costs of reading, in bytes of a checkpoint that take as long: of each commit beside its own bytes, and of the
     smallest checkpoint."""
 

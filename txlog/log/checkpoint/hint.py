@@ -7,9 +7,9 @@ Spark verifies. PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from txlog.log.segment import CheckpointFiles
@@ -21,8 +21,7 @@ __all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_la
 _PARTS_MAX = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class LastCheckpoint:
+class LastCheckpoint(msgspec.Struct, frozen=True):
     """The content of the hint. ``files`` is None if it does not name the checkpoint's files."""
 
     version: int

@@ -9,9 +9,9 @@ tombstones are in different sidecars: tombstones expire, and a reused sidecar mu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -44,8 +44,7 @@ def wants_v2(state: TableState) -> bool:
 # --- sidecars ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSidecar:
+class StoredSidecar(msgspec.Struct, frozen=True):
     """A sidecar in the log: its entry in the top-level file, and how many files and actions it holds."""
 
     action: Sidecar
@@ -100,8 +99,7 @@ def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredS
 # --- the top-level file -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TopLevel:
+class TopLevel(msgspec.Struct, frozen=True):
     """The top-level file of one V2 checkpoint: its bytes, and the counts for the hint."""
 
     version: int

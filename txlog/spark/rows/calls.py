@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.merge_clauses import Clause, MergeOptions
@@ -59,8 +61,7 @@ __all__ = [
 Done = TypeVar("Done")
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """The session that does the work, and the table."""
 
     spark: SparkSession

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, cast
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commands.row_change.change import RowChange
@@ -74,8 +74,7 @@ class _NoLog:
         raise AssertionError(f"a task cannot reach the log, but used its attribute {name}")
 
 
-@dataclass(frozen=True, slots=True)
-class RowJob:
+class RowJob(msgspec.Struct, frozen=True):
     """A row change in the form that tasks need: the table's definition at one version, and the spec. Can be pickled.
 
     ``storage_options`` may hold secrets, so the repr leaves it out.
@@ -104,16 +103,14 @@ class RowJob:
         return builder.build(LogSegment(self.version, None))
 
 
-@dataclass(frozen=True, slots=True)
-class PartSource:
+class PartSource(msgspec.Struct, frozen=True):
     """Some rows of the source with their numbers. A row has the same number in every part."""
 
     rows: pa.Table
     numbers: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class FileOutcome:
+class FileOutcome(msgspec.Struct, frozen=True):
     """The effect of a change on a live file with matching rows. Bitmaps are serialized and hold positions in the file.
 
     Attributes:
@@ -137,8 +134,7 @@ class FileOutcome:
     vector: DeletionVectorDescriptor | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartOutcome:
+class PartOutcome(msgspec.Struct, frozen=True):
     """What a part of the change does.
 
     ``matched`` holds the numbers of the source rows that match, as a serialized bitmap. ``change_files``, if any,
@@ -152,8 +148,7 @@ class PartOutcome:
     matched: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NewRows:
+class NewRows(msgspec.Struct, frozen=True):
     """Files of rows that the source adds, and the change files that record these rows, if they were requested."""
 
     files: tuple[AddFile, ...]

@@ -8,10 +8,10 @@ upsert itself writes the source rows that replace its rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.arrow.taken import taken_batches
 from txlog.commands.row_change.file_rows import FileRows

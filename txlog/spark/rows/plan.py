@@ -14,10 +14,11 @@ record the rows of files that are removed as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.open_table import OpenTable
@@ -61,8 +62,7 @@ class Jobs(Protocol):
     def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]: ...
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(msgspec.Struct):
     """What a task did, with its files as of the newest version that the plan was executed on.
 
     ``leaves_rows`` is true if another part writes the source row that replaces one of this part's rows.
@@ -73,8 +73,7 @@ class _Part:
     leaves_rows: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _NewRows:
+class _NewRows(msgspec.Struct, frozen=True):
     """The written new rows, the matched source rows that they assume, and whether they have change files."""
 
     matched: BitMap64

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.delete import Condition, DeleteRows
 from txlog.commands.merge import MergeRows
@@ -48,8 +49,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """An operation bound to a version. ``matched`` returns, for each source row, whether it matches a live row."""
 
     operation: RowOperation
@@ -75,8 +75,7 @@ class RowSpec(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SourceShape:
+class SourceShape(msgspec.Struct, frozen=True):
     """Which columns of the source are used, their types, and the keys that join its rows with those of the table.
 
     ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
@@ -152,8 +151,7 @@ def adapted(spec: AnySpec, state: TableState) -> AnySpec:
     return spec
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteSpec:
+class DeleteSpec(msgspec.Struct, frozen=True):
     """`Table.delete`. All tasks use the same ``now`` for ``current_timestamp()``."""
 
     what: ClassVar[str] = "a delete"
@@ -164,8 +162,7 @@ class DeleteSpec:
         return Bound(DeleteRows(Condition(self.where, state, self.now)))
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateSpec:
+class UpdateSpec(msgspec.Struct, frozen=True):
     """`Table.update`."""
 
     what: ClassVar[str] = "an update"
@@ -177,8 +174,7 @@ class UpdateSpec:
         return Bound(bound_update(self.values, self.where, state, self.now))
 
 
-@dataclass(frozen=True, slots=True)
-class UpsertSpec:
+class UpsertSpec(msgspec.Struct, frozen=True):
     """`Table.upsert`, for a source whose keys are already distinct.
 
     With ``updates_in_place``, a source row becomes a new version of the row that it replaces: it keeps that row's id,
@@ -266,8 +262,7 @@ class UpsertSpec:
         return inserted, matched, parts.rows_updated + parts.rows_deleted - matched
 
 
-@dataclass(frozen=True, slots=True)
-class MergeSpec:
+class MergeSpec(msgspec.Struct, frozen=True):
     """`Table.merge`."""
 
     what: ClassVar[str] = "a merge"

@@ -8,9 +8,9 @@ exclude fewer files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Extent", "Target"]
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True):
     """What the driver knows of a source.
 
     Attributes:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER

@@ -7,9 +7,9 @@ sequence; or a `MergeFunction` combines them. All operations work on columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "KeyRuns", "MergeFunction", "collapse", "joined", "runs_by_key", "sorted_by_key"]
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """Rows and their kinds, in order of arrival.
 
     Attributes:
@@ -61,8 +60,7 @@ class Changes:
         return Changes(self.rows.filter(mask), self.kinds[stays], sequence)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRuns:
+class KeyRuns(msgspec.Struct, frozen=True):
     """Changes by key: ``order[starts[i]:starts[i + 1]]`` are the indices of the changes of the i-th key, in order."""
 
     order: NDArray[np.int64]

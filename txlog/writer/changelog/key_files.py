@@ -12,11 +12,12 @@ No commit names such a file. It is in the folder of the data files, so that ever
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.arrow.arrays import flags_of
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
@@ -39,8 +40,7 @@ _BATCH_ROWS = 1 << 17
 _AT_ONCE_BYTES = 4 << 20  # a file up to this size is read by one request to the store
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StagedKeyRows:
+class StagedKeyRows(msgspec.Struct, frozen=True):
     """Some keys of one file: the values of each key column, which of them are deletes, and their sequence or None."""
 
     columns: tuple[pa.Array, ...]
@@ -57,7 +57,7 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
     fields.append(Field(_IS_DELETE, BOOLEAN, False, {}))
     if sequence is not None:
         fields.append(Field(_SEQUENCE, sequence, False, {}))
-    return dataclasses.replace(
+    return replace(
         plan,
         schema=Struct(tuple(fields)),
         partition_columns=(),

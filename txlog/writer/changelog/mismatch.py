@@ -7,8 +7,10 @@ commit lands on, after the checkpoint was sealed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
@@ -22,8 +24,7 @@ MismatchAction: TypeAlias = Literal["ignore", "quarantine", "fail"]
 """Go on, hold the changes of these keys back in a file beside the table, or commit nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class MismatchPolicy:
+class MismatchPolicy(msgspec.Struct, frozen=True):
     """What is done in each case.
 
     Attributes:

@@ -6,11 +6,11 @@ error with the column and the row. Deleted rows need only their keys, so NOT NUL
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct
@@ -55,7 +55,7 @@ def check_members(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_
     at = [place for place, field in enumerate(schema.fields) if has_required(field.type)]
     if not at:
         return
-    fields = tuple(dataclasses.replace(schema.fields[place], nullable=True) for place in at)
+    fields = tuple(replace(schema.fields[place], nullable=True) for place in at)
     found = rows.select(at)
     if not counts.all():
         mask = pa.array(counts)

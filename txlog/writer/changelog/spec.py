@@ -6,8 +6,9 @@ In: the caller's arguments. Out: values checked against each other; `bind` resol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
@@ -21,8 +22,7 @@ ChangelogMode: TypeAlias = Literal["upsert", "retract"]
 old one first, so that ``-U`` without ``+U`` deletes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogSpec:
+class ChangelogSpec(msgspec.Struct, frozen=True):
     """The columns that define what a row of a changelog does.
 
     Attributes:

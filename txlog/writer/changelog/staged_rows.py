@@ -11,12 +11,12 @@ No commit names such a file. It is in the folder of the data files, so that ever
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from txlog.protocol.column_mapping import physical_name
@@ -39,7 +39,7 @@ _KIND, _PLACE = "kind", "place"
 
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
     """The plan for the changelog rows of a task that writes by ``plan``."""
-    return dataclasses.replace(
+    return replace(
         plan,
         schema=_staged_schema(plan.schema),
         partition_columns=(),
@@ -53,10 +53,7 @@ def staged_rows_plan(plan: WritePlan) -> WritePlan:
 
 
 def _staged_schema(schema: Struct) -> Struct:
-    own = [
-        dataclasses.replace(field, name=_PREFIX + physical_name(field), metadata={})
-        for field in nullable(schema).fields
-    ]
+    own = [replace(field, name=_PREFIX + physical_name(field), metadata={}) for field in nullable(schema).fields]
     return Struct((*own, Field(_KIND, BYTE, False, {}), Field(_PLACE, LONG, False, {})))
 
 

@@ -6,7 +6,8 @@ In: options with Apache Paimon's names, from a table's properties or a caller. O
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
@@ -25,8 +26,7 @@ _FLOATING = frozenset(("float", "double"))
 _ORDERED = _WHOLE | _FLOATING | {"string", "binary", "date", "timestamp", "timestamp_ntz"}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFunction:
+class FieldFunction(msgspec.Struct, frozen=True):
     """The aggregate function of one column."""
 
     name: str
@@ -35,16 +35,14 @@ class FieldFunction:
     is_distinct: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceGroup:
+class SequenceGroup(msgspec.Struct, frozen=True):
     """``columns`` are taken from the row with the greatest ``sequence``; its columns are compared one by one."""
 
     sequence: tuple[str, ...]
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeEngine:
+class MergeEngine(msgspec.Struct, frozen=True):
     """How rows of one key become one, for the columns of one table.
 
     Attributes:
@@ -60,7 +58,7 @@ class MergeEngine:
     sequence: tuple[str, ...] = ()
     ignores_deletes: bool = False
     removes_on_delete: bool = False
-    functions: Mapping[str, FieldFunction] = field(default_factory=dict)
+    functions: Mapping[str, FieldFunction] = msgspec.field(default_factory=dict)
     groups: tuple[SequenceGroup, ...] = ()
 
     @classmethod

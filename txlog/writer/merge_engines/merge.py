@@ -12,9 +12,9 @@ sequence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,8 +35,7 @@ _LAST = FieldFunction("last_value")
 _LAST_NON_NULL = FieldFunction("last_non_null_value")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRows:
+class KeyedRows(msgspec.Struct, frozen=True):
     """Rows, and the key number of each.
 
     Attributes:
@@ -60,8 +59,7 @@ class KeyedRows:
         return KeyedRows(self.rows.filter(pa.array(stays)), self.keys[stays], kinds, came_as)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """The result for each key.
 
     Attributes:

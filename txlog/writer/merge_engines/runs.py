@@ -7,9 +7,9 @@ the keys of a merge; rows are numbered across old and new rows, the table's old 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Runs", "ranks", "runs_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """Rows by key number, ascending; rows of one key are adjacent and in order.
 
     Attributes:
