@@ -12,8 +12,8 @@ import pytest
 
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.sink.staging import Manifest, SealedTask, Staging
-from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.write_intent import APPEND
 

@@ -12,8 +12,9 @@ import pytest
 
 import txlog
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 
 ROWS = pa.table({"id": [1, 2]})

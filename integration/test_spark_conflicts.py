@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from txlog.log.proposal import Proposal, commit_bytes
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "commit"))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.read.dataset import SnapshotDataset
     from txlog.read.scan_plan import ScanPlan
-    from txlog.store.base import TableStore
+    from txlog.store.table_store import TableStore
 
 __all__ = ["Snapshot", "version_summary"]
 

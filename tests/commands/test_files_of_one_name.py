@@ -16,7 +16,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -26,7 +26,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.log_names import commit_name
 from txlog.read.key_cache import FileKeys, KeyCache
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -22,7 +22,7 @@ import txlog
 from txlog.commands.create_table import create_table
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter
-from txlog.commit import run as commit_run
+from txlog.commit import alone
 from txlog.commit.open_table import OpenTable
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.log.proposal_builder import ProposalBuilder
@@ -30,8 +30,9 @@ from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
 from txlog.maintenance.rewrite import Source
 from txlog.result import WriteMetrics
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
@@ -420,7 +421,7 @@ def mutate_kept_source(patch: pytest.MonkeyPatch) -> None:
 
 
 def mutate_decision(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commit_run, "decide", never_again)
+    patch.setattr(alone, "decide", never_again)
 
 
 MUTANTS = [

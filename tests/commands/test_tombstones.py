@@ -16,7 +16,7 @@ from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient
 

@@ -31,7 +31,8 @@ from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction

@@ -20,7 +20,8 @@ from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import LogStore, PutOutcome, TableStore
+from txlog.store.base import LogStore, PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient

@@ -14,7 +14,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import ObjectMeta, PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.util import ambient

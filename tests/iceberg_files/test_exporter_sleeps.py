@@ -11,7 +11,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
 from txlog.util import ambient

@@ -14,7 +14,7 @@ from txlog.iceberg.definition import Definition, define
 from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 ROWS = pa.table(
     {

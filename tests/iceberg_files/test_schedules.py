@@ -15,7 +15,8 @@ from txlog.iceberg.names import metadata_number
 from txlog.iceberg_files.exporter import IcebergExporter
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.testing.schedule import Choices
 

@@ -35,7 +35,7 @@ def segment_of(
 
 
 def planned(segment: LogSegment) -> list[str]:
-    return [file.name for file in segment.plan()]
+    return [commit_name(each) if isinstance(each, int) else each.name for each in segment.plan()]
 
 
 COMMITS = [commit_name(version) for version in range(8)]
@@ -128,7 +128,9 @@ def test_any_plan_covers_each_version_after_the_checkpoint_exactly_once() -> Non
             names.append(compacted_name(low, low + chance.randrange(6)))
         target = chance.choice([None, chance.randrange(12)])
         segment = segment_of(*names, target=target)
-        covered = [v for file in segment.plan() for v in range(file.first_version, file.version + 1)]
+        covered: list[int] = []
+        for each in segment.plan():
+            covered += [each] if isinstance(each, int) else range(each.first_version, each.version + 1)
         assert covered == list(range(segment.first_commit, segment.version + 1))
         assert segment.version == (11 if target is None else target)
 

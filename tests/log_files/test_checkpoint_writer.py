@@ -26,7 +26,8 @@ from txlog.log_files import checkpoint_parquet
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import action_to_json
 from txlog.protocol.log_names import checkpoint_name, commit_name
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore, StoreCall
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.stopped_clock import StoppedClock

@@ -55,7 +55,8 @@ class Story:
         self.table._open_table.post_commit.drain()
         log = DeltaLog(local_table_store(self.table.uri))
         state = log.newest_state()
-        return unsynced_versions(log, state.version, state.newest_foreign, durable_version, keeps_order=keeps_order)
+        known = (state.version, state.newest_foreign, durable_version)
+        return unsynced_versions(log.commits, *known, keeps_order=keeps_order)
 
 
 class Later(ambient.Ambient):

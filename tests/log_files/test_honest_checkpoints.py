@@ -11,7 +11,7 @@ from txlog.errors import CorruptLogError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import commit_name
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 TIGHT = Limits(checkpoint_memory_min_bytes=1 << 20)

@@ -14,7 +14,7 @@ from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
 from txlog.result.maintenance import MaintenanceResult
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock

@@ -119,10 +119,10 @@ def test_a_version_whose_files_are_gone_gets_no_name(table: txlog.Table) -> None
 def test_a_file_that_goes_while_its_version_is_named_takes_the_name_with_it(table: txlog.Table) -> None:
     table.overwrite(rows(7))
     store = open_store(table.uri)
-    assert store.versions is not None
-    versions = FaultyLogStore(store.versions)
+    assert store.named_versions is not None
+    versions = FaultyLogStore(store.named_versions)
     versions.script["put_if_absent"] = [None, lambda real, *call: (vacuum_all(table), real(*call))[1]]
-    late = txlog.Table(OpenTable(replace(store, versions=versions)))
+    late = txlog.Table(OpenTable(replace(store, named_versions=versions)))
     with pytest.raises(txlog.NotFoundError, match="files are gone"):
         late.tag("a", 2)
     assert table.tags() == []
@@ -140,10 +140,10 @@ def test_a_version_that_is_named_while_a_vacuum_runs_is_kept(table: txlog.Table)
 
 def test_one_of_two_callers_that_give_a_tag_to_different_versions_is_refused(table: txlog.Table) -> None:
     store = open_store(table.uri)
-    assert store.versions is not None
-    versions = FaultyLogStore(store.versions)
+    assert store.named_versions is not None
+    versions = FaultyLogStore(store.named_versions)
     versions.script["put_if_absent"] = [None, lambda real, *call: (table.tag("a", 1), real(*call))[1]]
-    late = txlog.Table(OpenTable(replace(store, versions=versions)))
+    late = txlog.Table(OpenTable(replace(store, named_versions=versions)))
     with pytest.raises(txlog.InvalidInputError, match="version 1 already"):
         late.tag("a", 2)
     assert [named.version for named in table.tags()] == [1]
@@ -152,9 +152,9 @@ def test_one_of_two_callers_that_give_a_tag_to_different_versions_is_refused(tab
 
 def test_a_tag_is_written_although_an_answer_of_the_store_was_lost(table: txlog.Table) -> None:
     store = open_store(table.uri)
-    assert store.versions is not None
-    versions = FaultyLogStore(store.versions, "put_if_absent#1=fail_after put_if_absent#2=fail_before")
-    txlog.Table(OpenTable(replace(store, versions=versions))).tag("a", 2)
+    assert store.named_versions is not None
+    versions = FaultyLogStore(store.named_versions, "put_if_absent#1=fail_after put_if_absent#2=fail_before")
+    txlog.Table(OpenTable(replace(store, named_versions=versions))).tag("a", 2)
     assert [named.name for named in table.tags()] == ["a"]
 
 
@@ -186,10 +186,10 @@ def test_a_caller_that_dies_at_any_step_leaves_a_name_that_is_whole_or_none(tabl
     from txlog.testing.faults import Crashed
 
     store = open_store(table.uri)
-    assert store.versions is not None
+    assert store.named_versions is not None
     for step in range(1, 4):
-        versions = FaultyLogStore(store.versions, f"put_if_absent#{step}={fault}")
-        dying = txlog.Table(OpenTable(replace(store, versions=versions, files=FaultyFileStore(store.files))))
+        versions = FaultyLogStore(store.named_versions, f"put_if_absent#{step}={fault}")
+        dying = txlog.Table(OpenTable(replace(store, named_versions=versions, files=FaultyFileStore(store.files))))
         try:
             dying.tag(f"tag-{step}", 2)
         except Crashed:

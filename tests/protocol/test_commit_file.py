@@ -49,7 +49,7 @@ def test_unknown_actions_and_fields_are_ignored_but_counted() -> None:
 @pytest.mark.parametrize("data", [b"", b"\n", b" \n\n"])
 def test_an_empty_commit_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptLogError, match="empty") as caught:
-        parse_commit(data, 7, table="t")
+        parse_commit(data, 7, name=f"{7:020}.json", table="t")
     assert caught.value.path == "00000000000000000007.json"
     assert (caught.value.version, caught.value.table) == (7, "t")
 

@@ -20,8 +20,8 @@ from txlog.protocol.schema import from_arrow
 from txlog.read.read_ahead import BYTES_AT_ONCE, TASKS_AT_ONCE, read_ahead
 from txlog.read.scan_plan import ScanPlan
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = from_arrow(pa.schema([("n", pa.int64())]))

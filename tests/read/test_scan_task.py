@@ -31,8 +31,8 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import from_arrow
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import memory_table_store
 

@@ -19,9 +19,9 @@ from mutants_of_upkeep import UPKEEP_MUTANTS
 
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commit import attempt, open_table, resolve, run
+from txlog.commit import alone, attempt, open_table, resolve
+from txlog.commit.alone import CommitRun, _Seen
 from txlog.commit.outcome import raise_conflict
-from txlog.commit.run import CommitRun, _Seen
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up
 from txlog.log.conflicts import Conflict, Rebase, decide
@@ -31,7 +31,7 @@ from txlog.log.segment import read_listing
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.file_loader import FileLoader
 from txlog.protocol.actions import RemoveFile
-from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.protocol.log_names import version_prefix
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging
@@ -49,9 +49,9 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> None:
     """Blind N+1: an unknown outcome is taken for a lost race."""
 
-    def take(self: Any, body: bytes) -> Any:
+    def take(self: Any, sent: Any) -> Any:
         self.attempts += 1
-        if self._put(body) is PutOutcome.WRITTEN:
+        if self._put(sent) is PutOutcome.WRITTEN:
             return _Seen.MINE
         self.skipped = getattr(self, "skipped", 0) + 1
         return _Seen.FOREIGN
@@ -62,19 +62,19 @@ def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> N
     patch.setattr(CommitRun, "_take", take)
     patch.setattr(CommitRun, "_follow_winners", lambda self, read=None: None)
     patch.setattr(CommitRun, "_catch_up", lambda self: None)
-    patch.setattr(CommitRun, "_acknowledge", lambda self, body: self._outcome(self.target, "committed", None))
+    patch.setattr(CommitRun, "_acknowledge", lambda self, encoded: self._outcome(self.target, "committed", None))
     patch.setattr(CommitRun, "target", property(target))
 
 
 def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
     """A put that may still be under way is reported as one that never landed."""
 
-    def take(self: Any, body: bytes) -> Any:
+    def take(self: Any, sent: Any) -> Any:
         self.attempts += 1
-        outcome = self._put(body)
+        outcome = self._put(sent)
         if outcome in (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE):
             return _Seen.MINE
-        seen = self._read_back(body)
+        seen = self._read_back(sent)
         if seen is _Seen.NOTHING:
             raise StorageError("the put failed")
         return seen
@@ -85,9 +85,9 @@ def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
 def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> None:
     """A definite error of the second put is reported as if the first could not have landed."""
 
-    def put(self: Any, body: bytes) -> PutOutcome:
+    def put(self: Any, sent: Any) -> PutOutcome:
         self.sent = self.target
-        outcome: PutOutcome = self.store.put_if_absent(commit_name(self.target), body)
+        outcome: PutOutcome = self.versions.put(sent)
         return outcome
 
     patch.setattr(CommitRun, "_put", put)
@@ -96,7 +96,7 @@ def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> N
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
     """Whatever stands at the version is somebody else's, and our own transaction is not looked for in the tail."""
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(run, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
+    patch.setattr(alone, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
 
 
 def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch
         return decision if isinstance(decision, Conflict) else decide(proposal, winners)
 
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(run, "decide", conflicts_first)
+    patch.setattr(alone, "decide", conflicts_first)
 
 
 def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def judges_the_first_winner_only(patch: pytest.MonkeyPatch) -> None:
         decision = decide(proposal, winners[:1])
         return Rebase(winners[-1].version) if isinstance(decision, Rebase) and winners else decision
 
-    patch.setattr(run, "decide", first_only)
+    patch.setattr(alone, "decide", first_only)
 
 
 def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:
         actions = tuple(action for action in proposal.actions if type(action) is not RemoveFile)
         return decide(replace(proposal, read_set=ReadSet(), actions=actions), winners)
 
-    patch.setattr(run, "decide", blind)
+    patch.setattr(alone, "decide", blind)
 
 
 def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None
     def weaker(proposal: Proposal, winners: Any) -> Any:
         return decide(replace(proposal, isolation=Isolation.WRITE_SERIALIZABLE), winners)
 
-    patch.setattr(run, "decide", weaker)
+    patch.setattr(alone, "decide", weaker)
 
 
 def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
@@ -265,8 +265,8 @@ def acknowledges_before_the_directory_is_synced(patch: pytest.MonkeyPatch) -> No
     """A failing sync of the log directory is passed over."""
     real = CommitRun._put
 
-    def put(self: Any, body: bytes) -> PutOutcome:
-        outcome = real(self, body)
+    def put(self: Any, sent: Any) -> PutOutcome:
+        outcome = real(self, sent)
         return PutOutcome.WRITTEN if outcome is PutOutcome.NOT_DURABLE else outcome
 
     patch.setattr(CommitRun, "_put", put)
@@ -447,9 +447,9 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
 """Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
 
 
-def _seen_as_foreign(self: Any, body: bytes) -> Any:
+def _seen_as_foreign(self: Any, sent: Any) -> Any:
     try:
-        self.store.read(commit_name(self.target))
+        self.versions.read(self.target)
     except (NotFoundError, StorageError):
         return _Seen.NOTHING
     return _Seen.FOREIGN

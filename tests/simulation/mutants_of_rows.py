@@ -15,8 +15,8 @@ from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commands.upsert import upsert
 from txlog.commands.upsert.known_keys import KnownKeys
-from txlog.commit import run
-from txlog.commit.run import CommitRun, _Seen
+from txlog.commit import alone
+from txlog.commit.alone import CommitRun, _Seen
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.protocol.statistics_read import num_records
 from txlog.testing.faults import FaultyFileStore
@@ -32,7 +32,7 @@ def does_not_execute_again(patch: pytest.MonkeyPatch) -> None:
         decision = decide(proposal, winners)
         return Rebase(decision.version) if isinstance(decision, Reexecute) else decision
 
-    patch.setattr(run, "decide", rebased)
+    patch.setattr(alone, "decide", rebased)
 
 
 def looks_into_no_file_after_its_first_execution(patch: pytest.MonkeyPatch) -> None:
@@ -93,18 +93,18 @@ def executes_again_before_its_put_is_settled(patch: pytest.MonkeyPatch) -> None:
     """After a lost answer it takes the next version, with other files: its first put may have landed."""
     take = CommitRun._take
 
-    def unsettled(self: Any, body: bytes) -> Any:
+    def unsettled(self: Any, sent: Any) -> Any:
         if self.plan is None:
-            return take(self, body)
+            return take(self, sent)
         self.attempts += 1
-        outcome = self._put(body)
-        return _Seen.MINE if outcome is run.PutOutcome.WRITTEN else _Seen.FOREIGN
+        outcome = self._put(sent)
+        return _Seen.MINE if outcome is alone.PutOutcome.WRITTEN else _Seen.FOREIGN
 
     def rebased(proposal: Any, winners: Any) -> Any:
         return decide(replace(proposal, txn_id="another") if proposal.is_reexecutable else proposal, winners)
 
     patch.setattr(CommitRun, "_take", unsettled)
-    patch.setattr(run, "decide", rebased)
+    patch.setattr(alone, "decide", rebased)
 
 
 def names_vectors_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from txlog.commands import taken_over_files
-from txlog.commit import committer, run
-from txlog.commit.run import CommitRun
+from txlog.commit import alone
+from txlog.commit.alone import CommitRun, LoneCommitter
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
 from txlog.log.checkpoint import v2
@@ -33,7 +33,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def takes_others_commits_below_the_newest_for_synced(patch: pytest.MonkeyPatch) -> None:
     """Two foreign commits lie on top, and neither is on disk: the lower one is a hole after a power cut."""
-    patch.setattr(committer, "unsynced_versions", lambda log, version, *_, **__: [version])
+    patch.setattr(alone, "unsynced_versions", lambda commits, version, *_, **__: [version])
 
 
 def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> None:
@@ -41,15 +41,15 @@ def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> 
 
     def make_durable(self: Any, version: int, *_: Any, **__: Any) -> None:
         if version > self.durable_version:
-            self.log.store.log.make_durable(f"{version:020d}.json")
+            self.log.versions.make_durable(version)
             self.durable_version = version
 
-    patch.setattr(committer.Committer, "make_version_durable", make_durable)
+    patch.setattr(LoneCommitter, "make_version_durable", make_durable)
 
 
 def syncs_the_newest_commit_alone_before_a_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A power cut leaves that one, no checkpoint of it, and a hole below it."""
-    patch.setattr(delta_log, "unsynced_versions", lambda log, version, *_, **__: [version])
+    patch.setattr(delta_log, "unsynced_versions", lambda commits, version, *_, **__: [version])
 
 
 # --- files that something else wrote ----------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
 def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch) -> None:
     """What was absent a minute ago is taken for never taken, where the log keeps versions for seconds."""
     patch.setattr(delta_log.DeltaLog, "state_is_fresh", lambda self: self.state_age_s() <= 60)
-    patch.setattr(run, "trusted_s", lambda properties, most_s: most_s)
+    patch.setattr(alone, "trusted_s", lambda properties, most_s: most_s)
 
 
 def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch)
     real = CommitRun._require_predecessor
 
     def require(self: Any) -> None:
-        if self.store.capabilities.has_cheap_calls:
+        if self.versions.capabilities.has_cheap_calls:
             real(self)
 
     patch.setattr(CommitRun, "_require_predecessor", require)

@@ -20,8 +20,8 @@ import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
-from txlog.store.base import TableStore
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 

@@ -13,10 +13,11 @@ from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sea
 
 import txlog
 from txlog.sink.staging import Manifest, Staging, checkpoints_of, key_of
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import ObjectMeta, PutOutcome
 from txlog.store.capabilities import LOCAL_DISK
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.writer import sealed_json
 from txlog.writer.write_intent import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent

@@ -40,8 +40,9 @@ from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, chan
 from txlog.spark.rows.plan import SparkRowPlan
 from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.spark.rows.target import Extent
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from txlog.errors import StorageError
-from txlog.store.base import FileStore, LogStore, PutOutcome, TableStore
+from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from txlog.errors import StorageError, UnsupportedFeatureError
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
 from txlog.store.probe import probe_newest_commit, probe_store
+from txlog.store.table_store import TableStore
+from txlog.store.versions import Attempt
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 
@@ -103,7 +105,7 @@ def test_a_store_that_does_not_answer_cannot_be_probed() -> None:
 def test_a_refused_put_of_the_newest_commit_proves_the_store() -> None:
     store = memory_table_store()
     store.log.put_if_absent(COMMIT, b"body")
-    assert probe_newest_commit(store.log, COMMIT, b"body") is True
+    assert probe_newest_commit(store.versions, Attempt(0, b"body")) is True
     assert store.log.read(COMMIT) == b"body"
 
 
@@ -113,7 +115,7 @@ def test_an_accepted_second_put_of_the_newest_commit_stops_the_writer() -> None:
         store.log.put_if_absent(COMMIT, b"body")
         server.script(Fault.IGNORE_CONDITION)
         with pytest.raises(UnsupportedFeatureError, match="a second time"):
-            probe_newest_commit(store.log, COMMIT, b"body")
+            probe_newest_commit(store.versions, Attempt(0, b"body"))
         assert store.log.read(COMMIT) == b"body"
 
 
@@ -122,7 +124,7 @@ def test_a_lost_answer_to_the_probe_proves_nothing() -> None:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")
         server.script(Fault.ERROR_500)
-        assert probe_newest_commit(store.log, COMMIT, b"body") is False
+        assert probe_newest_commit(store.versions, Attempt(0, b"body")) is False
 
 
 def test_a_probe_of_a_server_is_safe() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from txlog.store.base import FileStore, LogStore, TableStore
+from txlog.store.base import FileStore, LogStore
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
 from txlog.testing.memory_store import memory_table_store
 

@@ -15,8 +15,9 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, commit_name
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FAULTS, Crashed, FaultyFileStore, faulty_table_store, parse_faults, random_faults
 from txlog.testing.memory_store import memory_table_store

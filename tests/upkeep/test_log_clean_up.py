@@ -19,7 +19,7 @@ from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.result.maintenance import LogCleanUp
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.util import ambient

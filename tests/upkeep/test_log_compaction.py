@@ -20,7 +20,8 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name, compacted_name
 from txlog.result.maintenance import LogCompaction
-from txlog.store.base import PutOutcome, TableStore
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_compaction import compact_log
 

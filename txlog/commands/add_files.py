@@ -29,7 +29,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.snapshot import Snapshot
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid
 from txlog.writer.conform import Conformer
 from txlog.writer.convert import has_required

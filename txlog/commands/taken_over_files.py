@@ -16,17 +16,17 @@ from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.log.files import add_files_of
-from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.listing import list_log
 from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.log_names import version_prefix
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
-from txlog.store.base import ObjectMeta, TableStore
+from txlog.store.base import ObjectMeta
+from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
@@ -99,7 +99,7 @@ def _took_the_name(log: DeltaLog, state: TableState, path: str) -> InvalidInputE
 
 def _earlier_files(log: DeltaLog, state: TableState, paths: Collection[str]) -> list[AddFile]:
     """The files that retained versions up to ``state`` have had under these paths."""
-    first = min(read_listing(log.store.log.list_from(version_prefix(0))).commits, default=state.version)
+    first = min(list_log(log.store).commits, default=state.version)
     found: list[AddFile] = []
     known: set[str] = set()
     for commit in log.commits_between(first, state.version):

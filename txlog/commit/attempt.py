@@ -1,7 +1,7 @@
 """The bytes of one attempt of a commit, which depend on the version that it follows.
 
-In: a proposal and the table state that it follows. Out: an ``Attempt``. In-commit timestamps increase from version to
-version, and row ids continue after those of the winner of a lost race, so each attempt is encoded again.
+In: a proposal and the table state that it follows. Out: an ``EncodedAttempt``. In-commit timestamps increase from
+version to version, and row ids continue after those of the winner of a lost race, so each attempt is encoded again.
 PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
 """
 
@@ -16,42 +16,42 @@ from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, 
 from txlog.log.proposal import Proposal, commit_bytes, commit_facts
 from txlog.log.state import TableState
 from txlog.protocol.commit_file import Commit, Limits, require_within
-from txlog.protocol.log_names import commit_name
-from txlog.store.base import LogStore
+from txlog.store.versions import Attempt, VersionLog
 from txlog.util import ambient
 
-__all__ = ["Attempt", "encode_attempt"]
+__all__ = ["EncodedAttempt", "encode_attempt"]
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """One attempt.
+class EncodedAttempt(msgspec.Struct, frozen=True):
+    """One attempt, as it is put.
 
-    ``proposal`` is kept for the next attempt; ``sent`` is what this one sends, with row ids; ``data`` its bytes.
+    ``proposal`` is kept for the next attempt; ``sent`` is what this one sends, with row ids.
     """
 
-    data: bytes
+    attempt: Attempt
     proposal: Proposal
     sent: Proposal
     in_commit_timestamp_ms: int | None
 
-    def commit(self, version: int) -> Commit:
+    def commit(self) -> Commit:
         """The commit as it was written, so that the caller need not read it back."""
         facts = commit_facts(self.sent, self.in_commit_timestamp_ms)
-        return Commit(version, self.sent.actions, facts, len(self.data))
+        return Commit(self.attempt.version, self.sent.actions, facts, len(self.attempt.body))
 
 
 def encode_attempt(
     proposal: Proposal,
     state: TableState | None,
-    store: LogStore,
+    versions: VersionLog,
     *,
+    version: int,
     engine_info: str,
     attempts: int,
     waited_s: float,
     lost_to: Mapping[str, int],
     limits: Limits,
-) -> Attempt:
-    """The next attempt's commit file.
+) -> EncodedAttempt:
+    """The next attempt, for ``version``.
 
     Raises ``InvalidInputError`` if the commit is too large for any reader, and ``StorageError`` if the time of
     ``state`` has to be looked up and cannot be.
@@ -59,7 +59,7 @@ def encode_attempt(
     now_ms = ambient.now_ms()
     timestamp_ms = None
     if keeps_timestamps(proposal, state):
-        timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, store))
+        timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, versions))
     proposal = with_enablement(proposal, state, timestamp_ms)
     sent = _numbered(proposal, state)
     data = commit_bytes(
@@ -72,12 +72,12 @@ def encode_attempt(
         lost_to=lost_to,
     )
     try:
-        require_within(limits, data, state.version + 1 if state else 0)
+        require_within(limits, data, version)
     except CorruptLogError as error:
         raise InvalidInputError(
             f"no reader could read this commit: {error.message}. It was not sent; write fewer rows at once"
         ) from None
-    return Attempt(data, proposal, sent, timestamp_ms)
+    return EncodedAttempt(Attempt(version, data, sent.actions), proposal, sent, timestamp_ms)
 
 
 def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
@@ -90,13 +90,13 @@ def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
     return with_row_ids(proposal, state)
 
 
-def _committed_ms(state: TableState | None, store: LogStore) -> int | None:
+def _committed_ms(state: TableState | None, versions: VersionLog) -> int | None:
     """When ``state`` was committed; None if unknown."""
     if state is None:
         return None
     if state.in_commit_timestamp_ms is not None:
         return state.in_commit_timestamp_ms
     try:
-        return store.stat(commit_name(state.version)).modified_ms
+        return versions.stat(state.version).modified_ms
     except NotFoundError:
         return None

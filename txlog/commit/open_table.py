@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from txlog import __version__
+from txlog.commit.alone import LoneCommitter
 from txlog.commit.committer import Committer
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
@@ -26,10 +27,9 @@ from txlog.protocol.actions import SetTransaction
 from txlog.protocol.clustering import check_clustering
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
-from txlog.protocol.log_names import commit_name
 from txlog.result import WriteMetrics, WriteResult, counted
-from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
@@ -75,7 +75,8 @@ class OpenTable:
         """Called with the state after each commit; must not raise. For background work that makes commits itself."""
         self.warned_dead_fractions: dict[str, float] = {}
         """The fraction of dead rows in files, by path, as this handle last warned of it."""
-        self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
+        engine_info = f"txlog/{__version__}"
+        self._committer: Committer = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
 
     @property
     def uri(self) -> str:
@@ -151,7 +152,7 @@ class OpenTable:
         if not isinstance(found, AlreadyCommitted):
             raise InvalidInputError(str(found), table=self.uri, version=state.version)
         if found.version is not None:
-            self.store.log.make_durable(commit_name(found.version))
+            self.log.versions.make_durable(found.version)
         if not quietly:
             where = (self.uri, checkpoint_id, app_id, found.version)
             logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
@@ -187,13 +188,13 @@ class OpenTable:
         ``unsent`` is notified before anything is sent. Nothing that follows the commit raises: log handlers, upkeep,
         hooks.
 
-        Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
+        Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.submit`` raises.
         """
         with TxlogError.located(self.uri, state.version if state else None):
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
         try:
             with TxlogError.located(self.uri):
-                outcome = self._committer.commit(proposal, state, plan=plan, unsent=unsent)
+                outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.report_conflict(error)
             raise

@@ -23,7 +23,7 @@ from txlog.errors import (
 from txlog.log.in_commit_timestamps import next_timestamp_ms
 from txlog.log.proposal import Isolation, check_text, commit_bytes
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.log_names import commit_name
+from txlog.store.versions import Attempt
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
 
@@ -49,14 +49,15 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
     if version <= state.version:
         return _stands_at(open_table, txn_id, version)
     now_ms = ambient.now_ms()
+    fence = ProposalBuilder(state).build(
+        txn_id=ambient.uuid4(),
+        now_ms=now_ms,
+        isolation=Isolation.WRITE_SERIALIZABLE,
+        operation="FENCE",
+        parameters={"txnId": txn_id},
+    )
     body = commit_bytes(
-        ProposalBuilder(state).build(
-            txn_id=ambient.uuid4(),
-            now_ms=now_ms,
-            isolation=Isolation.WRITE_SERIALIZABLE,
-            operation="FENCE",
-            parameters={"txnId": txn_id},
-        ),
+        fence,
         timestamp_ms=now_ms,
         in_commit_timestamp=(
             next_timestamp_ms(now_ms=now_ms, previous_ms=state.in_commit_timestamp_ms)
@@ -66,7 +67,7 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
         engine_info=f"txlog/{__version__}",
     )
     try:
-        open_table.store.log.put_if_absent(commit_name(version), body)
+        open_table.log.versions.put(Attempt(version, body, fence.actions))
         return _stands_at(open_table, txn_id, version)
     except (StorageError, NotFoundError) as error:
         raise CommitStateUnknownError(
@@ -79,7 +80,7 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
 
 def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], object] | None) -> bool:
     """Whether that commit created the table, if version 0 is still free."""
-    if open_table.store.log.capabilities.needs_sync:
+    if open_table.log.versions.capabilities.needs_sync:
         return False  # on a disk a put has ended when its call returns: none is still under way
     if create is None:
         raise CommitStateUnknownError(
@@ -119,5 +120,5 @@ def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
             table=open_table.uri,
             version=version,
         ) from None
-    open_table.store.log.make_durable(commit_name(version))
+    open_table.log.versions.make_durable(version)
     return found.txn_id == txn_id

@@ -20,13 +20,17 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from txlog.errors import TxlogError
-from txlog.store.base import LogStore, ObjectMeta, TableStore
+from txlog.store.base import LogStore, ObjectMeta
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 
 __all__ = ["Place", "WaitingLine"]
+
+T = TypeVar("T")
 
 _LOST_RACES_MIN = 2  # a race or two are lost anyway, and a mark takes a round trip
 _BACK_TO_BACK_S = 1.0  # between two commits of a handle
@@ -45,7 +49,7 @@ class WaitingLine:
 
     def __init__(self, store: TableStore) -> None:
         self.marks: LogStore | None = store.waiting
-        self.log: LogStore = store.log
+        self.round_trip_s = store.versions.round_trip_s
         self.crowded_until_s = -math.inf
         self.out_of_order_until_s = -math.inf
         self._left_s = -math.inf
@@ -124,6 +128,21 @@ class Place:
             self._line.saw(self._ahead)
         self._moved_s = self._listed_s = ambient.monotonic_s()
 
+    def wait(self, follow: Callable[[], T | None], require_time: Callable[[], None]) -> T | None:
+        """Let those go first that have waited for longer.
+
+        ``follow`` reads what has landed meanwhile, and calls `landed`; the wait ends early with what it returns, if
+        that is not None. ``require_time`` raises if the commit must wait no longer.
+        """
+        self.join()
+        while self.is_behind():
+            require_time()
+            self.pause()
+            ended = follow()
+            if ended is not None:
+                return ended
+        return None
+
     def is_behind(self) -> bool:
         """Whether others go first."""
         return bool(self._ahead)
@@ -136,7 +155,7 @@ class Place:
 
     def pause(self) -> None:
         """Wait until those ahead may have landed: the first in line looks most often. Pass by one that has crashed."""
-        round_trip_s = self._line.log.round_trip_s()
+        round_trip_s = self._line.round_trip_s()
         ambient.sleep(ambient.uniform(0.0, round_trip_s * len(self._ahead) / 2))
         now_s = ambient.monotonic_s()
         if now_s - self._listed_s >= _LOOK_EVERY_S:

@@ -34,7 +34,6 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import ICEBERG
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
@@ -164,7 +163,7 @@ class IcebergExporter:
         return self._result(export.exported, export.snapshots, attempt)
 
     def _make_durable(self, state: TableState) -> None:
-        if self._log.store.log.capabilities.needs_sync:
+        if self._log.versions.capabilities.needs_sync:
             self._log.make_durable(state)
 
     def _clean_up_is_due(self, exported: Exported) -> bool:
@@ -221,7 +220,7 @@ class IcebergExporter:
             return alone
 
     def _dated(self, commits: Sequence[Commit]) -> list[DatedCommit]:
-        if self._log.store.log.capabilities.has_cheap_calls:
+        if self._log.versions.capabilities.has_cheap_calls:
             return [DatedCommit(commit, self._timestamp_ms(commit)) for commit in commits]
         times = parallel_map(self._timestamp_ms, commits, threads=_CALLS_AT_ONCE)
         return [DatedCommit(commit, time) for commit, time in zip(commits, times, strict=True)]
@@ -229,7 +228,7 @@ class IcebergExporter:
     def _timestamp_ms(self, commit: Commit) -> int:
         if commit.in_commit_timestamp_ms is not None:
             return commit.in_commit_timestamp_ms
-        return self._log.store.log.stat(commit_name(commit.version)).modified_ms
+        return self._log.versions.stat(commit.version).modified_ms
 
     def _whole(self, state: TableState, number: int, before: Exported | None) -> Export:
         format_version = _format_version(state, before)

@@ -19,7 +19,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.read.footers import read_footer
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
 __all__ = ["check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]

@@ -1,7 +1,7 @@
 """Which files of the log make up one version: the newest complete checkpoint, compacted commits, commits.
 
-In: a listing (a hint: names may be missing from it). Out: a ``LogSegment``, whose ``plan`` names what to read,
-in order. A commit that is absent when it is read by name is a gap; the code that reads the commits detects it.
+In: a listing (a hint: names may be missing from it). Out: a ``LogSegment``, whose ``plan`` says what to read, in
+order. A commit that is absent when its version is read is a gap; the code that reads the commits detects it.
 PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, parse_log_name
+from txlog.protocol.log_names import LogFile, LogFileKind, parse_log_name
 
 __all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "is_stray", "read_listing"]
 
@@ -86,11 +86,8 @@ class LogSegment(msgspec.Struct, frozen=True):
         share = tail_commits / self.tail_commits if self.tail_commits else 0.0
         return LogSegment(self.version, checkpoint, (), int(self.tail_bytes * share))
 
-    def plan(self) -> Iterator[LogFile]:
-        """The files to read after the checkpoint, in ascending order.
-
-        A compacted file replaces the commits of its range.
-        """
+    def plan(self) -> Iterator[int | LogFile]:
+        """What to read after the checkpoint, in ascending order: versions, and compacted files in place of some."""
         by_first = {file.first_version: file for file in self.compacted}
         version = self.first_commit
         while version <= self.version:
@@ -99,7 +96,7 @@ class LogSegment(msgspec.Struct, frozen=True):
                 yield compacted
                 version = compacted.version + 1
             else:
-                yield LogFile(LogFileKind.COMMIT, commit_name(version), version, version)
+                yield version
                 version += 1
 
 

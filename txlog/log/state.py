@@ -17,7 +17,6 @@ from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import PUT_BACK, Commit
-from txlog.protocol.log_names import commit_name
 
 if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties
@@ -168,14 +167,15 @@ class StateBuilder:
         self.apply(actions)
         self._totals, self.in_commit_timestamp_ms = totals, in_commit_timestamp_ms
 
-    def build(self, segment: LogSegment, *, table: str | None = None) -> TableState:
-        """Raises ``CorruptLogError`` if no protocol or no metadata was seen."""
+    def build(self, segment: LogSegment, *, table: str | None = None, first: str | None = None) -> TableState:
+        """Raises ``CorruptLogError`` if no protocol or no metadata was seen. It names the checkpoint, or ``first``, the
+        file of the first version."""
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
             absent = " and ".join(
                 key for key, action in (("protocol", protocol), ("metaData", metadata)) if action is None
             )
-            where = segment.checkpoint.names[0] if segment.checkpoint else commit_name(0)
+            where = segment.checkpoint.names[0] if segment.checkpoint else first
             raise CorruptLogError(
                 f"the log up to version {segment.version} has no {absent} action: the table's first commit or its"
                 " checkpoint is damaged",

@@ -24,7 +24,7 @@ from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sid
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
 from txlog.protocol.log_names import SIDECARS, LogFileKind
 from txlog.protocol.wire import shown
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.hint import publish_hint
 from txlog.protocol.actions import Sidecar
 from txlog.protocol.commit_file import Limits
-from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, commit_name, v2_checkpoint_name
-from txlog.store.base import PutOutcome, TableStore
+from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.store.base import PutOutcome
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
@@ -49,6 +50,7 @@ class CheckpointWriter:
 
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store.log
+        self._versions = store.versions
         self._table = store.uri
         self._files = FileLoader(store, limits)
         self._reader = CheckpointReader(store, limits)
@@ -178,7 +180,7 @@ class CheckpointWriter:
         another process may be writing a checkpoint of that version, which names other sidecars."""
         cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=ambient.now_ms() + _LONGEST_HOURS * 3_600_000)
         try:
-            return self._store.stat(commit_name(base.version + 1)).modified_ms > cutoff_ms
+            return self._versions.stat(base.version + 1).modified_ms > cutoff_ms
         except NotFoundError:
             return False
 

@@ -1,4 +1,4 @@
-"""Reads commits by name: one, the next ones, or all commits of a segment's plan.
+"""Reads commits by version: one, the next ones, or all commits of a segment's plan.
 
 In: versions. Out: ``Commit`` values in ascending order. A listing is never assumed to be complete; only a
 direct "not found" counts. PROTOCOL.md, "Delta Log Entries", "Log Compaction Files".
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.segment import LogSegment, is_stray, read_listing
+from txlog.log.segment import LogSegment, is_stray
 from txlog.log.state import TableState
+from txlog.log_files.listing import list_log
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_commit
-from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, version_prefix
+from txlog.protocol.log_names import LogFile
 from txlog.protocol.properties import TableProperties
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
@@ -34,20 +35,23 @@ class CommitReader:
 
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store
+        self.versions = store.versions
         self._limits = limits
 
     def read(self, version: int, *, files: bool = True) -> Commit:
         """One commit. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``."""
         try:
-            body = self._store.log.read(commit_name(version))
+            body = self.versions.read(version)
         except NotFoundError as error:
-            raise NotFoundError(
-                f"version {version} is not in the log",
-                table=self._store.uri,
-                version=version,
-                path=commit_name(version),
-            ) from error
-        return parse_commit(body, version, table=self._store.uri, limits=self._limits, files=files)
+            name = self.versions.name_of(version)
+            message = f"version {version} is not in the log"
+            raise NotFoundError(message, table=self._store.uri, version=version, path=name) from error
+        return self.parsed(body, version, files=files)
+
+    def parsed(self, body: bytes, version: int, *, files: bool = True) -> Commit:
+        """The commit that was read as ``body``. Raises ``CorruptLogError``, which names its file."""
+        name = self.versions.name_of(version)
+        return parse_commit(body, version, name=name, table=self._store.uri, limits=self._limits, files=files)
 
     def following(self, version: int, *, files: bool, most: int) -> list[Commit]:
         """Up to ``most`` commits after ``version``, requested one after another until one is absent."""
@@ -70,14 +74,15 @@ class CommitReader:
         that of the ``known`` state.
         Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
         """
-        log = self._store.log
-        commit = log.stat(commit_name(version))
+        capabilities = self.versions.capabilities
+        commit = self.versions.stat(version)
+        if capabilities.remembers_versions:
+            return False
         properties = known.properties if known else TableProperties()
         slack_ms = properties.log_retention_ms // 2  # a stray is younger than later versions by the whole retention
-        looks = 1 if log.capabilities.lists_completely else 2  # one listing may miss a name
+        looks = 1 if capabilities.lists_completely else 2  # one listing may miss a name
         return all(
-            is_stray(commit, read_listing(log.list_from(version_prefix(version + 1))), version, slack_ms=slack_ms)
-            for _ in range(looks)
+            is_stray(commit, list_log(self._store, version + 1), version, slack_ms=slack_ms) for _ in range(looks)
         )
 
     def read_plan(self, segment: LogSegment, *, files: bool) -> Iterator[Commit]:
@@ -85,17 +90,17 @@ class CommitReader:
 
         A compacted file that cannot be read is replaced by its commits. Raises as `read_range`.
         """
-        chunks = self._map(lambda file: self._read_planned(file, files=files), list(segment.plan()))
+        chunks = self._map(lambda planned: self._read_planned(planned, files=files), list(segment.plan()))
         return (commit for chunk in chunks for commit in chunk)
 
-    def _read_planned(self, file: LogFile, *, files: bool) -> Sequence[Commit]:
-        if file.kind is LogFileKind.COMMIT:
-            return (self.read(file.version, files=files),)
+    def _read_planned(self, planned: int | LogFile, *, files: bool) -> Sequence[Commit]:
+        if isinstance(planned, int):
+            return (self.read(planned, files=files),)
         try:
-            return (self._read_compacted(file, files=files),)
+            return (self._read_compacted(planned, files=files),)
         except (CorruptLogError, NotFoundError) as error:
             logger.warning("%s: reading single commits, since a compacted file is damaged: %s", self._store.uri, error)
-            return [self.read(version, files=files) for version in range(file.first_version, file.version + 1)]
+            return [self.read(version, files=files) for version in range(planned.first_version, planned.version + 1)]
 
     def _read_compacted(self, file: LogFile, *, files: bool) -> Commit:
         body = self._store.log.read(file.name)
@@ -112,7 +117,7 @@ class CommitReader:
 
     def _map(self, read: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
         """Read in order; in parallel if each read is a request and there are many. A window bounds the memory."""
-        if self._store.log.capabilities.has_cheap_calls or len(wanted) < _PARALLEL_FROM:
+        if self.versions.capabilities.has_cheap_calls or len(wanted) < _PARALLEL_FROM:
             yield from map(read, wanted)
             return
         yield from parallel_map(read, wanted, threads=_PARALLEL)

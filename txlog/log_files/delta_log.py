@@ -20,17 +20,18 @@ from msgspec.structs import replace
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
 from txlog.log.retention import trusted_s
-from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.durability import unsynced_versions
 from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.hint import read_hint
+from txlog.log_files.listing import list_log
 from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
-from txlog.protocol.log_names import commit_name, version_prefix
-from txlog.store.base import ObjectMeta, TableStore
+from txlog.store.base import ObjectMeta
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.locks import new_lock
 from txlog.util.parallel import parallel_map
@@ -60,11 +61,12 @@ class DeltaLog:
     def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
         self.store = store
         self.uri = store.uri
-        self._commits = CommitReader(store, limits)
+        self.versions = store.versions
+        self.commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
         self._files = FileLoader(store, limits, self._adopt)
         self.limits = limits
-        self._times = CommitTimes(store, self._commits)
+        self._times = CommitTimes(store, self.commits)
         self._lock = new_lock()
         self._state: TableState | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
@@ -103,7 +105,7 @@ class DeltaLog:
         if not self.still_has(known) and newest is known:
             return self.reload()
         self._remember(newest, asked)
-        if newest is not known and self._tip is None and self.store.log.capabilities.has_cheap_calls:
+        if newest is not known and self._tip is None and self.versions.capabilities.has_cheap_calls:
             return self.reload()  # its own commit was cleaned up while the next ones were requested
         return newest
 
@@ -129,10 +131,10 @@ class DeltaLog:
 
         Raises ``CorruptLogError`` if the file is of another table, which was created again under the same location.
         """
-        if not self.store.log.capabilities.has_cheap_calls:
+        if not self.versions.capabilities.has_cheap_calls:
             return True
         try:
-            found = self.store.log.stat(commit_name(state.version))
+            found = self.versions.stat(state.version)
         except NotFoundError:
             return False
         known = self._tip
@@ -164,10 +166,10 @@ class DeltaLog:
         if self._state is not None:
             return True
         try:
-            self.store.log.stat(commit_name(0))
+            self.versions.stat(0)
         except NotFoundError:
             try:
-                return self._list(0).latest_version >= 0
+                return list_log(self.store).latest_version >= 0
             except TableNotFoundError:
                 return False
         return True
@@ -186,7 +188,7 @@ class DeltaLog:
         known = self._state
         if known is None or known.totals is not None or known.version < version:
             return
-        for commit in self._commits.read_range(version + 1, known.version, files=False):
+        for commit in self.commits.read_range(version + 1, known.version, files=False):
             net = commit.commit_info.net_files if commit.commit_info else None
             if net is None:
                 return
@@ -205,10 +207,10 @@ class DeltaLog:
         return state
 
     def _look_at(self, version: int) -> ObjectMeta | None:
-        if not self.store.log.capabilities.has_cheap_calls:
+        if not self.versions.capabilities.has_cheap_calls:
             return None
         try:
-            return self.store.log.stat(commit_name(version))
+            return self.versions.stat(version)
         except (NotFoundError, StorageError):
             return None
 
@@ -219,7 +221,7 @@ class DeltaLog:
 
         Raises ``NotFoundError``, ``CorruptLogError`` (empty, torn, incomplete), ``StorageError``.
         """
-        return self._commits.read(version, files=files)
+        return self.commits.read(version, files=files)
 
     def commits_after(self, version: int) -> list[Commit]:
         """Every commit after ``version``, ascending and dense, up to the newest version.
@@ -227,25 +229,25 @@ class DeltaLog:
         Raises ``NotFoundError`` if one of them was cleaned up: load the newest state again and start over.
         """
         found: list[Commit] = []
-        if not self.store.log.capabilities.lists_completely:
-            found = self._commits.following(version, files=True, most=1_000_000)
+        if not self.versions.capabilities.lists_completely:
+            found = self.commits.following(version, files=True, most=1_000_000)
             if found:
                 return found
-        last = self._list(version + 1).latest_version
+        last = list_log(self.store, version + 1).latest_version
         if last > version:
-            found = list(self._commits.read_range(version + 1, last, files=True))
-        return found + self._commits.following(version + len(found), files=True, most=1_000_000)
+            found = list(self.commits.read_range(version + 1, last, files=True))
+        return found + self.commits.following(version + len(found), files=True, most=1_000_000)
 
     def commits_between(self, first: int, last: int) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending, with their file actions. Raises as `read_commit`."""
         known = self._last
         if known is not None and first == last == known.version:
             return iter((known,))
-        return self._commits.read_range(first, last, files=True)
+        return self.commits.read_range(first, last, files=True)
 
     def is_stray(self, version: int) -> bool:
         """As `CommitReader.is_stray`."""
-        return self._commits.is_stray(version, self._state)
+        return self.commits.is_stray(version, self._state)
 
     # --- files -------------------------------------------------------------------------------------------
 
@@ -385,7 +387,7 @@ class DeltaLog:
         return checkpoint_is_due(
             state,
             checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
-            reading=BY_FILE if self.store.log.capabilities.has_cheap_calls else BY_REQUEST,
+            reading=BY_FILE if self.versions.capabilities.has_cheap_calls else BY_REQUEST,
             is_first=is_first,
         )
 
@@ -411,10 +413,10 @@ class DeltaLog:
         Otherwise, after a power cut, that file could refer to a version that is lost, or that follows a gap.
         Raises ``StorageError``.
         """
-        unsynced = unsynced_versions(self, state.version, state.newest_foreign, -1, keeps_order=False)
+        unsynced = unsynced_versions(self.commits, state.version, state.newest_foreign, -1, keeps_order=False)
         for version in reversed(unsynced):
             with contextlib.suppress(NotFoundError):  # a copied table may have only a checkpoint of this version
-                self.store.log.make_durable(commit_name(version))
+                self.versions.make_durable(version)
 
     def on_newest_checkpoint(self, state: TableState) -> TableState:
         """``state`` based on the newest checkpoint up to it, which another writer may have written since.
@@ -449,6 +451,3 @@ class DeltaLog:
             known = self._state
             if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:
                 self._state = replace(known, segment=known.segment.checkpointed(checkpoint))
-
-    def _list(self, version: int) -> LogListing:
-        return read_listing(self.store.log.list_from(version_prefix(version)))

@@ -1,20 +1,15 @@
 """Finds commits that a power cut could still undo: the newest ones of the log, if their writers do not sync.
 
-In: a log and the version to build on. Out: versions to make durable before the next commit, or a checkpoint of that
-version, is. A hole below a durable commit would make the table unreadable; deltalake and Spark leave it to the kernel
-when their commits reach the disk.
+In: a reader of commits and the version to build on. Out: versions to make durable before the next commit, or a
+checkpoint of that version, is. A hole below a durable commit would make the table unreadable; deltalake and Spark leave
+it to the kernel when their commits reach the disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from txlog.errors import NotFoundError
-from txlog.protocol.log_names import commit_name
+from txlog.log_files.commits import CommitReader
 from txlog.util import ambient
-
-if TYPE_CHECKING:
-    from txlog.log_files.delta_log import DeltaLog
 
 __all__ = ["unsynced_versions"]
 
@@ -22,7 +17,7 @@ _WRITTEN_BACK_MS = 120_000  # by then a kernel has written unsynced pages to dis
 
 
 def unsynced_versions(
-    log: DeltaLog, version: int, newest_foreign: int, durable_version: int, *, keeps_order: bool
+    commits: CommitReader, version: int, newest_foreign: int, durable_version: int, *, keeps_order: bool
 ) -> list[int]:
     """Versions up to ``version``, newest first, that may not be on disk.
 
@@ -37,22 +32,22 @@ def unsynced_versions(
     if durable_version >= version or is_settled_by_ours:
         return []
     found = [version]
-    if newest_foreign < version - 1 or not log.store.log.capabilities.needs_sync:
+    if newest_foreign < version - 1 or not commits.versions.capabilities.needs_sync:
         return found
     for below in range(version - 1, durable_version, -1):
         try:
-            if _was_written_back(log, below):
+            if _was_written_back(commits, below):
                 break
             found.append(below)
-            if not log.read_commit(below, files=False).is_foreign:
+            if not commits.read(below, files=False).is_foreign:
                 break
         except NotFoundError:
             break
     return found
 
 
-def _was_written_back(log: DeltaLog, version: int) -> bool:
+def _was_written_back(commits: CommitReader, version: int) -> bool:
     """Whether the commit is so old that a kernel wrote it to disk by itself. Raises ``NotFoundError``."""
-    age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms
+    age_ms = ambient.now_ms() - commits.versions.stat(version).modified_ms
     age_ms -= int(1000 * ambient.suspended_s())  # nothing is written back while suspended
     return age_ms >= _WRITTEN_BACK_MS

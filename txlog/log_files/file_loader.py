@@ -15,14 +15,14 @@ import pyarrow as pa
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
-from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
+from txlog.log_files.listing import list_log
 from txlog.log_files.state_loader import as_corrupt
 from txlog.protocol.commit_file import Commit, Limits
-from txlog.protocol.log_names import version_prefix
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class FileLoader:
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
         """The newest checkpoint up to ``state`` in the log, written by any engine. Raises ``StorageError``."""
         known = state.segment.checkpoint
-        listing = read_listing(self._store.log.list_from(version_prefix(known.version if known else 0)))
+        listing = list_log(self._store, known.version if known else 0)
         return next((found for found in listing.checkpoints if found.version <= state.version), known)
 
     def checkpoint_bytes(self, checkpoint: CheckpointFiles) -> int:
@@ -146,7 +146,7 @@ class FileLoader:
                     replacement.exclude(segment.checkpoint, error)
                     raise
             except (CorruptLogError, NotFoundError) as error:
-                listing = read_listing(self._store.log.list_from(version_prefix(0)))
+                listing = list_log(self._store)
                 failed, segment = segment, replacement.choose(listing, segment, error)
                 if isinstance(error, CorruptLogError) or segment.first_commit <= failed.first_commit:
                     logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)

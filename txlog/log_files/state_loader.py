@@ -15,15 +15,16 @@ from msgspec.structs import replace
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.hint import LastCheckpoint
 from txlog.log.checksum import parse_checksum
-from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import StateBuilder, TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.hint import read_hint
+from txlog.log_files.listing import list_log
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read
-from txlog.protocol.log_names import checksum_name, commit_name, version_prefix
-from txlog.store.base import TableStore
+from txlog.protocol.log_names import checksum_name
+from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 
 __all__ = ["StateLoader", "as_corrupt"]
@@ -40,6 +41,7 @@ class StateLoader:
         self._table = store.uri
         self._limits = limits
         self._commits = CommitReader(store, limits)
+        self._versions = store.versions
         self._checkpoints = CheckpointReader(store, limits)
 
     # --- states ------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ class StateLoader:
     def load(self) -> TableState:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
         hint = read_hint(self._store.log, self._table)
-        if self._store.log.capabilities.lists_completely:
+        if self._versions.capabilities.lists_completely:
             state = self._load_listed(None, hint)
         else:
             state = (self._probe_from(hint) if hint else None) or self.catch_up(self._load_listed(None, hint))
@@ -61,7 +63,7 @@ class StateLoader:
 
     def catch_up(self, state: TableState) -> TableState:
         """``state`` advanced to the newest version, by requesting commit after commit by name."""
-        listable = self._store.log.capabilities.lists_completely
+        listable = self._versions.capabilities.lists_completely
         most = 4 if listable else _PROBED
         while True:
             following = self._commits.following(state.version, files=False, most=most)
@@ -81,7 +83,7 @@ class StateLoader:
         for commit in commits:
             builder.apply_commit(commit)
             segment = segment.extended(commit.size_bytes)
-        return state if segment is state.segment else builder.build(segment, table=self._table)
+        return state if segment is state.segment else self._built(builder, segment)
 
     def _probe_from(self, hint: LastCheckpoint) -> TableState | None:
         """Load without a listing: the hinted checkpoint, then commit after commit. None if a listing is needed."""
@@ -94,7 +96,7 @@ class StateLoader:
             if not sizes:
                 # No newer commit: either this is the newest version, or the successors of the checkpoint were cleaned
                 # up. The commit at a checkpoint is kept as long as those after it.
-                self._store.log.stat(commit_name(hint.version))
+                self._versions.stat(hint.version)
             segment = LogSegment(hint.version + len(sizes), hint.files, tail_bytes=sum(sizes))
             for version in range(segment.version, hint.version - 1, -1):
                 known = self._from_checksum(version, segment)
@@ -135,7 +137,7 @@ class StateLoader:
         failure: CorruptLogError | None = None
         if target is not None and 0 <= listing.latest_version < target:
             # One check first: the target may be far away, and all versions up to it would be requested by name.
-            self._store.log.stat(commit_name(target))
+            self._versions.stat(target)
         while True:
             segment = choose_segment(listing, target=target, excluded=excluded)
             if (segment is None or segment.checkpoint is None) and start:
@@ -171,7 +173,7 @@ class StateLoader:
         for commit in self._commits.read_plan(segment, files=False):
             builder.apply_commit(commit)
             tail_bytes += commit.size_bytes
-        return builder.build(replace(segment, tail_bytes=tail_bytes), table=self._table)
+        return self._built(builder, replace(segment, tail_bytes=tail_bytes))
 
     # --- checksum files ----------------------------------------------------------------------------------
 
@@ -213,7 +215,7 @@ class StateLoader:
         builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
         for commit in self._commits.read_range(version + 1, segment.version, files=False):
             builder.apply_commit(commit)
-        state = builder.build(segment, table=self._table)
+        state = self._built(builder, segment)
         try:
             state.schema, state.properties  # noqa: B018 -- parsed as they are asked for
             check_can_read(state.protocol, state.metadata)
@@ -224,14 +226,14 @@ class StateLoader:
 
     def _listed_size(self, listing: LogListing, version: int) -> int:
         file = listing.commits.get(version)
-        return file.size if file is not None else self._store.log.stat(commit_name(version)).size
+        return file.size if file is not None else self._versions.stat(version).size
 
     def _sizes_after(self, version: int) -> list[int]:
         """The sizes of the commits after ``version``, requested by name, at most `_PROBED` of them."""
         sizes: list[int] = []
         with contextlib.suppress(NotFoundError):
             while len(sizes) < _PROBED:
-                sizes.append(self._store.log.stat(commit_name(version + 1 + len(sizes))).size)
+                sizes.append(self._versions.stat(version + 1 + len(sizes)).size)
         return sizes
 
     # --- checkpoints -------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class StateLoader:
         """The state at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
         builder = StateBuilder()
         builder.apply(self._checkpoints.small_actions(checkpoint))
-        return builder.build(LogSegment(checkpoint.version, checkpoint), table=self._table)
+        return self._built(builder, LogSegment(checkpoint.version, checkpoint))
 
     def _with_commit_timestamp(self, state: TableState) -> TableState:
         """Add the commit's timestamp if the table keeps them: the next commit needs it, and a checkpoint has none."""
@@ -254,8 +256,11 @@ class StateLoader:
 
     # --- small things ------------------------------------------------------------------------------------
 
+    def _built(self, builder: StateBuilder, segment: LogSegment) -> TableState:
+        return builder.build(segment, table=self._table, first=self._versions.name_of(0))
+
     def _list(self, version: int) -> LogListing:
-        return read_listing(self._store.log.list_from(version_prefix(version)))
+        return list_log(self._store, version)
 
     def _no_table(self) -> TableNotFoundError:
         return TableNotFoundError(
@@ -284,7 +289,7 @@ class StateLoader:
             " stands in for it",
             table=self._table,
             version=missing,
-            path=None if missing is None else commit_name(missing),
+            path=None if missing is None else self._versions.name_of(missing),
             repair=f"The versions from there on {PUT_BACK}",
         )
 

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from txlog.errors import InvalidInputError, NotFoundError
-from txlog.log.segment import LogListing, read_listing
+from txlog.log.segment import LogListing
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
+from txlog.log_files.listing import list_log
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.log_names import commit_name, version_prefix
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, whole_number
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
@@ -51,7 +51,7 @@ class CommitTimes:
         if commit.in_commit_timestamp_ms is not None:
             return commit.in_commit_timestamp_ms
         times = self._file_times(self._list(), version)
-        return times[version] if version in times else self._store.log.stat(commit_name(version)).modified_ms
+        return times[version] if version in times else self._commits.versions.stat(version).modified_ms
 
     def of_commits(self, commits: Sequence[Commit]) -> dict[int, int]:
         """The times of commits that follow each other, in ms by version, as `history` reports them."""
@@ -155,7 +155,7 @@ class CommitTimes:
             file = listing.commits.get(version)
             try:
                 # A listing may be incomplete: a name that it lacks is requested directly.
-                found.append((file or self._store.log.stat(commit_name(version))).modified_ms)
+                found.append((file or self._commits.versions.stat(version)).modified_ms)
             except NotFoundError:
                 break
             version -= 1
@@ -166,7 +166,7 @@ class CommitTimes:
         return times
 
     def _list(self) -> LogListing:
-        return read_listing(self._store.log.list_from(version_prefix(0)))
+        return list_log(self._store)
 
 
 def milliseconds(timestamp: Any) -> int:

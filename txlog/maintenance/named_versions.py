@@ -40,8 +40,9 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import v2_checkpoint_name
 from txlog.protocol.wire import read_size, read_text
 from txlog.snapshot import Snapshot
-from txlog.store.base import LogStore, ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import LogStore, ObjectMeta, PutOutcome
 from txlog.store.capabilities import LogCapabilities
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.arguments import described, invalid
 from txlog.writer import sealed_json
@@ -158,18 +159,20 @@ def untag(open_table: OpenTable, name: str) -> None:
 
 def named_versions(store: TableStore) -> list[NamedVersion]:
     """All names, by version. Raises InvalidInputError for a damaged one, StorageError."""
-    if store.versions is None:
+    if store.named_versions is None:
         return []
-    listed = {meta.name for _ in range(2) for meta in store.versions.list_from("")}  # a changing folder may hide one
+    listed = {
+        meta.name for _ in range(2) for meta in store.named_versions.list_from("")
+    }  # a changing folder may hide one
     found = [_find(store, name.removesuffix(_SUFFIX)) for name in listed if name.endswith(_SUFFIX)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
 
 
 def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
     """Checkpoints that a crash between the two steps of `tag` or `untag` left. Raises as `named_versions`."""
-    if store.versions is None:
+    if store.named_versions is None:
         return []
-    listed = [meta for meta in store.versions.list_from("") if meta.name.endswith(_CHECKPOINT)]
+    listed = [meta for meta in store.named_versions.list_from("") if meta.name.endswith(_CHECKPOINT)]
     named = {each.checkpoint_name for each in named_versions(store)} if listed else set()
     return [meta for meta in listed if meta.name not in named]
 
@@ -177,10 +180,10 @@ def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
 def delete_unnamed(store: TableStore, now_ms: int) -> None:
     """Delete the `unnamed_checkpoints` that are older than a day: they hold bounds of values, and nothing reads them.
     Raises StorageError."""
-    assert store.versions is not None
+    assert store.named_versions is not None
     for meta in unnamed_checkpoints(store):
         if meta.modified_ms + UNNAMED_STAY_MS < now_ms:
-            store.versions.delete(meta.name)
+            store.named_versions.delete(meta.name)
 
 
 def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
@@ -253,10 +256,10 @@ class _KeptLog:
 
 
 def _find(store: TableStore, name: str) -> NamedVersion | None:
-    if store.versions is None or not _NAME.fullmatch(name):
+    if store.named_versions is None or not _NAME.fullmatch(name):
         return None
     try:
-        body = store.versions.read(name + _SUFFIX)
+        body = store.named_versions.read(name + _SUFFIX)
     except NotFoundError:
         return None
     try:
@@ -329,6 +332,6 @@ def _names(store: TableStore) -> Iterator[str]:
 
 
 def _store(store: TableStore) -> LogStore:
-    if store.versions is None:
+    if store.named_versions is None:
         raise UnsupportedFeatureError("this store keeps no named versions", table=store.uri, features=("tags",))
-    return store.versions
+    return store.named_versions

@@ -20,14 +20,13 @@ import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
 from txlog.errors import NotFoundError
-from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.listing import list_log
 from txlog.maintenance.named_versions import NamedVersion, kept_log, named_versions
 from txlog.maintenance.path_set import PathSet
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.log_names import version_prefix
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
 
@@ -127,7 +126,7 @@ class NeededFiles:
 
         If there are very many checkpoints, only some, evenly spread: reading each has a cost.
         """
-        listing = read_listing(self._log.store.log.list_from(version_prefix(version + 1)))
+        listing = list_log(self._log.store, version + 1)
         versions = sorted({each.version for each in listing.checkpoints if each.version > version})
         for at in versions[:: len(versions) // _CHECKPOINTS_READ_MAX + 1]:
             try:
@@ -136,7 +135,7 @@ class NeededFiles:
                 continue
 
     def _first_commit(self) -> int:
-        return min(read_listing(self._log.store.log.list_from(version_prefix(0))).commits, default=self.state.version)
+        return min(list_log(self._log.store).commits, default=self.state.version)
 
 
 def _take(commit: Commit, paths: PathSet) -> None:

@@ -28,9 +28,9 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
-from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
+from txlog.log_files.listing import list_log
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import (
@@ -163,7 +163,7 @@ def _first_readable(open_table: OpenTable, version: int, newest: TableState) -> 
     except NotFoundError:
         if version > newest.version:
             raise
-    listing = read_listing(log.store.log.list_from(version_prefix(version)))
+    listing = list_log(log.store, version)
     first = min((each.version for each in listing.checkpoints), default=newest.version)
     return log.state_at(first)
 
@@ -315,10 +315,10 @@ class _Check:
                 yield _of_log(f"{LOG_DIRECTORY}/", meta, retention_ms)
 
     def _checkpoints_of(self, named: Sequence[NamedVersion]) -> Iterator[Remnant]:
-        if self._log.store.versions is None:
+        if self._log.store.named_versions is None:
             return
         holding = {each.checkpoint_name: each.name for each in named if each.version <= self._last_dirty}
-        for meta in self._log.store.versions.list_from(""):
+        for meta in self._log.store.named_versions.list_from(""):
             if meta.name in holding:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
         for meta in unnamed_checkpoints(self._log.store):

@@ -36,7 +36,6 @@ from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
 from txlog.protocol.column_mapping import physical_names
-from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.util import ambient
@@ -100,7 +99,7 @@ class _Vacuum:
             self._begin(doomed)
             doomed = self._delete_or_report(doomed)
             self._note_expired(expired_version)
-            if self._log.store.versions is not None:
+            if self._log.store.named_versions is not None:
                 delete_unnamed(self._log.store, self._now_ms)
             version = self._end("COMPLETED", doomed.num_rows)
         return VacuumResult(
@@ -158,7 +157,7 @@ class _Vacuum:
         if last is None or first > last:
             return True
         try:
-            self._log.store.log.stat(commit_name(first))
+            self._log.versions.stat(first)
         except NotFoundError:
             return False
         return True
@@ -219,7 +218,7 @@ class _Vacuum:
         """The store's clock dates the files, and this machine's clock computes their age, so the two must agree."""
         if self._options.force:
             return
-        ahead_ms = self._now_ms - self._log.store.log.stat(commit_name(version)).modified_ms
+        ahead_ms = self._now_ms - self._log.versions.stat(version).modified_ms
         if ahead_ms > _CLOCK_AHEAD_MAX_MS:
             raise StorageError(
                 f"this machine's clock is {ahead_ms / HOUR_MS:.1f} hours ahead of the store's, so young files would"

@@ -22,7 +22,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
 __all__ = [

@@ -14,7 +14,6 @@ import orjson
 
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_json
-from txlog.protocol.log_names import commit_name
 
 __all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
 
@@ -103,32 +102,34 @@ def parse_commit(
     body: bytes,
     version: int,
     *,
+    name: str | None = None,
     table: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
     files: bool = True,
 ) -> Commit:
-    """Parse ``N.json``. With ``files=False`` the lines of data files are counted but skipped unparsed.
+    """Parse a commit. With ``files=False`` the lines of data files are counted but skipped unparsed.
 
-    Raises ``CorruptLogError`` (``path`` the name, ``line`` from 1) if the file is empty, its last line is
-    torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is exceeded.
+    Raises ``CorruptLogError`` (``path`` is ``name``, that of its file; ``line`` from 1) if the file is empty, its last
+    line is torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is
+    exceeded.
     """
-    name = commit_name(version)
+    file = name or f"v{version}"
     commit_info: CommitInfo | None = None
     actions: list[Action] = []
     lines = 0
     try:
-        for action in parse_actions(body, name, version=version, table=table, limits=limits, files=files):
+        for action in parse_actions(body, file, version=version, table=table, limits=limits, files=files):
             lines += 1
             if type(action) is CommitInfo:
                 commit_info = commit_info or action
             elif action is not None:
                 actions.append(action)
     except CorruptLogError as error:
-        error.repair = _REPAIR
+        error.repair, error.path = _REPAIR, name
         raise
     if not lines:
         raise CorruptLogError(
-            f"commit {name} is empty ({len(body)} bytes, no action): its writer crashed or the disk lost it",
+            f"commit {file} is empty ({len(body)} bytes, no action): its writer crashed or the disk lost it",
             table=table,
             version=version,
             path=name,
@@ -137,7 +138,7 @@ def parse_commit(
     declared = commit_info.declared_actions if commit_info else None
     if declared is not None and declared != lines:
         raise CorruptLogError(
-            f"commit {name} declares {declared} lines and has {lines}: it is incomplete",
+            f"commit {file} declares {declared} lines and has {lines}: it is incomplete",
             table=table,
             version=version,
             path=name,
@@ -189,7 +190,7 @@ def require_within(limits: Limits, body: bytes, version: int) -> None:
 
     This costs nothing for a commit that is smaller than the longest allowed line: its lines are not searched.
     """
-    name = commit_name(version)
+    name = f"v{version}"
     _check_size(len(body), limits.commit_bytes, "bytes", name, version, None)
     if len(body) <= min(limits.line_bytes, limits.actions):
         return

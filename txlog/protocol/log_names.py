@@ -19,6 +19,7 @@ __all__ = [
     "checkpoint_name",
     "checksum_name",
     "commit_name",
+    "commit_version",
     "compacted_name",
     "multipart_names",
     "parse_log_name",
@@ -71,6 +72,12 @@ def version_prefix(version: int) -> str:
 
 def commit_name(version: int) -> str:
     return f"{version:020d}.json"
+
+
+def commit_version(name: str) -> int | None:
+    """The version that ``name`` is the commit file of; None for any other name."""
+    file = parse_log_name(name)
+    return file.version if file is not None and file.kind is LogFileKind.COMMIT else None
 
 
 def checksum_name(version: int) -> str:

@@ -24,7 +24,7 @@ from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np

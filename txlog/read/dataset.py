@@ -26,7 +26,7 @@ from txlog.read.guarantees import Guarantees
 from txlog.read.row_count import count_rows
 from txlog.read.scan_plan import ScanPlan
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
 __all__ = ["SnapshotDataset"]

@@ -20,7 +20,7 @@ from txlog.protocol.deletion_vector import (
     vector_path,
 )
 from txlog.protocol.paths import path_below
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.paths import path_below, resolve_data_path
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 __all__ = ["path_in_store", "read_footer"]
 

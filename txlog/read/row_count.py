@@ -16,7 +16,7 @@ from txlog.protocol.statistics_read import num_records
 from txlog.protocol.stats_struct import read_json_objects
 from txlog.read.scan_plan import ScanPlan
 from txlog.read.scan_task import Selection, TaskReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from txlog.protocol.schema import Field
 from txlog.protocol.wire import ActionError
 from txlog.read.footers import path_in_store
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid
 
 __all__ = ["ScanPlan", "select"]

@@ -24,7 +24,7 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.parquet_columns import ParquetColumns
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np

@@ -47,8 +47,9 @@ import msgspec
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
 from txlog.result import counted, human_size
-from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.hooks import CommitHooks
-from txlog.protocol.log_names import commit_name
 from txlog.spark.options import WriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.store.open import open_store
@@ -28,7 +27,7 @@ _MOST = 16
 
 
 class _Open(NamedTuple):
-    """An open table, and one of its log files, which identifies it among tables at the same location."""
+    """An open table, and the file of one of its versions, which identifies it among tables at the same location."""
 
     open_table: OpenTable
     version: int
@@ -62,7 +61,7 @@ def process_table(options: WriteOptions) -> OpenTable:
         if state is None:
             return open_table
         try:
-            known = _Open(open_table, state.version, open_table.store.log.stat(commit_name(state.version)))
+            known = _Open(open_table, state.version, open_table.log.versions.stat(state.version))
         except NotFoundError:  # a copied table may hold its newest version only as a checkpoint
             return open_table
     with _lock:
@@ -74,7 +73,7 @@ def process_table(options: WriteOptions) -> OpenTable:
 
 def _is_current(known: _Open) -> bool:
     try:
-        return known.open_table.store.log.stat(commit_name(known.version)) == known.file
+        return known.open_table.log.versions.stat(known.version) == known.file
     except NotFoundError:  # dropped, or cleaned up since
         return False
 

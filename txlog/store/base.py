@@ -1,5 +1,7 @@
 """What txlog asks of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
 
+`table_store` holds the stores of one table together; `versions` says which file is which version.
+
 Every guarantee of the library relies on the ones stated here; each implementation
 passes the same contract test. Names and paths are relative, '/'-separated and decoded.
 """
@@ -10,10 +12,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import msgspec
-
 from txlog.store.capabilities import LogCapabilities
-from txlog.store.commit_queue import OPEN, CommitQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +30,6 @@ __all__ = [
     "OutputFile",
     "PutOutcome",
     "SkipFolder",
-    "TableStore",
     "folders_above",
 ]
 
@@ -210,23 +208,3 @@ def folders_above(path: str, folder: str) -> Iterator[str]:
     while at >= 0:
         yield path[:at]
         at = path.find("/", at + 1)
-
-
-class TableStore(msgspec.Struct, frozen=True):
-    """The stores of one table. ``uri`` is safe to show: no credentials, no query.
-
-    ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
-    ``versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
-    ``iceberg`` has them in the folder ``ICEBERG``; None on stores where Iceberg metadata cannot be exported.
-    ``waiting`` has them in the folder ``WAITING``; None on stores whose commit queue all writers share.
-    ``commit_queue`` is where the table's writers queue before they commit.
-    """
-
-    uri: str
-    log: LogStore
-    files: FileStore
-    staging: LogStore | None = None
-    commit_queue: CommitQueue = OPEN
-    versions: LogStore | None = None
-    iceberg: LogStore | None = None
-    waiting: LogStore | None = None

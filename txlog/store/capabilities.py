@@ -1,4 +1,5 @@
-"""What the log of one kind of store can do beyond `LogStore`. Callers check the capability that they rely on.
+"""What one kind of store, or of owner of versions, can do beyond `LogStore` and `VersionLog`. Callers check the
+capability that they rely on.
 
 In: nothing. Out: `LogCapabilities`, with the two kinds that txlog ships. A new kind of store states each capability;
 no code checks whether a store is local.
@@ -12,7 +13,7 @@ __all__ = ["LOCAL_DISK", "OBJECT_STORE", "LogCapabilities"]
 
 
 class LogCapabilities(msgspec.Struct, frozen=True):
-    """Facts about one kind of log store. A fact that is not known to be true is false, except `needs_sync`."""
+    """Facts about one kind of log. A fact that is not known to be true is false, except `needs_sync`."""
 
     lists_completely: bool
     """A listing is a consistent snapshot. A local directory listing is not: it can miss an older name."""
@@ -26,6 +27,10 @@ class LogCapabilities(msgspec.Struct, frozen=True):
 
     needs_sync: bool
     """An object that another program made visible may not survive a power cut before `make_durable`."""
+
+    remembers_versions: bool = False
+    """What was a version once is refused for ever, so an accepted version follows the newest one. A folder forgets the
+    names that a clean-up deletes: a writer that stood still for long may put a version that others took long ago."""
 
 
 LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)

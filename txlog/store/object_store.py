@@ -24,7 +24,6 @@ from txlog.store.base import (
     OnLink,
     PutOutcome,
     SkipFolder,
-    TableStore,
     folders_above,
 )
 from txlog.store.capabilities import OBJECT_STORE
@@ -32,6 +31,7 @@ from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -415,7 +415,7 @@ def object_table_store(
         files=ObjectFileStore(client),
         staging=ObjectLogStore(client, STAGING),
         commit_queue=MachineCommitQueue(_queue_name(location, options)),
-        versions=ObjectLogStore(client, VERSIONS),
+        named_versions=ObjectLogStore(client, VERSIONS),
         iceberg=ObjectLogStore(client, ICEBERG),
         waiting=ObjectLogStore(client, WAITING),
     )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from txlog.errors import InvalidInputError
-from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
+from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, type_name_of
 
 if TYPE_CHECKING:

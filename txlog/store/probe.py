@@ -17,8 +17,10 @@ from typing import Any
 import msgspec
 
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
-from txlog.store.base import LogStore, PutOutcome, TableStore
+from txlog.store.base import LogStore, PutOutcome
 from txlog.store.local import LocalLogStore
+from txlog.store.table_store import TableStore
+from txlog.store.versions import Attempt, VersionLog
 from txlog.util import ambient
 
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
@@ -106,13 +108,13 @@ def probe_store(
     )
 
 
-def probe_newest_commit(log: LogStore, name: str, body: bytes) -> bool:
-    """Put the newest commit's own bytes under its own name: harmless even where the store ignores the condition.
+def probe_newest_commit(versions: VersionLog, newest: Attempt) -> bool:
+    """Put the newest commit's own bytes as its own version: harmless even where the store ignores the condition.
 
     Returns True if the store refused the put, as it must, and False if the answer was lost. Raises
     UnsupportedFeatureError if the store accepted the put, and StorageError if it did not permit puts.
     """
-    outcome = log.put_if_absent(name, body)
+    outcome, name = versions.put(newest), versions.name_of(newest.version)
     if outcome in _LANDED:
         raise UnsupportedFeatureError(
             f"this store accepted {name} a second time, so it would let two writers overwrite each other's commits "

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
+from txlog.store.versions import FolderVersions
 
 __all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT"]
 
@@ -22,6 +23,8 @@ RACERS = 16
 ROUNDS = 10
 
 T = TypeVar("T")
+
+_commit = FolderVersions.name_of
 
 
 def sixteen_racers_have_one_winner_whose_bytes_stay(log: LogStore) -> None:
@@ -351,10 +354,6 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_list_has_only_the_folders_files_without_skipped_folders,
     a_long_list_comes_in_pages,
 )
-
-
-def _commit(version: int) -> str:
-    return f"{version:020}.json"
 
 
 def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:

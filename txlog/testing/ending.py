@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.sink.sink import Sink
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.session import Clock
 from txlog.testing.versions import InvariantBroken
 from txlog.testing.world import opened

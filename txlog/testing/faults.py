@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
-from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
-from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+from txlog.protocol.log_names import commit_version, parse_log_name
+from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome
 from txlog.store.capabilities import LogCapabilities
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -427,8 +428,7 @@ def _version(name: str) -> int | None:
 
 
 def _is_commit(name: str) -> bool:
-    parsed = parse_log_name(name)
-    return parsed is not None and parsed.kind is LogFileKind.COMMIT and name == commit_name(parsed.version)
+    return commit_version(name) is not None
 
 
 FAULTS: dict[str, Callable[..., Any]] = {

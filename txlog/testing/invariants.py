@@ -15,6 +15,7 @@ import orjson
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.store.versions import FolderVersions
 from txlog.testing.exports import ExportHistory
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.rows import RowHistory
@@ -23,6 +24,7 @@ from txlog.testing.versions import Attempt, InvariantBroken, State, Version, par
 __all__ = ["Ledger"]
 
 _MANIFEST = ".manifest"
+_file = FolderVersions.name_of
 
 
 class Ledger:
@@ -202,7 +204,7 @@ class Ledger:
         return known[1] if known[0] else None
 
     def _appears(self, version: int) -> None:
-        name = f"{version:020d}.json"
+        name = _file(version)
         body, modified_ms = self.log.objects[name]
         if version in self.gone:
             self._seen[name] = body  # it is below the first readable version, so no reader sees it
@@ -242,7 +244,7 @@ class Ledger:
 
     def _check_below_is_durable(self, version: int) -> None:
         """Check that a commit of txlog was linked after all earlier versions, also unsynced ones, were durable."""
-        names = ((below, f"{below:020d}.json") for below in range(version)) if self.syncs else ()
+        names = ((below, _file(below)) for below in range(version)) if self.syncs else ()
         for below, name in names:
             if name in self.log.objects and name not in self.log.durable:
                 raise InvariantBroken(
@@ -335,7 +337,7 @@ class Ledger:
 
     def require_durable(self, version: int, actor: str) -> None:
         """Raise `InvariantBroken` if a power cut could remove ``version``, which was acknowledged to ``actor``."""
-        name = f"{version:020d}.json"
+        name = _file(version)
         if self.syncs and name in self.log.objects and name not in self.log.durable:
             raise InvariantBroken(
                 "acknowledged survives a power cut", f"{actor} got v{version} acknowledged, which is not on disk"
@@ -356,7 +358,7 @@ class Ledger:
             if version < self.latest and (oldest_retained_ms is None or entry.modified_ms < oldest_retained_ms):
                 continue
             reachable = (
-                all(f"{each:020d}.json" in objects for each in range(start + 1, version + 1))
+                all(_file(each) in objects for each in range(start + 1, version + 1))
                 for start in starts
                 if start <= version
             )
@@ -371,7 +373,7 @@ class Ledger:
 
     def power_was_cut(self) -> None:
         """Forget versions that were lost and never acknowledged; acknowledged ones must exist."""
-        lost = [v for v in self.versions if f"{v:020d}.json" not in self.log.objects and v not in self.gone]
+        lost = [v for v in self.versions if _file(v) not in self.log.objects and v not in self.gone]
         for version in sorted(lost):
             if version in self.acknowledged:
                 raise InvariantBroken("acknowledged survives a power cut", f"v{version} is gone")
@@ -384,13 +386,13 @@ class Ledger:
             self.txn_ids = {txn_id: v for txn_id, v in self.txn_ids.items() if v != version}
             self.apps = {app: v for app, v in self.apps.items() if v != version}
             self.abandoned &= self.apps.keys()
-            self._seen.pop(f"{version:020d}.json", None)
+            self._seen.pop(_file(version), None)
             if entry.attempt is not None:
                 entry.attempt.answer = "open"
         self._seen = {name: body for name, body in self._seen.items() if name in self.log.objects}
-        self.gone = {version for version in self.gone if f"{version:020d}.json" not in self.log.objects}
+        self.gone = {version for version in self.gone if _file(version) not in self.log.objects}
         for version in self.versions.keys() - self.gone:
-            self._seen[f"{version:020d}.json"] = self.versions[version].body
+            self._seen[_file(version)] = self.versions[version].body
         self.exports.power_was_cut(self.states)
 
     # --- at the end -------------------------------------------------------------------------------------------

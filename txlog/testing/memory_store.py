@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import ObjectMeta, OnLink, PutOutcome, SkipFolder, TableStore, folders_above
+from txlog.store.base import ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
 from txlog.store.capabilities import LogCapabilities
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def memory_table_store(uri: str = "memory://table") -> TableStore:
         MemoryLogStore(),
         MemoryFileStore(),
         MemoryLogStore(),
-        versions=MemoryLogStore(),
+        named_versions=MemoryLogStore(),
         iceberg=MemoryLogStore(),
     )
 

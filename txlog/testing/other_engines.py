@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import orjson
 
-from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
+from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.store.versions import FolderVersions
 from txlog.testing.faults import StoreCall
 from txlog.testing.session import Session
 
@@ -72,10 +73,11 @@ def _append(session: Session) -> None:
 
 def link_unsynced(session: Session, version: int, body: bytes) -> None:
     """Make the next version visible without a sync, so that the kernel decides when it reaches the disk."""
-    session.run.world.log.objects[commit_name(version)] = (body, session.run.now_ms())
+    name = FolderVersions.name_of(version)
+    session.run.world.log.objects[name] = (body, session.run.now_ms())
     if session.run.scenario.store == "object":
-        session.run.world.log.make_durable(commit_name(version))  # an object store answers once it is durable
+        session.run.world.log.make_durable(name)  # an object store answers once it is durable
     else:
-        session.run.left_to_kernel.add(commit_name(version))
+        session.run.left_to_kernel.add(name)
     session.history = hash((session.history, version))
     session.run.record(f"{session.actor.name}: links v{version}, and syncs nothing")

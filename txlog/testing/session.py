@@ -18,7 +18,7 @@ import msgspec
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.rows import RowHistory
 from txlog.testing.versions import Attempt, InvariantBroken

@@ -22,9 +22,9 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.sink.sink import Sink
-from txlog.store.base import TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
+from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
@@ -160,7 +160,7 @@ class World(msgspec.Struct):
     def _paths(self, delta_log: DeltaLog, state: TableState) -> list[str]:
         """The paths of the live files of ``state``, cached by the log files that they are read from."""
         segment = state.segment
-        names = (*(segment.checkpoint.names if segment.checkpoint else ()), *(file.name for file in segment.plan()))
+        names = (*(segment.checkpoint.names if segment.checkpoint else ()), *map(str, segment.plan()))
         is_function = delta_log._held_files(state)[1] is None
         if is_function and names in self._paths_read:
             return self._paths_read[names]

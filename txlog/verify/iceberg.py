@@ -20,7 +20,8 @@ from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
-from txlog.store.base import ICEBERG, TableStore
+from txlog.store.base import ICEBERG
+from txlog.store.table_store import TableStore
 
 __all__ = ["IcebergProblem", "check_iceberg"]
 

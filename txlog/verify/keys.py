@@ -26,7 +26,7 @@ from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.read.row_count import count_rows
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import counted
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.writer.keys import KeyColumn, key_columns

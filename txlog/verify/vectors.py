@@ -19,7 +19,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 __all__ = ["VectorProblem", "check_vectors"]
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
 from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.checksum import parse_checksum
-from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing
 from txlog.log_files.checkpoint_reader import CheckpointReader
+from txlog.log_files.listing import list_log
 from txlog.protocol.actions import Action, CommitInfo, FileKey
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
 from txlog.protocol.features import check_can_read
@@ -26,13 +27,13 @@ from txlog.protocol.log_names import (
     LAST_CHECKPOINT,
     LogFileKind,
     checksum_name,
-    commit_name,
     parse_log_name,
     version_prefix,
 )
 from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.result import counted
-from txlog.store.base import ObjectMeta, TableStore
+from txlog.store.base import ObjectMeta
+from txlog.store.table_store import TableStore
 from txlog.verify.findings import Finding, KeyCheck, Verification
 from txlog.verify.live_files import LiveFile, LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
@@ -81,6 +82,7 @@ def verify_table(
 class _Verifier:
     def __init__(self, store: TableStore, limits: Limits, txn_ids: Mapping[int, str], on_progress: OnProgress) -> None:
         self.store = store
+        self.versions = store.versions
         self.limits = limits
         self.txn_ids = txn_ids
         self.on_progress = on_progress
@@ -93,7 +95,7 @@ class _Verifier:
     def run(self, data_files: bool, keys: Sequence[str] | None) -> Verification:
         hint = self._hint()  # before the list, which then has the checkpoint that it names
         listed = self.store.log.list_from(version_prefix(0))
-        listing = read_listing(listed)
+        listing = list_log(self.store, files=listed)
         if listing.latest_version < 0:
             raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
         self._replay(listing)
@@ -120,7 +122,7 @@ class _Verifier:
             self.state.lose_track()
             if not any(version >= first - 1 for version in checkpoints):
                 message = f"the log begins at version {first}, and no checkpoint reaches back to it"
-                self._found("no-start", message, version=first, path=commit_name(first))
+                self._found("no-start", message, version=first, path=self.versions.name_of(first))
             self._checkpoints_at(first - 1, checkpoints)
         version = first
         while version <= listing.latest_version or self._exists(version):
@@ -141,17 +143,17 @@ class _Verifier:
 
     def _exists(self, version: int) -> bool:
         try:
-            self.store.log.stat(commit_name(version))
+            self.versions.stat(version)
         except NotFoundError:
             return False
         return True
 
     def _commit(self, version: int) -> None:
-        name = commit_name(version)
+        name = self.versions.name_of(version)
         breaches: list[Breach] = []
         try:
-            body = self.store.log.read(name)
-            commit = parse_commit(body, version, table=self.store.uri, limits=self.limits, files=False)
+            body = self.versions.read(version)
+            commit = parse_commit(body, version, name=name, table=self.store.uri, limits=self.limits, files=False)
             actions = (action for _, action in self._actions(body, version))
             breaches.extend(self.state.apply(commit, actions))
         except NotFoundError:
@@ -172,11 +174,11 @@ class _Verifier:
     def _lost_versions(self) -> None:
         for version in sorted(version for version in self.txn_ids if version > self.newest):
             message = f"is gone: transaction {self.txn_ids[version]} was acknowledged here, and the log ends before it"
-            self._found("lost-version", message, version=version, path=commit_name(version))
+            self._found("lost-version", message, version=version, path=self.versions.name_of(version))
 
     def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
         """The actions that a commit's rules speak of, each with its line: all but commitInfo and unknown ones."""
-        name = commit_name(version)
+        name = self.versions.name_of(version)
         parsed = parse_actions(body, name, version=version, table=self.store.uri, limits=self.limits)
         lines = (number for number, line in enumerate(body.split(b"\n"), start=1) if line and not line.isspace())
         for number, action in zip(lines, parsed, strict=True):
@@ -199,7 +201,7 @@ class _Verifier:
                 breach.rule,
                 breach.message + (f"; and {count[breach.rule] - EXAMPLES_MAX} more like it" if is_last else ""),
                 version=version,
-                path=commit_name(version),
+                path=self.versions.name_of(version),
                 line=None if breach.position is None else lines[breach.position],
                 severity="warning" if breach.is_warning else "error",
             )

@@ -21,7 +21,7 @@ from txlog.protocol.bitmaps import are_among
 from txlog.protocol.schema import Field, to_arrow
 from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np

@@ -36,9 +36,10 @@ from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
 from txlog.spark.rows.part_operation import PartOperation, UpsertInPlace
 from txlog.spark.rows.specs import Bound, RowSpec, SourceSpec
-from txlog.store.base import LogStore, TableStore
+from txlog.store.base import LogStore
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.writer.committable import ChangeFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task

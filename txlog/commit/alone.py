@@ -1,4 +1,4 @@
-"""The commit loop: one run for each commit. The only place that raises ``ConflictError``.
+"""The commit loop: each commit tries for the next version by itself. The only place that raises ``ConflictError``.
 
 In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutcome``, acknowledged only when durable.
 
@@ -9,21 +9,23 @@ Until one of the two is known, the loop sends the same bytes to N again, and nev
 commit, a pure function (``log/conflicts``) decides on the whole tail: committed after all, a replay, a conflict, or a
 rebase. A retry sends one small JSON body again. The loop never touches or deletes data files.
 
-A change of rows comes with its `Plan`. If the tail changed files, the loop executes the plan again on the newest
-version, but never while the outcome of a put is unknown. It does so outside of its turn in the commit queue until
-little work is left, so that a long look-up blocks no other writer; what counts as little doubles each time.
+What surrounds the loop has its own modules: the wait for a turn (`store.commit_queue`), with what is read meanwhile
+(`read_ahead`); the wait in line (`waiting_line`); the plan of a row change, executed again if the tail changed files
+(`reexecution`).
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from txlog.commit.attempt import Attempt, encode_attempt
+from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict
-from txlog.commit.plan import LITTLE_WORK_S, Plan
+from txlog.commit.plan import Plan
+from txlog.commit.read_ahead import ReadAhead
+from txlog.commit.reexecution import Reexecution
 from txlog.commit.unsent_files import UnsentFiles
+from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -32,26 +34,24 @@ from txlog.errors import (
     StorageError,
     TxlogError,
 )
-from txlog.hooks import LostRace, call
+from txlog.hooks import CommitHooks, LostRace, call
 from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
-from txlog.log.proposal import Proposal, validate_proposal
+from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
-from txlog.log_files.delta_log import FRESH_MAX_S
-from txlog.protocol.commit_file import Commit, parse_commit
-from txlog.protocol.log_names import commit_name
+from txlog.log_files.delta_log import FRESH_MAX_S, DeltaLog
+from txlog.log_files.durability import unsynced_versions
+from txlog.protocol.commit_file import Commit
 from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn
+from txlog.store.retry import RetryPolicy
+from txlog.store.versions import Attempt
 from txlog.util import ambient
 from txlog.util.logs import logger
 
-if TYPE_CHECKING:
-    from txlog.commit.committer import Committer
+__all__ = ["LoneCommitter"]
 
-__all__ = ["CommitRun"]
-
-_READ_AHEAD_COMMITS = 4  # are read at once while a commit waits for its turn
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
 
@@ -68,12 +68,79 @@ class _Next(enum.Enum):
     EXECUTE = "the plan is behind by more work than its turn is for"
 
 
+class LoneCommitter:
+    """A `Committer` whose commits know nothing of each other. Here is what they remember from one to the next."""
+
+    def __init__(
+        self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str, hooks: CommitHooks | None = None
+    ) -> None:
+        self.log = log
+        self.retry = retry
+        self.engine_info = engine_info
+        self.hooks = hooks
+        self.line = WaitingLine(log.store)
+        self.durable_version = -1
+        self._probed_table_id: str | None = None
+
+    def submit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        *,
+        plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
+    ) -> CommitOutcome:
+        if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
+            self._probed_table_id = state.metadata.id
+        run = CommitRun(self, proposal, state, plan, unsent)
+        try:
+            return run.run()
+        except KeyboardInterrupt:
+            run.report_interrupted()
+            raise
+
+    def make_version_durable(
+        self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
+    ) -> None:
+        """``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None: read them from the log."""
+        if version <= self.durable_version:
+            return
+        if newest_foreign is None:
+            newest_foreign = self.log.newest_state(refresh=False).newest_foreign
+        known = self.durable_version
+        unsynced = unsynced_versions(self.log.commits, version, newest_foreign, known, keeps_order=keeps_order)
+        for each in reversed(unsynced):
+            try:
+                self.log.versions.make_durable(each)
+            except NotFoundError:
+                if each == version:
+                    raise
+        self.durable_version = version
+
+    def _refuses_newest_commit(self) -> bool:
+        """Raise if a version can be put twice: races would lose data. Disks and owners of versions do refuse.
+
+        The probe puts the newest commit again with equal bytes, so it is harmless. An older commit may be cleaned up,
+        and writing it again would make later versions look free. Returns False if nothing could be probed.
+        """
+        versions = self.log.versions
+        if versions.capabilities.refuses_taken_names:
+            return True
+        from txlog.store.probe import probe_newest_commit
+
+        newest = self.log.newest_state(refresh=not self.log.state_is_fresh()).version
+        try:
+            return probe_newest_commit(versions, Attempt(newest, versions.read(newest)))
+        except NotFoundError:
+            return False  # only its checkpoint is left: there is no commit to probe with
+
+
 class CommitRun:
-    """The state of one commit: the version it tries for, what it has sent, and how long it may still try."""
+    """One commit: the version it tries for, what it has sent, and how long it may still try."""
 
     def __init__(
         self,
-        committer: Committer,
+        committer: LoneCommitter,
         proposal: Proposal,
         state: TableState | None,
         plan: Plan | None = None,
@@ -81,11 +148,9 @@ class CommitRun:
     ) -> None:
         self.committer = committer
         self.plan = plan
-        self.is_behind = False  # files changed since the plan was executed
-        self.executed_outside = 0  # of the commit queue's turn
-        self.reexecutions = 0
         self.log = committer.log
-        self.store = committer.log.store.log
+        self.versions = committer.log.versions
+        self.reexecution = Reexecution(committer.log, plan)
         self.proposal = proposal
         self.state = state
         self.unsent = unsent
@@ -96,10 +161,10 @@ class CommitRun:
         self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
         self.lost_to: dict[str, int] = {}
         self.winner: Commit | None = None  # the foreign commit that was read back last
-        self.pacing = committer.retry.pacing(self.store.round_trip_s)
+        self.pacing = committer.retry.pacing(self.versions.round_trip_s)
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.ahead: list[Commit] = []  # that were read while this commit waited for its turn
+        self.ahead = ReadAhead(committer.log)
         self.place = committer.line.place(proposal.txn_id)
 
     @property
@@ -133,17 +198,17 @@ class CommitRun:
         settled = self._catch_up() or self._wait_in_line()
         if settled is not None:
             return settled
-        if self.is_behind:
-            if self._has_much_work():
+        if self.reexecution.is_behind:
+            if self.reexecution.has_much_work(self.state):
                 return _Next.EXECUTE
             self._execute()
-            if self.is_behind:
+            if self.reexecution.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
-        attempt = self._encode_attempt()
+        encoded = self._encode_attempt()
         self.place.look_beside()
-        if self._take(attempt.data) is _Seen.MINE:
-            return self._acknowledge(attempt)
+        if self._take(encoded.attempt) is _Seen.MINE:
+            return self._acknowledge(encoded)
         self.lost_races += 1
         version, winner = self.target, self._winner_operation()
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
@@ -158,11 +223,10 @@ class CommitRun:
 
     def _execute_outside_turn(self) -> CommitOutcome | None:
         """Execute the plan on the newest version, and again after each new commit, until little work is left."""
-        while self.is_behind and self._has_much_work():
-            self.executed_outside += 1
+        while self.reexecution.is_behind and self.reexecution.has_much_work(self.state):
+            self.reexecution.outside += 1
             self._execute()
-            if self.pacing.is_over():
-                raise self._exhausted()
+            self._require_time()
             settled = self._catch_up()
             if settled is not None:
                 return settled
@@ -170,27 +234,10 @@ class CommitRun:
 
     def _execute(self) -> None:
         """Execute the plan, while no put of ours is open. The plan may stay behind the newest version."""
-        assert self.plan is not None
-        assert self.state is not None
         assert not self.uncertain
-        try:
-            proposal = self.plan.execute(self.state)
-        except NotFoundError:  # vacuumed or cleaned up: an error only if the newest version still needs it
-            if self.log.reload().version == self.state.version:
-                raise
-            return
-        assert proposal.txn_id == self.proposal.txn_id
-        assert proposal.base_version == self.state.version
-        with TxlogError.located(self.log.uri, self.state.version):
-            validate_proposal(proposal, append_only=self.state.properties.append_only)
-        self.proposal = proposal
-        self.is_behind = False
-        self.reexecutions += 1
+        self.proposal = self.reexecution.execute(self.proposal, self.state)
 
-    def _has_much_work(self) -> bool:
-        """Whether there is a plan whose execution takes too long for a turn."""
-        plan, state, limit_s = self.plan, self.state, LITTLE_WORK_S * (1 << self.executed_outside)
-        return plan is not None and state is not None and plan.remaining_work_s(state) > limit_s
+    # --- waiting, and what lands meanwhile --------------------------------------------------------------------
 
     def _take_turn(self) -> None:
         """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race."""
@@ -207,7 +254,7 @@ class CommitRun:
             return None
         if not self.log.state_is_fresh():
             newest = self.log.newest_state().version
-        elif self.store.capabilities.has_cheap_calls:
+        elif self.versions.capabilities.has_cheap_calls:
             newest = self._newest_by_one_look()
         else:
             newest = self.log.newest_state(refresh=False).version
@@ -217,24 +264,23 @@ class CommitRun:
             return self._follow_noted(noted)
         return self._follow_winners() if newest > self.state.version else None
 
-    def _read_ahead(self, newest: int, least: int = _READ_AHEAD_COMMITS) -> bool:
-        """Read the commits up to ``newest``, of which another writer of this machine knows, if there are at least
-        ``least`` of them. Decides nothing. Returns False if one is absent."""
-        if self.state is None:
-            return True
-        self.ahead = [commit for commit in self.ahead if commit.version >= self.target]
-        first = self.target + len(self.ahead)
+    def _newest_by_one_look(self) -> int:
+        """The newest version that one cheap look shows: the target, if another writer has it already."""
         try:
-            if newest + 1 - first >= least:
-                self.ahead.extend(self.log.commits_between(first, newest))
-        except (NotFoundError, StorageError):
-            return False
-        return True
+            self.versions.stat(self.target)
+        except NotFoundError:  # where another thread of this handle knows newer versions, it was cleaned up
+            return max(self.target - 1, self.log.newest_state(refresh=False).version)
+        return self.target
+
+    def _read_ahead(self, newest: int) -> None:
+        """Read commits of which another writer of this machine knows, while this one waits for its turn."""
+        if self.state is not None:
+            self.ahead.read(self.target, newest)
 
     def _follow_noted(self, newest: int) -> CommitOutcome | None:
         """Decide on the commits up to ``newest``, of which another writer of this machine knows."""
-        if self._read_ahead(newest, least=1):
-            return self._follow_winners(self.ahead)
+        if self.ahead.read(self.target, newest, least=1):
+            return self._follow_winners(self.ahead.commits)
         return self._step_over_cleaned_up()  # or the note is of a table that was here before
 
     def _wait_in_line(self) -> CommitOutcome | None:
@@ -243,17 +289,9 @@ class CommitRun:
             return None
         began_s = ambient.monotonic_s()
         try:
-            self.place.join()
-            while self.place.is_behind():
-                if self.pacing.is_over():
-                    raise self._exhausted()
-                self.place.pause()
-                settled = self._follow_next()
-                if settled is not None:
-                    return settled
+            return self.place.wait(self._follow_next, self._require_time)
         finally:
             self.waited_s += ambient.monotonic_s() - began_s
-        return None
 
     def _follow_next(self) -> CommitOutcome | None:
         """Decide on the versions that landed while this commit waited in line."""
@@ -267,25 +305,19 @@ class CommitRun:
             if settled is not None:
                 return settled
 
-    def _newest_by_one_look(self) -> int:
-        """The newest version that one cheap look shows: the target, if another writer has it already."""
-        try:
-            self.store.stat(commit_name(self.target))
-        except NotFoundError:  # where another thread of this handle knows newer versions, it was cleaned up
-            return max(self.target - 1, self.log.newest_state(refresh=False).version)
-        return self.target
+    # --- one version ------------------------------------------------------------------------------------------
 
-    def _take(self, body: bytes) -> _Seen:
-        """Send ``body`` to ``target`` until the log shows whose commit is there."""
+    def _take(self, attempt: Attempt) -> _Seen:
+        """Send the attempt until the log shows whose commit is at its version."""
         while True:
             self.attempts += 1
-            outcome = self._put(body)
+            outcome = self._put(attempt)
             if outcome is PutOutcome.WRITTEN:
                 self._require_predecessor()
                 return _Seen.MINE
             if outcome is PutOutcome.NOT_DURABLE:
                 raise self._unknown("it is visible, but the log directory could not be synced to disk")
-            seen = self._read_back(body)
+            seen = self._read_back(attempt)
             may_be_in_flight = self.uncertain or outcome is PutOutcome.UNKNOWN
             self.uncertain = seen is _Seen.NOTHING
             if seen is _Seen.MINE or (seen is _Seen.FOREIGN and may_be_in_flight):
@@ -297,12 +329,12 @@ class CommitRun:
             if not self._pause():
                 raise self._unknown("no readable answer came before the retry policy ended")
 
-    def _put(self, body: bytes) -> PutOutcome:
+    def _put(self, attempt: Attempt) -> PutOutcome:
         self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()
         try:
-            return self.store.put_if_absent(commit_name(self.target), body)
+            return self.versions.put(attempt)
         except StorageError as error:
             if self.uncertain:
                 # An earlier put may have landed, and a definite failure of this one does not change that.
@@ -310,18 +342,18 @@ class CommitRun:
             error.table, error.version = self.log.uri, self.target
             raise
 
-    def _read_back(self, body: bytes) -> _Seen:
+    def _read_back(self, attempt: Attempt) -> _Seen:
         """Whose commit is at ``target``. If it cannot be read, nothing is known, and the caller sends again."""
         try:
-            found = self.store.read(commit_name(self.target))
+            found = self.versions.read(self.target)
         except (NotFoundError, StorageError):
             return _Seen.NOTHING
-        if found == body:
+        if found == attempt.body:
             return _Seen.MINE
         try:
-            commit = parse_commit(found, self.target, table=self.log.uri, limits=self.log.limits)
+            commit = self.log.commits.parsed(found, self.target)
         except CorruptLogError as error:
-            if body.startswith(found):
+            if attempt.body.startswith(found):
                 raise self._unknown("its version has a torn commit that may be ours") from error
             raise
         if commit.txn_id == self.proposal.txn_id:
@@ -335,7 +367,7 @@ class CommitRun:
     def _winners_read(self) -> list[Commit] | None:
         """The winner that was read back, where a look at the versions after it would cost requests: most races are lost
         to one commit. After each second lost race, None: many may have landed."""
-        if self.store.capabilities.has_cheap_calls or self.state is None or self.winner is None:
+        if self.versions.capabilities.has_cheap_calls or self.state is None or self.winner is None:
             return None
         return [self.winner] if self.lost_races % 2 else None
 
@@ -364,7 +396,7 @@ class CommitRun:
                 self.place.landed(winner.txn_id)
             self.turn.note(self.target - 1)
             self.proposal = self.proposal.rebased(self.target - 1)
-            self.is_behind |= isinstance(decision, Reexecute)
+            self.reexecution.is_behind |= isinstance(decision, Reexecute)
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
@@ -382,12 +414,16 @@ class CommitRun:
             raise_conflict(decision.reasons, self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
-        self.is_behind = isinstance(decision, Reexecute)
+        self.reexecution.is_behind = isinstance(decision, Reexecute)
         return None
 
     def _wait_after_lost_race(self) -> None:
         # A blind append and a plan stay valid after each race, so only time limits their attempts.
         if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
+            raise self._exhausted()
+
+    def _require_time(self) -> None:
+        if self.pacing.is_over():
             raise self._exhausted()
 
     def _exhausted(self) -> CommitRetriesExhaustedError:
@@ -408,19 +444,20 @@ class CommitRun:
 
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
-    def _encode_attempt(self) -> Attempt:
-        attempt = encode_attempt(
+    def _encode_attempt(self) -> EncodedAttempt:
+        encoded = encode_attempt(
             self.proposal,
             self.state,
-            self.store,
+            self.versions,
+            version=self.target,
             engine_info=self.committer.engine_info,
             attempts=self.lost_races + 1,
             waited_s=self.waited_s,
             lost_to=self.lost_to,
             limits=self.log.limits,
         )
-        self.proposal = attempt.proposal
-        return attempt
+        self.proposal = encoded.proposal
+        return encoded
 
     def _make_predecessor_durable(self) -> None:
         """Before we link N+1, a foreign N must be on disk: otherwise a power cut could leave a gap below our commit.
@@ -432,7 +469,7 @@ class CommitRun:
         if not self.log.still_has(self.state):
             self._require_checkpoint_at_newest()
             return
-        if not self.store.capabilities.needs_sync and self.log.state_is_fresh():
+        if not self.versions.capabilities.needs_sync and self.log.state_is_fresh():
             return  # it was seen within the last minute, and what can be seen is durable
         version, newest_foreign = self.state.version, self.state.newest_foreign
         try:
@@ -445,17 +482,19 @@ class CommitRun:
         if version is None:
             return
         try:
-            self.store.make_durable(commit_name(version))
+            self.versions.make_durable(version)
         except (NotFoundError, StorageError) as error:
             raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
 
     def _require_predecessor(self) -> None:
         """Raise if the version below is gone, or if later ones were there first: no reader would see this commit."""
+        if self.versions.capabilities.remembers_versions:
+            return
         at, state = self.confirmed_at, self.state
         was_free = at is not None and state and ambient.age_s(at) <= trusted_s(state.properties, FRESH_MAX_S)
-        if state is not None and (not was_free or self.store.capabilities.has_cheap_calls):
+        if state is not None and (not was_free or self.versions.capabilities.has_cheap_calls):
             try:
-                self.store.stat(commit_name(state.version))
+                self.versions.stat(state.version)
             except NotFoundError:
                 self._require_checkpoint_at_newest()
             except StorageError as error:
@@ -481,7 +520,7 @@ class CommitRun:
         try:
             if checkpoint is not None and checkpoint.version == self.state.version:
                 for name in checkpoint.names:
-                    self.store.stat(name)
+                    self.log.store.log.stat(name)
                 return
         except NotFoundError:
             pass
@@ -489,20 +528,20 @@ class CommitRun:
             raise self._unknown(f"the checkpoint at its version could not be read ({error.message})") from error
         raise self._unknown(f"version {self.state.version}, which it builds on, is gone from the log")
 
-    def _acknowledge(self, attempt: Attempt) -> CommitOutcome:
+    def _acknowledge(self, encoded: EncodedAttempt) -> CommitOutcome:
         version = self.target
         self.turn.note(version)
         self.committer.durable_version = version
         state: TableState | None = None
         try:
-            state = self.log.advance(self.state, attempt.commit(version), self.sent_at)
+            state = self.log.advance(self.state, encoded.commit(), self.sent_at)
         except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
             logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
         return self._outcome(version, "committed", state)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
         races = self.lost_races, self.waited_s, self.lost_to
-        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecutions)
+        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecution.count)
 
     # --- refusals -------------------------------------------------------------------------------------------
 
@@ -527,8 +566,7 @@ class CommitRun:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
         try:
-            body = self.store.read(commit_name(self.sent))
-            found = parse_commit(body, self.sent, limits=self.log.limits, files=False).txn_id
+            found = self.log.read_commit(self.sent, files=False).txn_id
         except TxlogError:
             found = None
         facts = self.log.uri, self.proposal.txn_id, "is" if found == self.proposal.txn_id else "was not seen", self.sent

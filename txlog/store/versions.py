@@ -1,0 +1,117 @@
+"""Who owns a version: `VersionLog` says which file is version N of a table, and whether a commit became version N.
+
+In: attempts to commit, and the numbers of versions. Out: what is known of them, as values. The first owner is the
+folder of the log itself, `FolderVersions`: version N is the file of that name, and whoever creates it first has won.
+Another owner, such as a catalog, decides by itself, and may hold versions that are in no folder yet. Every owner passes
+``txlog.testing.contract.VERSION_LOG_CONTRACT``. Nothing else in txlog builds the name of a commit file.
+PROTOCOL.md, "Delta Log Entries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from txlog.protocol.actions import Action
+from txlog.protocol.log_names import commit_name, commit_version, version_prefix
+from txlog.store.base import LogStore, ObjectMeta, PutOutcome
+from txlog.store.capabilities import LogCapabilities
+
+__all__ = ["Attempt", "FolderVersions", "VersionFile", "VersionLog"]
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What one writer wants to become ``version``. A resend is the same attempt; other bytes are another one.
+
+    ``actions`` are those in ``body``, for an owner that is told of a changed definition in its own words.
+    """
+
+    version: int
+    body: bytes
+    actions: Sequence[Action] = ()
+
+
+class VersionFile(Protocol):
+    """The file that holds a version: its name below the log (for messages), its size, and its time in ms."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def modified_ms(self) -> int: ...
+
+
+class VersionLog(Protocol):
+    """The versions of one table. Thread-safe. Versions are dense, and none changes once it has landed."""
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        """What this kind of owner can do beyond the guarantees of this protocol."""
+
+    def put(self, attempt: Attempt) -> PutOutcome:
+        """Make the attempt its version, atomically and durably, if no other attempt is.
+
+        One request, no hidden retry. Raises StorageError only if it is certain that nothing landed or ever will; any
+        doubtful outcome is UNKNOWN. After ALREADY_EXISTS the version may be this same attempt: read it back.
+        """
+
+    def read(self, version: int) -> bytes:
+        """The bytes of a version, wherever they are. Raises NotFoundError, StorageError."""
+
+    def stat(self, version: int) -> ObjectMeta:
+        """The file of a version, its size and its time. Raises NotFoundError, StorageError."""
+
+    def tail(self, after: int, listed: Mapping[int, VersionFile] | None = None) -> Mapping[int, VersionFile]:
+        """The versions after one, published or not, by number.
+
+        ``listed`` are those that a list of the log's folder has just shown, so that it is not listed again. A version
+        that is missing from the answer may exist, unless the owner ``lists_completely``. Raises StorageError.
+        """
+
+    def make_durable(self, version: int) -> None:
+        """Make a version that another program wrote survive a power cut. Raises NotFoundError, StorageError."""
+
+    def round_trip_s(self) -> float:
+        """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
+
+    def name_of(self, version: int) -> str:
+        """What to call the file of a version in messages, whether or not there is one. It makes no request."""
+
+
+class FolderVersions:
+    """The log's folder as the owner of its versions: names in ``_delta_log/``, and put-if-absent to decide."""
+
+    def __init__(self, folder: LogStore) -> None:
+        self._folder = folder
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return self._folder.capabilities
+
+    def put(self, attempt: Attempt) -> PutOutcome:
+        return self._folder.put_if_absent(commit_name(attempt.version), attempt.body)
+
+    def read(self, version: int) -> bytes:
+        return self._folder.read(commit_name(version))
+
+    def stat(self, version: int) -> ObjectMeta:
+        return self._folder.stat(commit_name(version))
+
+    def tail(self, after: int, listed: Mapping[int, VersionFile] | None = None) -> Mapping[int, VersionFile]:
+        if listed is not None:
+            return listed
+        found = ((commit_version(meta.name), meta) for meta in self._folder.list_from(version_prefix(after + 1)))
+        return {version: meta for version, meta in found if version is not None}
+
+    def make_durable(self, version: int) -> None:
+        self._folder.make_durable(commit_name(version))
+
+    def round_trip_s(self) -> float:
+        return self._folder.round_trip_s()
+
+    @staticmethod
+    def name_of(version: int) -> str:
+        return commit_name(version)
