@@ -12,7 +12,8 @@ from servers import S3Location
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.probe import probe_newest_commit, probe_store
-from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
+from txlog.store.versions import Attempt, VersionLog
+from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 
 VERSIONS = 25
 PROCESSES = 4
@@ -28,6 +29,11 @@ def test_file_store_contract_on_a_server(any_s3_location: S3Location, check: Cal
     check(open_store(any_s3_location.uri, any_s3_location.storage_options).files)
 
 
+@pytest.mark.parametrize("check", VERSION_LOG_CONTRACT, ids=lambda check: check.__name__)
+def test_version_log_contract_on_a_server(any_s3_location: S3Location, check: Callable[[VersionLog], None]) -> None:
+    check(open_store(any_s3_location.uri, any_s3_location.storage_options).versions)
+
+
 def test_a_probe_finds_the_server_safe_and_leaves_nothing(any_s3_location: S3Location) -> None:
     store = open_store(any_s3_location.uri, any_s3_location.storage_options)
     report = probe_store(store)
@@ -37,9 +43,10 @@ def test_a_probe_finds_the_server_safe_and_leaves_nothing(any_s3_location: S3Loc
 
 
 def test_the_head_put_again_is_refused(any_s3_location: S3Location) -> None:
-    log = open_store(any_s3_location.uri, any_s3_location.storage_options).log
-    log.put_if_absent(f"{0:020}.json", b"head")
-    assert probe_newest_commit(log, f"{0:020}.json", b"head") is True
+    versions = open_store(any_s3_location.uri, any_s3_location.storage_options).versions
+    head = Attempt(0, b"head")
+    versions.put(head)
+    assert probe_newest_commit(versions, head) is True
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
+from mutants_of_owners import OWNER_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
@@ -403,6 +404,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | STREAM_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
+    | OWNER_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

@@ -15,7 +15,8 @@ from txlog.errors import StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
-from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
+from txlog.store.versions import VersionLog
+from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 
 COMMIT = f"{0:020}.json"
@@ -40,6 +41,11 @@ def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]
 @pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
 def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
     check(store.files)
+
+
+@pytest.mark.parametrize("check", VERSION_LOG_CONTRACT, ids=lambda check: check.__name__)
+def test_version_log_contract(store: TableStore, check: Callable[[VersionLog], None]) -> None:
+    check(store.versions)
 
 
 def test_an_answer_that_never_comes_is_unknown(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from txlog.store.base import FileStore, LogStore
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
-from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
+from txlog.store.versions import VersionLog
+from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
 from txlog.testing.memory_store import memory_table_store
 
 
@@ -25,3 +26,8 @@ def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]
 @pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
 def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
     check(store.files)
+
+
+@pytest.mark.parametrize("check", VERSION_LOG_CONTRACT, ids=lambda check: check.__name__)
+def test_version_log_contract_of_the_folder(store: TableStore, check: Callable[[VersionLog], None]) -> None:
+    check(store.versions)

@@ -54,6 +54,7 @@ from txlog.testing.programs import (
     maintain,
     overwrite,
     overwrite_once,
+    publish_versions,
     read,
     resolve_for_others,
     rewrite,
@@ -183,6 +184,18 @@ _SMALL = (
     ),
 )
 
+_OWNED = tuple(
+    Scenario(name, actors_of(*programs), faults=faults, crashes=crashes, store="object", versions=2, owned=True)
+    for name, programs, faults, crashes in (
+        ("an-owner-decides-between-appenders", (append, append), 1, 1),
+        ("an-owner-decides-between-changes", (overwrite, append_what_was_read), 1, 0),
+        ("an-owner-is-asked-what-became-of-it", (append_and_resolve, append), 1, 0),
+        ("an-owner-and-a-publisher-that-dies", (append, publish_versions), 1, 1),
+        ("an-owner-a-publisher-and-a-reader", (append, publish_versions, read), 0, 0),
+    )
+)
+"""Somebody else decides the versions of these tables."""
+
 _COPIES = ("delta.enableDeletionVectors", "false")
 
 
@@ -211,7 +224,9 @@ _OF_ROWS = (
     of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)}
+SCENARIOS = {
+    scenario.name: scenario for scenario in (*_SMALL, *_OWNED, *_OF_ROWS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)
+}
 """Scenarios small enough to be explored completely."""
 
 SAMPLED = {scenario.name: scenario for scenario in (*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS)}

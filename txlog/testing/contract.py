@@ -1,7 +1,7 @@
-"""The store contract as checks for any implementation.
+"""The contracts of stores and of owners of versions, as checks for any implementation.
 
-In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError with what the store does wrong. Run
-every function of `LOG_STORE_CONTRACT` and of `FILE_STORE_CONTRACT`, each on a new store.
+In: a fresh, empty `LogStore`, `FileStore` or `VersionLog`. Out: nothing, or an AssertionError with what it does wrong.
+Run every function of `LOG_STORE_CONTRACT`, `FILE_STORE_CONTRACT` and `VERSION_LOG_CONTRACT`, each on a new one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
-from txlog.store.versions import FolderVersions
+from txlog.store.versions import Attempt, FolderVersions, VersionLog
 
-__all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT"]
+__all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT", "VERSION_LOG_CONTRACT"]
 
 RACERS = 16
 ROUNDS = 10
@@ -323,6 +323,84 @@ def a_long_list_comes_in_pages(files: FileStore) -> None:
     assert max(map(len, pages)) <= 1_000
 
 
+def a_version_is_read_as_it_was_put(versions: VersionLog) -> None:
+    bodies = [b"first", bytes(range(256)) * 4096, "é\u2028".encode()]
+    for version, body in enumerate(bodies):
+        assert versions.put(Attempt(version, body)) is PutOutcome.WRITTEN
+        assert versions.read(version) == body
+        assert versions.stat(version).size == len(body)
+    assert [versions.read(version) for version in range(len(bodies))] == bodies
+
+
+def sixteen_racers_for_a_version_have_one_winner(versions: VersionLog) -> None:
+    for version in range(ROUNDS):
+        attempts = [Attempt(version, f"racer {racer} ".encode() * 50) for racer in range(RACERS)]
+        outcomes = _at_once([partial(versions.put, attempt) for attempt in attempts])
+        winners = [each for each, outcome in zip(attempts, outcomes, strict=True) if outcome is PutOutcome.WRITTEN]
+        assert len(winners) == 1, f"{len(winners)} winners of v{version}: {outcomes}"
+        assert outcomes.count(PutOutcome.ALREADY_EXISTS) == RACERS - 1, f"a loser was not refused: {outcomes}"
+        assert versions.read(version) == winners[0].body, "the bytes are not the winner's"
+
+
+def a_version_that_has_landed_never_changes(versions: VersionLog) -> None:
+    for version in range(2):
+        assert versions.put(Attempt(version, b"first")) is PutOutcome.WRITTEN
+    before = versions.stat(0).size, versions.stat(0).modified_ms
+    for body in (b"second", b"first", b""):
+        assert versions.put(Attempt(0, body)) is PutOutcome.ALREADY_EXISTS
+    assert versions.read(0) == b"first"
+    assert (versions.stat(0).size, versions.stat(0).modified_ms) == before
+
+
+def an_absent_version_is_not_found(versions: VersionLog) -> None:
+    for landed in (-1, 0):
+        if landed == 0:
+            versions.put(Attempt(0, b"body"))
+        calls: tuple[Callable[[int], object], ...] = (versions.read, versions.stat, versions.make_durable)
+        for call in calls:
+            _assert_raises(NotFoundError, partial(call, landed + 1))
+
+
+def the_tail_holds_what_landed_after_a_version(versions: VersionLog) -> None:
+    assert dict(versions.tail(-1)) == {}
+    for version in range(12):
+        versions.put(Attempt(version, b"x" * (version + 1)))
+    for after in (-1, 0, 8, 10, 11, 40):
+        tail = versions.tail(after)
+        assert {version: file.size for version, file in tail.items() if version > after} == {
+            version: version + 1 for version in range(after + 1, 12)
+        }
+
+
+def a_list_that_was_made_before_hides_no_version(versions: VersionLog) -> None:
+    for version in range(4):
+        versions.put(Attempt(version, b"body"))
+    listed = versions.tail(-1)
+    assert versions.tail(-1, listed).keys() >= listed.keys()
+
+
+def stat_and_tail_agree(versions: VersionLog) -> None:
+    versions.put(Attempt(0, b"body"))
+    listed, seen = versions.tail(-1)[0], versions.stat(0)
+    assert (listed.name, listed.size) == (seen.name, seen.size)
+    # HTTP gives the time of a single object in whole seconds.
+    assert abs(listed.modified_ms - seen.modified_ms) < 1000
+
+
+def a_landed_version_can_be_made_durable(versions: VersionLog) -> None:
+    versions.put(Attempt(0, b"body"))
+    versions.make_durable(0)
+    assert versions.read(0) == b"body"
+
+
+def each_version_has_a_name_for_messages(versions: VersionLog) -> None:
+    names = [versions.name_of(version) for version in range(3)]
+    assert all(names)
+    assert len(set(names)) == 3
+    versions.put(Attempt(0, b"body"))
+    assert versions.name_of(0) == names[0]
+
+
 LOG_STORE_CONTRACT: tuple[Callable[[LogStore], None], ...] = (
     sixteen_racers_have_one_winner_whose_bytes_stay,
     a_second_put_is_refused_and_changes_nothing,
@@ -353,6 +431,18 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_list_holds_every_file_with_its_size_and_time,
     a_list_has_only_the_folders_files_without_skipped_folders,
     a_long_list_comes_in_pages,
+)
+
+VERSION_LOG_CONTRACT: tuple[Callable[[VersionLog], None], ...] = (
+    a_version_is_read_as_it_was_put,
+    sixteen_racers_for_a_version_have_one_winner,
+    a_version_that_has_landed_never_changes,
+    an_absent_version_is_not_found,
+    the_tail_holds_what_landed_after_a_version,
+    a_list_that_was_made_before_hides_no_version,
+    stat_and_tail_agree,
+    a_landed_version_can_be_made_durable,
+    each_version_has_a_name_for_messages,
 )
 
 

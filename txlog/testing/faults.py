@@ -270,7 +270,7 @@ class _FaultyOutputFile:
 
 def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableStore:
     """A store like ``store`` whose ``log`` is a `FaultyLogStore`. Data files are not affected."""
-    return TableStore(store.uri, FaultyLogStore(store.log, faults, files=store.files), store.files)
+    return TableStore(store.uri, FaultyLogStore(store.log, faults, files=store.files), store.files, owner=store.owner)
 
 
 def parse_faults(line: str) -> dict[tuple[str, int], Fault]:

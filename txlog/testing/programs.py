@@ -6,15 +6,17 @@ In: a `Session`. Out: nothing; each answer that a program gets is checked at onc
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.errors import CommitStateUnknownError, NotFoundError
+from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.expressions.predicates import col
 from txlog.table import Table
+from txlog.testing.owned_versions import publish
 from txlog.testing.session import Session
 from txlog.testing.versions import Attempt
 from txlog.testing.world import seen_by
@@ -46,6 +48,7 @@ __all__ = [
     "maintain",
     "overwrite",
     "overwrite_once",
+    "publish_versions",
     "read",
     "resolve_for_others",
     "rewrite",
@@ -192,6 +195,13 @@ def rewrite(session: Session, *, part: str = "a") -> None:
             txn.add(session.new_file(part, data_change=False))
 
     _commit(session, session.table(), fill, operation="OPTIMIZE", data_change=False)
+
+
+def publish_versions(session: Session) -> None:
+    """Publish, as any client may, what the owner of the versions has accepted. A fault leaves the rest to others."""
+    assert session.owner is not None, "the scenario does not say owned"
+    with contextlib.suppress(StorageError):
+        publish(session.owner, session.log)
 
 
 # --- applications -----------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Scenario(msgspec.Struct, frozen=True):
     not seen the newest ``unseen`` versions. ``aged``: all versions are older than any retention. ``has_rows``: the rows
     are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
     application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
-    newest.
+    newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Scenario(msgspec.Struct, frozen=True):
     trimmed: bool = False
     sealed: bool = False
     exported: bool = False
+    owned: bool = False
 
 
 class Run:
@@ -111,6 +112,7 @@ class Run:
             is_trimmed=scenario.trimmed,
             is_sealed=scenario.sealed,
             is_exported=scenario.exported,
+            is_owned=scenario.owned,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
@@ -135,7 +137,7 @@ class Run:
         self._current: Session | None = None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
-        for store in self.world.log_stores:
+        for store in self.world.every_log_store():
             store.before_sync = self._before_sync
         # How long readers may still need a metadata file is a matter of which was put first.
         self.world.iceberg.now_ms = self.now_ms
@@ -168,11 +170,7 @@ class Run:
         return [life for life in self.lives if life.pending is not None]
 
     def _in_flight(self) -> list[tuple[Session, InFlightPut]]:
-        return [
-            (life, put)
-            for life in self.lives
-            for put in (*life.log.in_flight, *life.staging.in_flight, *life.iceberg.in_flight)
-        ]
+        return [(life, put) for life in self.lives for faulty in life.faulty_logs() for put in faulty.in_flight]
 
     def _step(self, alive: list[Session]) -> None:
         self.steps += 1
@@ -222,6 +220,7 @@ class Run:
                 frozenset((name, found[0]) for name, found in iceberg.objects.items()),
                 frozenset(iceberg.durable),
                 frozenset(self.world.files.objects) if self.scenario.trimmed else None,
+                _contents(self.world.owner) if self.world.owner is not None else None,
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
                 frozenset((put.name, put.body) for _, put in self._in_flight()),
                 self.faults_left,
@@ -331,7 +330,7 @@ class Run:
         return True
 
     def _land(self, life: Session, put: InFlightPut) -> None:
-        faulty = next(each for each in (life.log, life.staging, life.iceberg) if put in each.in_flight)
+        faulty = next(each for each in life.faulty_logs() if put in each.in_flight)
         faulty.in_flight.remove(put)
         with ambient.use(life.clock):
             arrived = put.land()
@@ -372,9 +371,9 @@ class Run:
         for life in self.lives:
             life.crash()
             life.has_crashed = True  # also ends actors whose program is done, with their handles
-        unsafe = sorted(name for store in self.world.log_stores for name in store.unsafe())
+        unsafe = sorted(name for store in self.world.every_log_store() for name in store.unsafe())
         surviving = self._kept_in_order(unsafe, [name for name in unsafe if self.choices.choose(2)])
-        for store in self.world.log_stores:
+        for store in self.world.every_log_store():
             store.power_cut(surviving)
         self.record(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
@@ -405,7 +404,7 @@ class Run:
             self.check()
         self.check()
         self.is_over = True
-        for store in self.world.log_stores:
+        for store in self.world.every_log_store():
             store.before_sync = None
         recover_what_is_sealed(self)
         for life in self.lives:
@@ -413,6 +412,8 @@ class Run:
                 with ambient.use(life.clock):
                     self.world.check_handle(self.ledger, table)
         log, exports = _contents(self.world.log), _contents(self.world.iceberg)
+        if self.world.owner is not None:
+            log = hash((log, _contents(self.world.owner)))
         if log not in self._read_before:  # the same bytes are read the same way
             self.world.check_readers(self.ledger)
         if exports and hash((log, exports)) not in self._read_before:

@@ -20,6 +20,7 @@ from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.testing.owned_versions import OwnedVersions
 from txlog.testing.rows import RowHistory
 from txlog.testing.versions import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
@@ -112,6 +113,8 @@ class Session:
         self.log, self.staging, self.iceberg = (
             FaultyLogStore(store, partial(self._at_log_call, store)) for store in run.world.log_stores
         )
+        owner = run.world.owner
+        self.owner = None if owner is None else FaultyLogStore(owner, partial(self._at_log_call, owner))
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.greenlet = greenlet.greenlet(self._live)
         self.handles: list[Table] = []
@@ -126,6 +129,8 @@ class Session:
         Every handle is remembered, and must still work at the end of the story.
         """
         store = TableStore("memory://table", self.log, self.files, self.staging, iceberg=self.iceberg)
+        if self.owner is not None:
+            store = msgspec.structs.replace(store, owner=OwnedVersions(self.owner, self.log))
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
@@ -169,6 +174,12 @@ class Session:
         found = snapshot.files() if without_rows.found is None else without_rows.found
         paths: list[str] = found.column("path").to_pylist()
         return paths
+
+    def faulty_logs(self) -> Iterator[FaultyLogStore]:
+        """The stores of names that this life calls."""
+        yield from (self.log, self.staging, self.iceberg)
+        if self.owner is not None:
+            yield self.owner
 
     @contextmanager
     def attempt(self, app: tuple[str, int] | None = None) -> Iterator[Attempt]:

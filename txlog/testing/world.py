@@ -20,7 +20,7 @@ from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
-from txlog.protocol.log_names import LAST_CHECKPOINT
+from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
@@ -28,6 +28,7 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 from txlog.testing.rows import ROW_SCHEMA, RowHistory, file_of
 from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
@@ -98,6 +99,8 @@ class World(msgspec.Struct):
     state: TableState
     staging: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
     iceberg: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
+    owner: VersionOwner | None = None
+    """Who decides the versions; None: the log's folder does."""
     _paths_read: dict[tuple[str, ...], list[str]] = msgspec.field(default_factory=dict)
 
     @property
@@ -105,12 +108,17 @@ class World(msgspec.Struct):
         """The log, the sinks' staging, and the Iceberg metadata."""
         return self.log, self.staging, self.iceberg
 
+    def every_log_store(self) -> tuple[MemoryLogStore, ...]:
+        """The same, and the book of the owner of the versions, if they have one."""
+        return self.log_stores if self.owner is None else (*self.log_stores, self.owner)
+
     def copy(self) -> World:
         files = MemoryFileStore()
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
         log, staging, iceberg = (_copied(store) for store in self.log_stores)
-        ledger = self.ledger.copy(log, files, staging, iceberg)
-        return World(log, files, ledger, self.state, staging, iceberg)
+        owner = None if self.owner is None else self.owner.copy()
+        ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
+        return World(log, files, ledger, self.state, staging, iceberg, owner)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.
@@ -120,6 +128,7 @@ class World(msgspec.Struct):
         for path in ledger.states[ledger.latest].live:
             if path not in self.files.objects:
                 raise InvariantBroken("live files stay", f"{path}, which v{ledger.latest} needs, was deleted")
+        self._check_published()
         with ambient.use(_Still(BASE_MS)):
             self._check_rows(ledger)
             newest = self._read(ledger, self.log.objects, None)
@@ -136,6 +145,18 @@ class World(msgspec.Struct):
                 bare = {name: found for name, found in objects.items() if name.endswith(".json")}
                 self._read(ledger, bare, None)
 
+    def _check_published(self) -> None:
+        """Check that the folder holds nothing but what the owner of the versions has accepted."""
+        for name, (body, _) in self.log.objects.items() if self.owner is not None else ():
+            record = self.owner.objects.get(name) if self.owner is not None else None
+            if commit_version(name) is not None and (record is None or record[0] != body):
+                raise InvariantBroken("only what was accepted is published", f"{name} was not")
+
+    def _reader_store(self, log: MemoryLogStore) -> TableStore:
+        """The table as a new reader finds it, with this ``log``."""
+        owner = None if self.owner is None else OwnedVersions(self.owner, log)
+        return TableStore("memory://reader", log, self.files, owner=owner)
+
     def check_handle(self, ledger: Ledger, table: Table) -> None:
         """Check that a handle that was open during the story reads the same as a new one."""
         try:
@@ -150,7 +171,7 @@ class World(msgspec.Struct):
         if ledger.rows is None:
             return
         ledger.rows.require_quarantined()
-        table = opened(TableStore("memory://reader", self.log, self.files), None, {})
+        table = opened(self._reader_store(self.log), None, {})
         found = sorted(
             (tuple(row.values()) for row in table.snapshot().to_arrow(ROW_SCHEMA.names).to_pylist()), key=repr
         )
@@ -173,7 +194,7 @@ class World(msgspec.Struct):
         log = MemoryLogStore()
         log.objects = objects
         log.capabilities = self.log.capabilities
-        delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
+        delta_log = DeltaLog(self._reader_store(log))
         try:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
             paths = self._paths(delta_log, state)
@@ -212,52 +233,61 @@ def base_world(
     is_trimmed: bool = False,
     is_sealed: bool = False,
     is_exported: bool = False,
+    is_owned: bool = False,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
-    Handles that are open on it have not seen the newest ``unseen`` versions. ``is_aged``: it was written so long ago
-    that no retention keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table
-    has deletion vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of
-    `SEALED` waits for its commit. ``is_exported``: Iceberg readers see the version before the newest.
+    Open handles have not seen the newest ``unseen`` versions. ``is_aged``: it was written so long ago that no retention
+    keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table has deletion
+    vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of `SEALED`
+    waits for its commit. ``is_exported``: Iceberg readers see the version before the newest. ``is_owned``: an owner
+    decides the versions, and none is published.
     """
     if unseen:
-        like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed}
+        like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
         world = base_world(versions, store, 0, properties, **like)
         known = base_world(versions - unseen, store, 0, properties, **like).state
-        return World(world.log, world.files, world.ledger, known)
+        return World(world.log, world.files, world.ledger, known, owner=world.owner)
     files, (log, staging, iceberg) = MemoryFileStore(), (MemoryLogStore() for _ in range(3))
+    owner = VersionOwner() if is_owned else None
     for each in (log, staging, iceberg):
         each.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
-        open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg))
+        owned = None if owner is None else OwnedVersions(owner, log)
+        open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
         open_table.post_commit._background = _Inline()
         schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
         for version in range(1, versions):
-            part = PARTITIONS[(version - 1) % 2]
-            path = f"part={part}/base-{version}.parquet"
-            rows = ((3 * version - 2, 0), (3 * version - 1, None), (3 * version, 0))
-            body = file_of(rows) if has_rows else FILE_BYTES
-            files.publish(path, body)
-            files.make_durable([path])
             if is_exported and version == versions - 1:
                 Table(open_table).export_iceberg()
-            with Table(open_table).transaction() as txn:
-                stats = f'{{"numRecords":{3 if has_rows else 1}}}'
-                txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
+            _add_file(Table(open_table), files, version, has_rows=has_rows)
         if is_trimmed:
             with Table(open_table).transaction() as txn:
                 txn.remove("part=a/base-1.parquet")
         if is_sealed:
             _seal(Table(open_table))
         state = open_table.log.newest_state()
-    ledger = Ledger(log, files, staging, iceberg, syncs=store == "local")
+    ledger = Ledger(log if owner is None else owner, files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None
     ledger.sealed = {SEALED} if is_sealed else set()
     ledger.observe()
-    return World(log, files, ledger, state, staging, iceberg)
+    return World(log, files, ledger, state, staging, iceberg, owner)
+
+
+def _add_file(table: Table, files: MemoryFileStore, version: int, *, has_rows: bool) -> None:
+    """Commit the file of a version of the base."""
+    part = PARTITIONS[(version - 1) % 2]
+    path = f"part={part}/base-{version}.parquet"
+    rows = ((3 * version - 2, 0), (3 * version - 1, None), (3 * version, 0))
+    body = file_of(rows) if has_rows else FILE_BYTES
+    files.publish(path, body)
+    files.make_durable([path])
+    with table.transaction() as txn:
+        stats = f'{{"numRecords":{3 if has_rows else 1}}}'
+        txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
 
 
 def _seal(table: Table) -> None:
