@@ -11,7 +11,7 @@ rebase. A retry sends one small JSON body again. The loop never touches or delet
 
 What surrounds the loop has its own modules: the wait for a turn (`store.commit_queue`), with what is read meanwhile
 (`read_ahead`); the wait in line (`waiting_line`); the plan of a row change, executed again if the tail changed files
-(`reexecution`).
+(`plan`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from collections.abc import Sequence
 
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict
-from txlog.commit.plan import Plan
+from txlog.commit.plan import Plan, Reexecution
 from txlog.commit.read_ahead import ReadAhead
-from txlog.commit.reexecution import Reexecution
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
