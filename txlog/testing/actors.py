@@ -386,6 +386,21 @@ _IN_SEQUENCE: tuple[Program, ...] = (
 )
 """Those of a table that keeps deleted keys. A purge would drop them, as it should."""
 
+_BESIDE_AN_OWNER: tuple[Program, ...] = (
+    append,
+    partial(append, times=2),
+    append_and_resolve,
+    resolve_for_others,
+    append_what_was_read,
+    overwrite,
+    ingest,
+    set_properties,
+    publish_versions,
+    publish_versions,
+    read,
+)
+"""Programs on a table whose versions somebody else decides."""
+
 _CASTS = (
     _LIGHT,
     _ROWS,
@@ -395,6 +410,7 @@ _CASTS = (
     _ROW_CHANGES,
     _UPKEEP,
     _IN_SEQUENCE,
+    _BESIDE_AN_OWNER,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""
@@ -414,14 +430,20 @@ _TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZA
 _TABLES_OF_UPKEEP = ((LONG_RETENTION,), (LONG_RETENTION, SERIALIZABLE))
 _TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
 _TABLES_IN_SEQUENCE = (KEEPS_DELETED_KEYS, (*KEEPS_DELETED_KEYS, _V2))
-_TABLES_OF = {_ROW_CHANGES: _TABLES_OF_ROWS, _UPKEEP: _TABLES_OF_UPKEEP, _IN_SEQUENCE: _TABLES_IN_SEQUENCE}
+_TABLES_OF_AN_OWNER = ((), (_TIMESTAMPS,), (_ROW_TRACKING,), (SERIALIZABLE,))
+_TABLES_OF = {
+    _ROW_CHANGES: _TABLES_OF_ROWS,
+    _UPKEEP: _TABLES_OF_UPKEEP,
+    _IN_SEQUENCE: _TABLES_IN_SEQUENCE,
+    _BESIDE_AN_OWNER: _TABLES_OF_AN_OWNER,
+}
 
 
 def any_story(choices: Choices) -> Scenario:
     """Two to four actors, up to three faults, two crashes and a power cut, on one of a few kinds of table."""
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
-    is_upkeep = cast is _UPKEEP
+    is_upkeep, is_owned = cast is _UPKEEP, cast is _BESIDE_AN_OWNER
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
     properties = tables[choices.choose(len(tables), calm=0.75)]
@@ -438,7 +460,7 @@ def any_story(choices: Choices) -> Scenario:
         faults=choices.choose(4),
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),
-        store=("local", "object")[choices.choose(2)],
+        store="object" if is_owned else ("local", "object")[choices.choose(2)],
         deletes=by_itself or not set(programs).isdisjoint(CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
@@ -450,4 +472,5 @@ def any_story(choices: Choices) -> Scenario:
         trimmed=is_upkeep,
         sealed=is_upkeep,
         exported=is_upkeep,
+        owned=is_owned,
     )
