@@ -37,14 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["plan_write"]
 
 
-def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOptions) -> WriteJob:
-    """Decide what a write of ``data_schema`` will do to the table.
+def plan_write(
+    open_table: OpenTable, data_schema: pa.Schema, options: WriteOptions, known: TableState | None = None
+) -> WriteJob:
+    """Decide what a write of ``data_schema`` will do to the table, at its newest version or at the ``known`` one.
 
     Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option and for an
     overwrite of an append-only table, ``TableNotFoundError``, ``UnsupportedFeatureError``.
     """
     check_options(options)
-    state = open_table.state_if_exists()
+    state = known or open_table.state_if_exists()
     if state is None:
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)

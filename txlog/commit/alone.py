@@ -89,8 +89,8 @@ class LoneCommitter:
         plan: Plan | None = None,
         unsent: UnsentFiles | None = None,
     ) -> CommitOutcome:
-        if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
-            self._probed_table_id = state.metadata.id
+        if state is not None:
+            self.require_refusals(state)
         run = CommitRun(self, proposal, state, plan, unsent)
         try:
             return run.run()
@@ -115,6 +115,11 @@ class LoneCommitter:
                 if each == version:
                     raise
         self.durable_version = version
+
+    def require_refusals(self, state: TableState) -> None:
+        """As `Committer.require_refusals`."""
+        if self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
+            self._probed_table_id = state.metadata.id
 
     def _refuses_newest_commit(self) -> bool:
         """Raise if a version can be put twice: races would lose data. Disks and owners of versions do refuse.

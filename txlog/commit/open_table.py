@@ -33,6 +33,7 @@ from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
+from txlog.util.parallel import begin
 from txlog.util.whole_import import whole_import
 
 if TYPE_CHECKING:
@@ -121,6 +122,16 @@ class OpenTable:
         """The same for a commit without new data files, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
             check_can_tend(state.protocol, state.metadata)
+
+    def look_ahead(self, known: TableState) -> TableState:
+        """The newest version, and what a commit checks first: requests that can run beside the writing of data files.
+
+        Raises as `DeltaLog.newest_state`, and ``StorageError`` for a store that does not refuse names that are taken.
+        """
+        refuses = begin(lambda: self._committer.require_refusals(known))
+        newest = self.log.newest_state()
+        refuses()
+        return newest
 
     def isolation(self, state: TableState, asked: Isolation | None = None) -> Isolation:
         """The level to commit at: the requested one, else the table's ``delta.isolationLevel``."""

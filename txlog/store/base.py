@@ -149,10 +149,15 @@ class FileStore(Protocol):
     """I/O on one table's data files. Paths are checked to stay below the table's root.
 
     ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends all bytes at once.
+    ``needs_read_back``: whether a written file must be read again before anyone relies on it. A disk or its driver may
+    have stored other bytes. Where the acknowledgement of an upload says that the whole object is stored, it is false.
     """
 
     @property
     def part_bytes(self) -> int: ...
+
+    @property
+    def needs_read_back(self) -> bool: ...
 
     def create(self, path: str) -> OutputFile:
         """Begin a new file; its final name must be new. Raises StorageError."""

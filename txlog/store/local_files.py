@@ -35,6 +35,7 @@ class LocalFileStore:
     """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
 
     part_bytes = 0
+    needs_read_back = True
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -161,6 +162,7 @@ class ObjectFileStore:
     """`FileStore` of the table at the client's location."""
 
     part_bytes = _UPLOAD_PART_BYTES
+    needs_read_back = False  # an object is whole or absent, and its ETag or size was compared
 
     def __init__(self, client: ObjectClient) -> None:
         self._client = client
@@ -169,19 +171,39 @@ class ObjectFileStore:
         return (ObjectFileStore, (self._client,))
 
     def create(self, path: str) -> ObjectOutputFile:
-        return ObjectOutputFile(self._client, _checked(path))
+        return ObjectOutputFile(self, self._client, _checked(path))
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        """One request, if the ETag is the MD5 of the body, as it is on S3 unless a key service encrypts; else two."""
         import obstore
 
         _checked(path)
+        payload = memoryview(body).cast("B")
+
+        def request(store: Any) -> str:
+            tag: str | None = obstore.put(store, path, payload, use_multipart=False)["e_tag"]
+            return (tag or "").strip('"')
+
         try:
-            self._client.read("write", path, lambda store: obstore.put(store, path, memoryview(body).cast("B")))
+            tag = self._client.read("write", path, request)
+            if tag != hashlib.md5(payload, usedforsecurity=False).hexdigest():
+                self.require_size(path, payload.nbytes)
         except TxlogError:
             with contextlib.suppress(TxlogError):  # a lost answer may hide a success; no other writer uses the name
                 _delete(self._client, path)
             raise
-        return ObjectMeta(name=path, size=memoryview(body).nbytes, modified_ms=ambient.now_ms())
+        return ObjectMeta(name=path, size=payload.nbytes, modified_ms=ambient.now_ms())
+
+    def require_size(self, path: str, size_bytes: int) -> ObjectMeta:
+        meta = self.stat(path)
+        if meta.size != size_bytes:
+            raise StorageError(
+                f"{size_bytes} bytes were uploaded but {path} has {meta.size}. No commit names this file; run the write"
+                " again.",
+                table=self._client.location.uri,
+                path=path,
+            )
+        return meta
 
     def read_from(self, path: str, start: int) -> bytes:
         import obstore
@@ -278,14 +300,12 @@ class ObjectFileStore:
 class ObjectOutputFile:
     """A data file being uploaded: one request if it is small, else parts. Nothing is visible before `publish`."""
 
-    def __init__(self, client: ObjectClient, path: str) -> None:
-        import obstore
-
+    def __init__(self, files: ObjectFileStore, client: ObjectClient, path: str) -> None:
+        self._files = files
         self._client = client
         self._path = path
-        self._upload = obstore.open_writer(
-            client.store_for_upload(), path, buffer_size=_UPLOAD_PART_BYTES, max_concurrency=_UPLOAD_CONCURRENCY
-        )
+        self._first: list[bytes] = []  # until there is more than one part
+        self._upload: Any = None
         self._sink = _ObjectSink(self._send)
         self._is_finished = False
 
@@ -294,28 +314,19 @@ class ObjectOutputFile:
         return self._sink
 
     def publish(self) -> ObjectMeta:
-        import obstore
-
         self._is_finished = True
+        if self._upload is None:
+            return self._files.write(self._path, b"".join(self._first))
         self._guard(self._upload.close)
-        meta = self._client.read(
-            "look at", self._path, lambda store: _meta(self._path, obstore.head(store, self._path))
-        )
-        if meta.size != self._sink.tell():
-            raise StorageError(
-                f"{self._sink.tell()} bytes were uploaded but {self._path} has {meta.size}. No commit names this file; "
-                "run the write again.",
-                table=self._client.location.uri,
-                path=self._path,
-            )
-        return meta
+        return self._files.require_size(self._path, self._sink.tell())
 
     def abort(self) -> None:
         """Abort the upload, and delete the file in case a lost answer hid a success. No other writer uses its name."""
         try:
             if not self._is_finished:
                 self._is_finished = True
-                self._upload.__exit__(RuntimeError, RuntimeError("aborted"), None)
+                if self._upload is not None:
+                    self._upload.__exit__(RuntimeError, RuntimeError("aborted"), None)
             else:
                 _delete(self._client, self._path)
         except BaseException as error:
@@ -323,7 +334,24 @@ class ObjectOutputFile:
                 raise
 
     def _send(self, data: memoryview) -> None:
+        if self._upload is None:
+            if self._sink.tell() + len(data) <= _UPLOAD_PART_BYTES:
+                self._first.append(bytes(data))
+                return
+            self._begin_parts()
         self._guard(lambda: self._upload.write(data))
+
+    def _begin_parts(self) -> None:
+        import obstore
+
+        self._upload = obstore.open_writer(
+            self._client.store_for_upload(),
+            self._path,
+            buffer_size=_UPLOAD_PART_BYTES,
+            max_concurrency=_UPLOAD_CONCURRENCY,
+        )
+        first, self._first = b"".join(self._first), []
+        self._guard(lambda: self._upload.write(first))
 
     def _guard(self, request: Callable[[], Any]) -> None:
         try:

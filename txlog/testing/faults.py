@@ -210,7 +210,7 @@ class FaultyFileStore(_Intercepted):
 
     def __init__(self, inner: FileStore, faults: str | Decide = "") -> None:
         super().__init__(faults)
-        self.inner, self.part_bytes = inner, inner.part_bytes
+        self.inner, self.part_bytes, self.needs_read_back = inner, inner.part_bytes, inner.needs_read_back
 
     def create(self, path: str) -> OutputFile:
         output: OutputFile = self._call("create", self.inner.create, path)

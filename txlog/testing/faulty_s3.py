@@ -219,9 +219,9 @@ class _Handler(BaseHTTPRequestHandler):
             fault = self.service.next_fault() if is_conditional else Fault.NONE
             self._record(is_conditional, fault)
             exists = is_conditional and fault is not Fault.IGNORE_CONDITION and self.key in bucket.objects
+            kept = body if is_conditional else body[: len(body) - self.service.lost_bytes]
             if fault in _LANDS and not exists:
-                kept_bytes = len(body) if is_conditional else len(body) - self.service.lost_bytes
-                bucket.keep(self.key, body[:kept_bytes])
+                bucket.keep(self.key, kept)
         if fault is Fault.LAND_HANG:
             self.service.closing.wait()
         if fault in (Fault.LAND_HANG, Fault.LAND_DROP, Fault.DROP):
@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif exists:
             self._fail(412, "PreconditionFailed")
         else:
-            self._answer(200, headers={"ETag": _etag(body)})
+            self._answer(200, headers={"ETag": _etag(kept)})
 
     def do_GET(self) -> None:
         if "/" not in self.key.rstrip("/"):

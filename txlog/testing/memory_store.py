@@ -126,6 +126,7 @@ class MemoryFileStore:
     """
 
     part_bytes = 0
+    needs_read_back = True
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

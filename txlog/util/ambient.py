@@ -11,9 +11,9 @@ import datetime
 import os
 import random  # noqa: TID251
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 __all__ = [
     "Ambient",
@@ -29,7 +29,10 @@ __all__ = [
     "use",
     "uses_threads",
     "uuid4",
+    "without_thread",
 ]
+
+Out = TypeVar("Out")
 
 # On Linux, CLOCK_BOOTTIME counts the time that the machine was suspended, and CLOCK_MONOTONIC does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 1))
@@ -47,6 +50,23 @@ class Ambient:
 
     uses_threads = True
     """Whether work may be split among threads. Not where one thread decides the order of all that happens."""
+
+    def without_thread(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        """What a thread would do, where there are none; the function that is returned gives the result.
+
+        Here the work is done at once, and an error is raised with the result. Subclass it to do the work later, or to
+        measure what threads would save.
+        """
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+
+            def fail() -> Out:
+                raise failure
+
+            return fail
+        return lambda: result
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000  # noqa: TID251
@@ -130,6 +150,10 @@ def sleep(seconds: float) -> None:
 def uses_threads() -> bool:
     """Whether work may be split among threads."""
     return _current.get().uses_threads
+
+
+def without_thread(work: Callable[[], Out]) -> Callable[[], Out]:
+    return _current.get().without_thread(work)
 
 
 def uniform(low: float, high: float) -> float:

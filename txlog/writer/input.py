@@ -19,7 +19,7 @@ from txlog.arrow.large import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 
-__all__ = ["DataStream", "open_data"]
+__all__ = ["DataStream", "can_be_read_again", "open_data"]
 
 _READAHEAD = 4
 """Batches of a dataset in memory beyond the one that is read; its own default is 16 of each of 4 files."""
@@ -47,6 +47,11 @@ def open_data(data: Any) -> DataStream:
         return data
     stream = _opened(data)
     return DataStream(stream.schema, itertools.chain.from_iterable(map(cut_by_text, stream.batches)))
+
+
+def can_be_read_again(data: Any) -> bool:
+    """Whether `open_data` gives all rows of ``data`` each time it is called: they are in memory."""
+    return isinstance(data, pa.Table | pa.RecordBatch) or _is_of(data, "polars", "DataFrame") or _is_pandas(data)
 
 
 def _opened(data: Any) -> DataStream:

@@ -1,7 +1,7 @@
 """The end of a task: its pending files are made durable, verified, and sealed into a `Committable`.
 
-In: the result of `TaskWriter.close`. Out: a committable. Each of its files is durable under its final name, and its
-footer has the row count of the writer. The driver makes the commit.
+In: the result of `TaskWriter.close`. Out: a committable. Each of its files is durable under its final name, and
+is whole: its footer was read back, or the store's acknowledgement says so. The driver makes the commit.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ class TaskCommitter:
         self._plan = plan
 
     def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
-        """Make the names of ``pending`` durable, read every footer back, and seal the files.
+        """Make the names of ``pending`` durable, read their footers back where the store needs it, and seal the files.
 
         Raises StorageError (also if a footer is torn or counts other rows); nothing is committed then.
         """
         if pending:
             self._files.make_durable([file.path for file in pending])
-            self._check_footers(pending)
+            if self._files.needs_read_back:
+                self._check_footers(pending)
         return Committable(
             app_id=task.app_id,
             checkpoint_id=task.checkpoint_id,

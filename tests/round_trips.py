@@ -1,0 +1,80 @@
+"""Counts the round trips that follow one another: of requests that are sent at the same time, only the longest counts.
+
+Nothing is timed. A store counts its requests; where the code would use threads, `RoundTrips` runs each piece of work
+from the same count, and who waits for a result goes on from the larger one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from txlog.store.base import TableStore
+from txlog.util import ambient
+
+__all__ = ["RoundTrips"]
+
+Out = TypeVar("Out")
+
+_REQUESTS = frozenset(
+    ("delete", "delete_many", "list", "list_from", "open", "put", "put_if_absent", "read", "read_from", "stat", "write")
+)
+
+
+class RoundTrips(ambient.Ambient):
+    """The time of a process that waits for nothing but its stores. ``count`` is the length of the longest chain of
+    requests, and ``requests`` are all of them, each with the round trip that it was part of."""
+
+    uses_threads = False
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.thread = threading.get_ident()
+        self.requests: list[tuple[int, str, str]] = []
+
+    def without_thread(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        begun_at = self.count
+        result = super().without_thread(work)
+        ended_at, self.count = self.count, begun_at
+
+        def wait() -> Out:
+            self.count = max(self.count, ended_at)
+            return result()
+
+        return wait
+
+    def watched(self, store: TableStore) -> TableStore:
+        """The same store, whose requests are counted."""
+        return replace(store, log=_Counted(store.log, self), files=_Counted(store.files, self))
+
+    @contextlib.contextmanager
+    def of(self) -> Iterator[RoundTrips]:
+        """Count what is asked inside, from zero."""
+        self.count = 0
+        self.thread = threading.get_ident()
+        self.requests.clear()
+        with ambient.use(self):
+            yield self
+
+
+class _Counted:
+    def __init__(self, inner: Any, trips: RoundTrips) -> None:
+        self._inner, self._trips = inner, trips
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in _REQUESTS:
+            return found
+
+        def request(*given: Any, **named: Any) -> Any:
+            if threading.get_ident() != self._trips.thread:  # what follows a commit
+                return found(*given, **named)
+            self._trips.count += 1
+            self._trips.requests.append((self._trips.count, name, str(given[0]) if given else ""))
+            return found(*given, **named)
+
+        return request
