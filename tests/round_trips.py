@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from txlog.store.base import TableStore
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
 __all__ = ["RoundTrips"]

@@ -13,8 +13,9 @@ from tests.round_trips import RoundTrips
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError
-from txlog.store.base import ObjectMeta, TableStore
+from txlog.store.base import ObjectMeta
 from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -35,9 +36,15 @@ class BucketLog(MemoryLogStore):
 class BucketFiles(MemoryFileStore):
     needs_read_back = False
 
-    def __init__(self) -> None:
+    def __init__(self, log: BucketLog) -> None:
         super().__init__()
+        self.log = log
         self.after_write: list[Callable[[], Any]] = []
+
+    def open(self, path: str) -> Any:
+        """As on a real store, the log is a folder of the table, and one request brings the end of a file."""
+        folder, _, name = path.partition("/")
+        return pa.BufferReader(self.log.objects[name][0]) if folder == "_delta_log" else super().open(path)
 
     def write(self, path: str, body: Any) -> ObjectMeta:
         written = super().write(path, body)
@@ -49,19 +56,25 @@ class BucketFiles(MemoryFileStore):
 class Bucket:
     """A table in an object store. Each handle on it is as another process has it."""
 
-    def __init__(self, commits: int = 0) -> None:
+    def __init__(self, commits: int = 0, *, has_checksums: bool = True) -> None:
         self.trips = RoundTrips()
-        self.log, self.files = BucketLog(), BucketFiles()
+        self.log = BucketLog()
+        self.files = BucketFiles(self.log)
         create_table(OpenTable(self.store), ROW.schema, (), {})
         for _ in range(commits):
-            self.handle().append(ROW)
+            table = self.opened()
+            table.append(ROW)
+            table._open_table.post_commit.drain()
+        if not has_checksums:
+            for name in [name for name in self.log.objects if name.endswith(".crc")]:
+                self.log.delete(name)
 
     @property
     def store(self) -> TableStore:
         return TableStore("memory:///t", self.log, self.files)
 
-    def handle(self) -> txlog.Table:
-        """A handle that has made a commit."""
+    def opened(self) -> txlog.Table:
+        """As `Table.open` makes it."""
         open_table = OpenTable(self.trips.watched(self.store))
         open_table.log.newest_state()
         return txlog.Table(open_table)
@@ -72,15 +85,15 @@ class Bucket:
             return self.trips.count
 
     def rows(self) -> int:
-        return self.handle().snapshot().count()
+        return self.opened().snapshot().count()
 
     def orphans(self) -> set[str]:
-        return set(self.files.objects) - set(self.handle().snapshot().files()["path"].to_pylist())
+        return set(self.files.objects) - set(self.opened().snapshot().files()["path"].to_pylist())
 
 
 def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
     bucket = Bucket()
-    table = bucket.handle()
+    table = bucket.opened()
     table.append(ROW)
     assert bucket.trips_of(lambda: table.append(ROW)) == 2
     assert [(trip, name) for trip, name, _ in sorted(bucket.trips.requests)] == [
@@ -92,13 +105,13 @@ def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
 
 def test_the_first_append_of_a_handle_also_checks_the_store_in_the_meantime() -> None:
     bucket = Bucket()
-    table = bucket.handle()
+    table = bucket.opened()
     assert bucket.trips_of(lambda: table.append(ROW)) == 3
 
 
 def test_an_append_that_lost_a_race_waits_for_two_more_round_trips() -> None:
     bucket = Bucket()
-    table, rival = bucket.handle(), txlog.Table(OpenTable(bucket.store))
+    table, rival = bucket.opened(), txlog.Table(OpenTable(bucket.store))
     table.append(ROW)
     bucket.files.after_write.append(lambda: rival.append(ROW))
     assert bucket.trips_of(lambda: table.append(ROW)) == 2 + 2
@@ -108,11 +121,11 @@ def test_an_append_that_lost_a_race_waits_for_two_more_round_trips() -> None:
 @pytest.mark.parametrize("rows", [ROW, WITH_NAME], ids=["of the old columns", "of the new columns"])
 def test_rows_are_written_again_where_the_table_was_given_another_column_meanwhile(rows: pa.Table) -> None:
     bucket = Bucket(commits=1)
-    table = bucket.handle()
-    bucket.handle().add_columns(ADD_NAME)
+    table = bucket.opened()
+    bucket.opened().add_columns(ADD_NAME)
     result = table.append(rows)
     assert (result.version, result.attempts) == (3, 1)
-    assert bucket.handle().snapshot().to_arrow().num_rows == 2
+    assert bucket.opened().snapshot().to_arrow().num_rows == 2
     assert table.snapshot().to_arrow(columns=["name"])["name"].to_pylist() == [
         None,
         *(rows.to_pydict().get("name", [None])),
@@ -123,13 +136,13 @@ def test_rows_are_written_again_where_the_table_was_given_another_column_meanwhi
 def test_rows_that_fit_no_version_of_the_table_are_refused_as_ever() -> None:
     bucket = Bucket()
     with pytest.raises(SchemaMismatchError, match="name"):
-        bucket.handle().append(WITH_NAME)
+        bucket.opened().append(WITH_NAME)
     assert bucket.orphans() == set()
 
 
 def test_a_look_that_fails_leaves_no_version_and_no_file() -> None:
     bucket = Bucket(commits=1)
-    table = bucket.handle()
+    table = bucket.opened()
     table.append(ROW)
     bucket.log.fails_to_read = f"{3:020}.json"
     with pytest.raises(StorageError, match="could not read"):
@@ -141,7 +154,33 @@ def test_a_look_that_fails_leaves_no_version_and_no_file() -> None:
 
 def test_rows_that_can_be_read_only_once_are_not_read_before_the_newest_version_is_known() -> None:
     bucket = Bucket(commits=1)
-    table = bucket.handle()
-    bucket.handle().add_columns(ADD_NAME)
+    table = bucket.opened()
+    bucket.opened().add_columns(ADD_NAME)
     table.append(WITH_NAME.to_reader())
     assert bucket.rows() == 2
+
+
+def newest_state(store: TableStore) -> OpenTable:
+    open_table = OpenTable(store)
+    open_table.log.newest_state()
+    return open_table
+
+
+@pytest.mark.parametrize("has_checksums", [True, False], ids=["with checksums", "without checksums"])
+@pytest.mark.parametrize("commits", [3, 14], ids=["without a checkpoint", "with a checkpoint"])
+def test_opening_a_table_waits_for_the_hint_the_list_and_what_it_shows(commits: int, has_checksums: bool) -> None:
+    bucket = Bucket(commits, has_checksums=has_checksums)
+    assert bucket.trips_of(bucket.opened) == 3
+
+
+@pytest.mark.parametrize("has_checksums", [True, False], ids=["with checksums", "without checksums"])
+def test_a_process_that_opens_a_table_and_appends_waits_for_six_round_trips(has_checksums: bool) -> None:
+    bucket = Bucket(14, has_checksums=has_checksums)
+    assert bucket.trips_of(lambda: bucket.opened().append(ROW)) == 6
+
+
+def test_a_process_that_opens_a_table_waits_for_two_round_trips_more_to_read_it() -> None:
+    bucket = Bucket(14, has_checksums=False)
+    before = len(bucket.files.objects)
+    assert bucket.trips_of(lambda: bucket.opened().snapshot().to_arrow()) == 3 + 1 + 1
+    assert before == 14

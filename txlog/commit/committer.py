@@ -41,7 +41,7 @@ class Committer(Protocol):
         """
 
     def require_refusals(self, state: TableState) -> None:
-        """Check once that the store refuses to create a version that is taken. Raises ``StorageError`` if it does not."""
+        """Check once that the store refuses to create a version that is taken. Raises ``StorageError`` if not."""
 
     def make_version_durable(self, version: int) -> None:
         """Sync a version and all below it to disk, before something durable depends on it.

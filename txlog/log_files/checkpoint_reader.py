@@ -67,11 +67,21 @@ class CheckpointReader:
                     found += self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
         return found
 
+    def opened(self, checkpoint: CheckpointFiles) -> Mapping[str, CheckpointParquet]:
+        """The Parquet files of the checkpoint with their footers, for `adds`. Raises as `small_actions`."""
+        opened: dict[str, CheckpointParquet] = {}
+        for name in checkpoint.names:
+            if not name.endswith(".json"):
+                with self._reading(name, checkpoint.version):
+                    opened[name] = self._parquet(name)
+        return opened
+
     def adds(
         self,
         checkpoint: CheckpointFiles,
         pruner: FilePruner | None = None,
         *,
+        opened: Mapping[str, CheckpointParquet] | None = None,
         newest: files.Newest | None = None,
         without: Collection[str] = (),
         statistics: bool = True,
@@ -82,12 +92,13 @@ class CheckpointReader:
 
         Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics`` these
         columns are null, and most of the checkpoint need not be read. With ``typed`` there is a last column
-        ``stats_parsed`` of this type. With ``batch_rows`` no batch from a Parquet file has more rows, and few batches
-        are in memory. Raises as `small_actions`.
+        ``stats_parsed`` of this type. ``opened`` is what `opened` returned, if the caller has asked for it. With
+        ``batch_rows`` no batch from a Parquet file has more rows, and few batches are in memory. Raises as
+        `small_actions`.
         """
         names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
         fields = [*names, STATS_PARSED] if typed else names
-        pieces = self._pieces(checkpoint, AddFile.KEY, fields, pruner, without, batch_rows)
+        pieces = self._pieces(checkpoint, AddFile.KEY, fields, pruner, without, batch_rows, opened)
         return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
 
     def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
@@ -189,13 +200,10 @@ class CheckpointReader:
         pruner: FilePruner | None = None,
         without: Collection[str] = (),
         batch_rows: int | None = None,
+        opened: Mapping[str, CheckpointParquet] | None = None,
     ) -> Iterator[Piece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
-        opened: dict[str, CheckpointParquet] = {}
-        for name in checkpoint.names:
-            if not name.endswith(".json"):
-                with self._reading(name, checkpoint.version):
-                    opened[name] = self._parquet(name)
+        opened = self.opened(checkpoint) if opened is None else opened
         sidecars = self._sidecars(checkpoint, opened)  # before a piece of the same file is read in another thread
         for name in checkpoint.names:
             if name.endswith(".json"):

@@ -7,8 +7,9 @@ up, the newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import TableState
+from txlog.log_files.checkpoint_parquet import CheckpointParquet
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
@@ -24,6 +26,7 @@ from txlog.log_files.state_loader import as_corrupt
 from txlog.protocol.commit_file import Commit, Limits
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
+from txlog.util.parallel import begin
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner
@@ -33,6 +36,7 @@ __all__ = ["FileLoader"]
 _STREAMED_ROWS = 10_000
 """In a batch for a caller that reads all files once: more of them cost memory and save no time."""
 
+Opened: TypeAlias = "Mapping[str, CheckpointParquet] | None"
 T = TypeVar("T")
 
 
@@ -58,8 +62,8 @@ class FileLoader:
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
         """
 
-        def read(checkpoint: CheckpointFiles | None, newest: Newest) -> pa.Table:
-            adds = self._checkpoints.adds(checkpoint, pruner, newest=newest) if checkpoint else ()
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> pa.Table:
+            adds = self._checkpoints.adds(checkpoint, pruner, newest=newest, opened=opened) if checkpoint else ()
             return with_added(adds, newest, pruner.mask if pruner else None)
 
         return self._read(state, read)
@@ -87,10 +91,12 @@ class FileLoader:
         ``with_stats`` the statistics of a checkpoint are not read, and are null.
         """
 
-        def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
                 return with_added((), newest, None, statistics), reconcile_tombstones((), newest)
-            adds = self._checkpoints.adds(checkpoint, newest=newest, statistics=with_stats, typed=statistics)
+            adds = self._checkpoints.adds(
+                checkpoint, newest=newest, statistics=with_stats, typed=statistics, opened=opened
+            )
             live = with_added(adds, newest, None, statistics)
             return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
 
@@ -132,16 +138,17 @@ class FileLoader:
         """The newest file actions of the commits from ``checkpoint`` to ``state``. Raises as `files`."""
         return self._fold_tail(LogSegment(state.version, checkpoint))
 
-    def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest], T]) -> T:
+    def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest, Opened], T]) -> T:
         """Call ``read`` with the checkpoint and the file actions after it. If that fails, try another checkpoint."""
         segment = state.segment
         replacement = _Replacement(state)
         while True:
             try:
+                opened = self._begin_to_open(segment.checkpoint)
                 newest = self._fold_tail(segment)
                 try:
                     with small_pages():
-                        found = read(segment.checkpoint, newest)
+                        found = read(segment.checkpoint, newest, opened())
                 except (CorruptLogError, NotFoundError) as error:
                     replacement.exclude(segment.checkpoint, error)
                     raise
@@ -154,6 +161,12 @@ class FileLoader:
             if segment is not state.segment and segment.checkpoint is not None:
                 self._found(segment.checkpoint)
             return found
+
+    def _begin_to_open(self, checkpoint: CheckpointFiles | None) -> Callable[[], Opened]:
+        """Open the checkpoint while the commits after it are read, where both are requests."""
+        if checkpoint is None or self._store.versions.capabilities.has_cheap_calls:
+            return lambda: None
+        return begin(partial(self._checkpoints.opened, checkpoint))
 
     def _fold_tail(self, segment: LogSegment) -> Newest:
         return fold_commits(self._commits.read_plan(segment, files=True))

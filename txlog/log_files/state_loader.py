@@ -8,7 +8,9 @@ PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,8 +28,14 @@ from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import checksum_name
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
+from txlog.util.parallel import begin
 
 __all__ = ["StateLoader", "as_corrupt"]
+
+_Hinted: TypeAlias = Mapping[tuple[str, ...], Callable[[], TableState]]
+_NOTHING_HINTED: _Hinted = {}
+
+T = TypeVar("T")
 
 _PROBED = 256
 """How many commits after the hint's checkpoint are requested before a listing is made to find a newer checkpoint."""
@@ -42,6 +50,7 @@ class StateLoader:
         self._limits = limits
         self._commits = CommitReader(store, limits)
         self._versions = store.versions
+        self._has_cheap_calls = store.versions.capabilities.has_cheap_calls
         self._checkpoints = CheckpointReader(store, limits)
 
     # --- states ------------------------------------------------------------------------------------------
@@ -114,8 +123,9 @@ class StateLoader:
 
     def _load_listed(self, target: int | None, hint: LastCheckpoint | None) -> TableState:
         start = hint.version if hint else 0
+        hinted = self._begin_hinted(hint)
         try:
-            return self._load_from(self._list(start), start, target)
+            return self._load_from(self._list(start), start, target, hinted)
         except NotFoundError as error:
             if target is None and isinstance(error, TableNotFoundError):
                 raise
@@ -131,8 +141,24 @@ class StateLoader:
         except NotFoundError as error:
             raise self._absent(listing, target, error.version) from error
 
-    def _load_from(self, listing: LogListing, start: int, target: int | None) -> TableState:
-        """Raises ``NotFoundError`` at the first commit that is absent."""
+    def _begin_hinted(self, hint: LastCheckpoint | None) -> _Hinted:
+        """Where the log is listed by a request, read the checkpoint of the hint meanwhile: it is nearly always the
+        newest one. Not one of many files, since the listing may show a newer one."""
+        if hint is None or hint.files is None or len(hint.files.names) > 1 or self._has_cheap_calls:
+            return {}
+        return {hint.files.names: begin(partial(self._at_checkpoint, hint.files))}
+
+    def _beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        """``work``, begun now where it is a request; else it is done when its result is asked for."""
+        return work if self._has_cheap_calls else begin(work)
+
+    def _load_from(
+        self, listing: LogListing, start: int, target: int | None, hinted: _Hinted = _NOTHING_HINTED
+    ) -> TableState:
+        """``hinted`` are checkpoints that are being read.
+
+        Raises ``NotFoundError`` at the first commit that is absent.
+        """
         excluded: frozenset[tuple[str, ...]] = frozenset()
         failure: CorruptLogError | None = None
         if target is not None and 0 <= listing.latest_version < target:
@@ -151,7 +177,8 @@ class StateLoader:
             if segment.checkpoint is None:
                 return self._fold_all(segment, failure)
             try:
-                base = self._at_checkpoint(segment.checkpoint)
+                begun = hinted.get(segment.checkpoint.names)
+                base = begun() if begun else self._at_checkpoint(segment.checkpoint)
             except (CorruptLogError, NotFoundError) as error:
                 logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
                 failure = failure or as_corrupt(error, segment.checkpoint)
@@ -200,9 +227,11 @@ class StateLoader:
 
         The file is used only if the commit of its version exists, and if it has everything but the list of files.
         """
+        first = self._beside(partial(self._commits.read, version, files=False))
+        following = self._beside(lambda: list(self._commits.read_range(version + 1, segment.version, files=False)))
         try:
             body = self._store.log.read(checksum_name(version))
-            commit = self._commits.read(version, files=False)
+            commit = first()
         except NotFoundError:
             return None
         found = parse_checksum(body, version, limits=self._limits)
@@ -213,7 +242,7 @@ class StateLoader:
             return None
         builder = StateBuilder()
         builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
-        for commit in self._commits.read_range(version + 1, segment.version, files=False):
+        for commit in following():
             builder.apply_commit(commit)
         state = self._built(builder, segment)
         try:
