@@ -8,9 +8,9 @@ PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -31,9 +31,6 @@ from txlog.util.logs import logger
 from txlog.util.parallel import begin
 
 __all__ = ["StateLoader", "as_corrupt"]
-
-_Hinted: TypeAlias = Mapping[tuple[str, ...], Callable[[], TableState]]
-_NOTHING_HINTED: _Hinted = {}
 
 T = TypeVar("T")
 
@@ -123,9 +120,8 @@ class StateLoader:
 
     def _load_listed(self, target: int | None, hint: LastCheckpoint | None) -> TableState:
         start = hint.version if hint else 0
-        hinted = self._begin_hinted(hint)
         try:
-            return self._load_from(self._list(start), start, target, hinted)
+            return self._load_from(self._list(start), start, target)
         except NotFoundError as error:
             if target is None and isinstance(error, TableNotFoundError):
                 raise
@@ -141,24 +137,12 @@ class StateLoader:
         except NotFoundError as error:
             raise self._absent(listing, target, error.version) from error
 
-    def _begin_hinted(self, hint: LastCheckpoint | None) -> _Hinted:
-        """Where the log is listed by a request, read the checkpoint of the hint meanwhile: it is nearly always the
-        newest one. Not one of many files, since the listing may show a newer one."""
-        if hint is None or hint.files is None or len(hint.files.names) > 1 or self._has_cheap_calls:
-            return {}
-        return {hint.files.names: begin(partial(self._at_checkpoint, hint.files))}
-
     def _beside(self, work: Callable[[], T]) -> Callable[[], T]:
         """``work``, begun now where it is a request; else it is done when its result is asked for."""
         return work if self._has_cheap_calls else begin(work)
 
-    def _load_from(
-        self, listing: LogListing, start: int, target: int | None, hinted: _Hinted = _NOTHING_HINTED
-    ) -> TableState:
-        """``hinted`` are checkpoints that are being read.
-
-        Raises ``NotFoundError`` at the first commit that is absent.
-        """
+    def _load_from(self, listing: LogListing, start: int, target: int | None) -> TableState:
+        """Raises ``NotFoundError`` at the first commit that is absent."""
         excluded: frozenset[tuple[str, ...]] = frozenset()
         failure: CorruptLogError | None = None
         if target is not None and 0 <= listing.latest_version < target:
@@ -177,8 +161,7 @@ class StateLoader:
             if segment.checkpoint is None:
                 return self._fold_all(segment, failure)
             try:
-                begun = hinted.get(segment.checkpoint.names)
-                base = begun() if begun else self._at_checkpoint(segment.checkpoint)
+                base = self._at_checkpoint(segment.checkpoint)
             except (CorruptLogError, NotFoundError) as error:
                 logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
                 failure = failure or as_corrupt(error, segment.checkpoint)
