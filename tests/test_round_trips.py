@@ -103,6 +103,22 @@ def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
     ]
 
 
+def test_an_append_of_a_checkpoint_asks_first_whether_it_is_in_the_table() -> None:
+    bucket = Bucket()
+    table = bucket.opened()
+    table.append(ROW)
+    assert bucket.trips_of(lambda: table.append(ROW, app_id="job", checkpoint_id=1)) == 3
+    assert bucket.trips_of(lambda: table.append(ROW, app_id="job", checkpoint_id=1)) <= 2
+    assert bucket.rows() == 2
+
+
+def test_an_append_of_rows_that_can_be_read_only_once_asks_first_what_the_table_is_like() -> None:
+    bucket = Bucket()
+    table = bucket.opened()
+    table.append(ROW)
+    assert bucket.trips_of(lambda: table.append(ROW.to_reader())) == 3
+
+
 def test_the_first_append_of_a_handle_also_checks_the_store_in_the_meantime() -> None:
     bucket = Bucket()
     table = bucket.opened()

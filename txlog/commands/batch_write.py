@@ -50,7 +50,7 @@ def write_batch(
         stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
     job = plan_write(open_table, stream.schema, options)
     committer = GlobalCommitter(open_table)
-    replayed = committer.replay_of(job)
+    replayed = committer.replay_of(job, refresh=False)
     if replayed is not None:
         return replayed
     if on_progress is not None:

@@ -53,14 +53,14 @@ class GlobalCommitter:
     def __init__(self, open_table: OpenTable) -> None:
         self._open_table = open_table
 
-    def replay_of(self, job: WriteJob, *, quietly: bool = False) -> WriteResult | None:
+    def replay_of(self, job: WriteJob, *, quietly: bool = False, refresh: bool = True) -> WriteResult | None:
         """The answer for a checkpoint that is in the table already, so that none of its rows are written again.
 
-        Logs a warning for a dropped replay unless ``quietly``.
+        Logs a warning for a dropped replay unless ``quietly``. Without ``refresh`` the caller has just planned the job.
         Raises ``InvalidInputError`` for a checkpoint that is older than the last one and cannot be proved by a retained
         commit, or that was committed with another fingerprint.
         """
-        state = None if job.app_id is None else self._open_table.state_if_exists()
+        state = None if job.app_id is None else self._open_table.state_if_exists(refresh=refresh)
         return None if state is None else self._replay(job, state, quietly=quietly)
 
     def commit(

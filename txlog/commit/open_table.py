@@ -90,10 +90,10 @@ class OpenTable:
 
         return KeyCache(self.key_cache_size_bytes)
 
-    def state_if_exists(self) -> TableState | None:
-        """The newest version, or None if there is no table."""
+    def state_if_exists(self, *, refresh: bool = True) -> TableState | None:
+        """The newest version, or None if there is no table; with ``refresh=False`` the newest known one."""
         try:
-            return self.log.newest_state()
+            return self.log.newest_state(refresh=refresh)
         except TableNotFoundError:
             return None
 
