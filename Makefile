@@ -15,7 +15,7 @@ SPARK := build/spark
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
-	tests/writer tests/test_column_mapping.py tests/test_snapshot.py tests/test_table.py
+	tests/writer tests/test_column_mapping.py tests/test_snapshot.py tests/table
 
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 

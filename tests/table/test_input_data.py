@@ -1,0 +1,104 @@
+"""The rows that a write takes: from each library, in any batches, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from small_table import SCHEMA, data_files, ids_of, rows_of
+
+import txlog
+from txlog.table import Table
+
+
+def _stream() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(SCHEMA, rows_of(1, 2).to_batches())
+
+
+DATA: dict[str, Callable[[], Any]] = {
+    "pyarrow table": lambda: rows_of(1, 2),
+    "record batch": lambda: rows_of(1, 2).to_batches()[0],
+    "record batch reader": _stream,
+    "generator of batches": lambda: (batch for batch in rows_of(1, 2).to_batches()),
+    "list of tables": lambda: [rows_of(1), rows_of(2)],
+    "polars": lambda: pl.DataFrame({"id": [1, 2], "day": ["mon", "tue"]}),
+    "pandas": lambda: pd.DataFrame({"id": [1, 2], "day": ["mon", "tue"]}),
+    "pandas, backed by Arrow": lambda: rows_of(1, 2).to_pandas(types_mapper=pd.ArrowDtype),
+    "duckdb": lambda: duckdb.sql("select * from (values (1::bigint, 'mon'), (2::bigint, 'tue')) as t(id, day)"),
+    "columns in another order and case": lambda: pa.table({"DAY": ["mon", "tue"], "Id": [1, 2]}),
+    "dictionary and int32": lambda: pa.table(
+        {"id": pa.array([1, 2], pa.int32()), "day": pa.array(["mon", "tue"]).dictionary_encode()}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_of_each_library_is_taken(kind: str, table: Table) -> None:
+    assert table.append(DATA[kind]()).metrics.rows == 2
+    assert sorted(table.snapshot().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "day": "mon"},
+        {"id": 2, "day": "tue"},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pyarrow table", "polars", "pandas", "duckdb"])
+def test_a_snapshot_goes_into_another_table_as_it_is(kind: str, table: Table, tmp_path: Path) -> None:
+    table.append(DATA[kind]())
+    txlog.write(tmp_path / "copy", table.snapshot())
+    assert ids_of(Table.open(tmp_path / "copy")) == [1, 2]
+
+
+def test_rows_that_do_not_fit_are_refused_column_by_column(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(txlog.SchemaMismatchError) as caught:
+        table.append(pa.table({"id": ["1"], "dya": ["mon"]}))
+    message = str(caught.value)
+    assert "id " in message
+    assert "table bigint, data string" in message
+    assert "dya" in message
+    assert str(tmp_path / "t") in message
+    assert data_files(tmp_path / "t") == []
+
+
+def test_a_source_that_fails_half_way_leaves_no_version_and_no_file(table: Table, tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield rows_of(1).to_batches()[0]
+        raise ConnectionResetError("the source went away")
+
+    with pytest.raises(ConnectionResetError):
+        table.append(broken())
+    assert table.snapshot().version == 0
+    assert data_files(tmp_path / "t") == []
+
+
+def test_progress_counts_rows(table: Table) -> None:
+    reported: list[int] = []
+    table.append([rows_of(1, 2), rows_of(3)], on_progress=reported.append)
+    assert reported == [2, 3]
+
+
+def test_a_small_target_file_size_makes_more_files(table: Table) -> None:
+    batch = pa.record_batch({"id": range(100_000), "day": [str(i) * 5 for i in range(100_000)]}, schema=SCHEMA)
+    assert table.append([batch] * 4).metrics.files == 1
+    assert table.append([batch] * 4, target_file_size=1_000_000).metrics.files > 1
+    assert table.snapshot().to_arrow().num_rows == 800_000
+
+
+def test_a_partition_of_minus_zero_keeps_its_sign_in_every_reader_and_is_one_of_its_own(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, p double, q float", partition_by=["p", "q"])
+    schema = table.snapshot().schema
+    table.append(pa.table({"id": [1, 2, 3], "p": [-0.0, 0.0, 0.0], "q": [0.0, -0.0, 0.0]}, schema=schema))
+    expected = [(1, "-0.0", "0.0"), (2, "0.0", "-0.0"), (3, "0.0", "0.0")]
+    for found in (table.to_arrow(), pa.table(deltalake.DeltaTable(table.uri).to_pyarrow_table())):
+        assert sorted((row["id"], str(row["p"]), str(row["q"])) for row in found.to_pylist()) == expected
+    table.optimize()
+    assert sorted((row["id"], str(row["p"]), str(row["q"])) for row in table.to_arrow().to_pylist()) == expected
+    assert sorted(table.to_arrow(where="p = 0.0 and q = -0.0")["id"].to_pylist()) == [1, 2, 3]
+    table.overwrite_partitions(pa.table({"id": [9], "p": [0.0], "q": [0.0]}, schema=schema))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 9]

@@ -1,0 +1,143 @@
+"""Methods and arguments that other libraries have: the error gives the call that works here."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pyarrow as pa
+import pytest
+from small_table import rows_of
+
+import txlog
+from txlog.table import Table
+from txlog.util.api_hints import ELSEWHERE
+
+ADVICE = [
+    "Table.exists(uri)",
+    "Table.open(uri)",
+    "table.schema.names",
+    "table.uri",
+    "table.snapshot(timestamp=...)",
+    'table.snapshot().transaction_version("app")',
+    'table.snapshot().files()["partitionValues"]',
+    "table.snapshot(), which is the newest",
+    "Table.create(uri, schema) and table.add_files(paths)",
+    "table.add_columns(schema)",
+    "table.set_properties(properties)",
+    "table.clean_up_log()",
+    "table.create_checkpoint()",
+    "table.snapshot(version)",
+    "table.snapshot().table_id",
+    "table.snapshot().files()",
+    'table.snapshot().files()["path"]',
+    "table.snapshot().partition_columns",
+    "table.snapshot().properties",
+    "table.snapshot().protocol",
+    "table.snapshot().schema",
+    "table.snapshot().schema.names",
+    "table.count()",
+    "table.to_dataset()",
+    "table.to_arrow(columns, where)",
+    "table.snapshot().version",
+    "table.to_pandas()",
+    "table.snapshot().to_batches(columns, where)",
+    "table.append(data)",
+    "table.overwrite(data)",
+    'table.overwrite(rows, schema_mode="overwrite")',
+    "Table.create(uri, schema, exist_ok=True)",
+    "snapshot.schema.names",
+    "snapshot.table_id",
+    "snapshot.timestamp_ms",
+    "snapshot.count()",
+    "snapshot.to_dataset()",
+    "snapshot.to_arrow().to_pydict()",
+    "snapshot.to_arrow().to_pylist()",
+    "snapshot.to_arrow(columns, where)",
+    "snapshot.to_batches(columns, where)",
+    "table.changes(from_version, to_version)",
+    "table.snapshot().num_files",
+    "table.delete()",
+    "table.overwrite(rows, where=condition)",
+    "table.tag(name, version)",
+    "table.optimize()",
+    "table.optimize(cluster_by=columns)",
+    "table.purge()",
+    "table.restore(version)",
+    "table.restore(timestamp=...)",
+    "table.verify()",
+]
+
+
+ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag")
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_the_call_that_an_error_advises_works(advice: str, table: Table) -> None:
+    table.set_properties({"delta.enableChangeDataFeed": "true"})
+    table.append(rows_of(1))
+    versions = {"from_version": table.version, "to_version": table.version}
+    given = {**versions, "columns": ["id"], "where": "id = 1", "version": 1, "properties": {"a": "b"}}
+    given |= {"name": "a", "condition": "id < 9"}
+    names = {"schema": pa.schema([("new", pa.int8())]), "data": rows_of(2), "rows": rows_of(3), **given}
+    code = advice.partition(", which")[0].partition(" and ")[0].replace("timestamp=...", "timestamp='2999-01-01'")
+    uri = table.uri + "-new" if code.startswith("Table.create") else table.uri
+    eval(code, {"Table": Table, "table": table, "snapshot": table.snapshot(), "uri": uri, **names})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in ("Table", "Snapshot") for name in ELSEWHERE[kind] if name not in ADVICE_WITHOUT_CALL],
+)
+def test_a_name_of_another_library_is_answered_with_a_call_that_works(kind: str, name: str, table: Table) -> None:
+    owner = table if kind == "Table" else table.snapshot()
+    with pytest.raises(txlog.InvalidInputError, match=f"a {kind} has no {name}: use ") as caught:
+        getattr(owner, name)
+    assert any(advice in caught.value.message for advice in ADVICE)
+    assert not hasattr(owner, name)
+    assert not hasattr(type(owner), name)
+
+
+def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> None:
+    with pytest.raises(AttributeError, match="'Table' object has no attribute 'apend'") as caught:
+        table.apend(rows_of(1))  # type: ignore[attr-defined]
+    assert not isinstance(caught.value, txlog.TxlogError)
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        ("Table.open(table.uri, version=1)", "Table.open() takes no 'version': table.snapshot(version) and"),
+        ("Table.open(table.uri, options={})", "it is called 'storage_options' here"),
+        ("Table.create(table.uri, schema, partitionBy=['id'])", "it is called 'partition_by' here"),
+        ("Table.create(table.uri, schema, configuration={})", "it is called 'properties' here"),
+        ("txlog.write(table.uri, data, partition_cols=['id'])", "it is called 'partition_by' here"),
+        ("table.append(data, schemaMode='merge')", "Table.append() takes no 'schemaMode': it is called 'schema_mode'"),
+        ("table.append(data, mergeSchema=True)", 'schema_mode="merge" adds the columns'),
+        ("table.append(data, mode='overwrite')", "table.overwrite(data, where) replaces all or some"),
+        ("table.append(data, partition_by=['id'])", "set the partitioning when you create the table"),
+        ("table.append(data, user_meta='x')", "did you mean 'user_metadata'?"),
+        ("table.append(data, 'merge')", "it takes data, schema_mode, "),
+        ("table.append()", "missing 1 required positional argument: 'data'"),
+        ("table.snapshot().to_arrow(filter='id = 1')", "it is called 'where' here"),
+        ("table.snapshot(colour=1)", "it takes version, timestamp"),
+    ],
+)
+def test_a_call_with_an_argument_of_another_library_is_answered_with_ours(table: Table, call: str, advice: str) -> None:
+    names = {"Table": Table, "txlog": txlog, "table": table, "schema": table.snapshot().schema, "data": rows_of(1)}
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        eval(call, names)
+    assert advice in caught.value.message
+    assert isinstance(caught.value, TypeError)
+    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
+    assert table.snapshot().version == 0
+
+
+def test_an_error_of_the_callers_own_code_is_not_taken_for_a_wrong_call(table: Table) -> None:
+    def progress() -> None:  # takes no rows, and is called with them
+        pass
+
+    with pytest.raises(TypeError, match="progress") as caught:
+        table.append(rows_of(1), on_progress=progress)  # type: ignore[arg-type]
+    assert not isinstance(caught.value, txlog.TxlogError)
+    assert str(inspect.signature(Table.append)).startswith("(self, data: 'Any', *, schema_mode: 'SchemaMode'")
