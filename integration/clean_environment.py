@@ -1,7 +1,8 @@
-"""What of the caller's environment would reach into the tests: another Spark, Hadoop's settings, accounts of clouds.
+"""What of the caller's environment would reach into the tests: another Python path, another Spark, Java's and Hadoop's
+settings, cloud accounts.
 
-The tests start many processes, and all inherit the environment, so it is cleaned once, as pytest begins. A test that is
-about one of these variables sets it itself. Standard library alone.
+The tests start many processes, and all inherit the environment, so it is cleaned once, as a program begins: pytest, the
+demo, the benchmarks, the hunt. A test that is about one of these variables sets it itself. Standard library alone.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ __all__ = ["clean"]
 
 FOREIGN = re.compile(
     r"AWS_.*|AZURE_.*|GOOGLE_.*"
-    r"|SPARK_(HOME|CONF_DIR|DIST_CLASSPATH|LOCAL_DIRS|REMOTE|API_MODE|CONNECT_MODE_ENABLED)"
-    r"|HADOOP_.*|YARN_CONF_DIR|HIVE_CONF_DIR"
-    r"|PYSPARK_(SUBMIT_ARGS|DRIVER_PYTHON|DRIVER_PYTHON_OPTS|GATEWAY_PORT|GATEWAY_SECRET)"
+    r"|SPARK_.*|PYSPARK_(?!PYTHON$).*"
+    r"|HADOOP_.*|YARN_.*|HIVE_.*"
+    r"|CLASSPATH|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS"
+    r"|PYTHON(PATH|HOME|STARTUP|WARNINGS|OPTIMIZE|SAFEPATH|IOENCODING)"
     r"|PYTHONDONTWRITEBYTECODE"  # else each new process compiles the checkout again
 )
 

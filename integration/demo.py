@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from clean_environment import clean
 from java_home import spark_environment
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -49,6 +50,7 @@ console = Console()
 
 
 def main() -> int:
+    clean(os.environ)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="txlog-demo-") as folder:
         source = flights()

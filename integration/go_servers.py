@@ -51,7 +51,7 @@ def _build(go: str, name: str, folder: Path) -> None:
     building = folder / ".building"
     built = subprocess.run(
         [go, "install", GO_PACKAGES[name]],
-        env={**os.environ, "GOBIN": str(building), "CGO_ENABLED": "0"},
+        env={**os.environ, **_folders_of_go(), "GOBIN": str(building), "CGO_ENABLED": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -62,6 +62,13 @@ def _build(go: str, name: str, folder: Path) -> None:
         kind = RuntimeError if os.environ.get("CI") == "true" else ServerUnavailable
         raise kind(f"go install {GO_PACKAGES[name]} failed: {built.stderr.strip()[-500:]}")
     (building / name).rename(folder / name)
+
+
+def _folders_of_go() -> dict[str, str]:
+    """Where Go keeps what it fetched and compiled, if the home takes no files: beside the other caches."""
+    if Path.home().is_dir() and os.access(Path.home(), os.W_OK):
+        return {}
+    return {"GOPATH": str(cache_folder("go")), "GOCACHE": str(cache_folder("go-build"))}
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""Jars for Spark come from where the tests say, whatever this user's Maven and Ivy have cached; caches in any home."""
+"""Jars for Spark come from where the tests say, whatever this user's Maven and Ivy have cached."""
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from caches import CHECKOUT, cache_folder
 from spark_jars import jar_settings
 
 if TYPE_CHECKING:
@@ -55,24 +53,3 @@ def test_a_pom_without_its_jar_in_the_maven_cache_of_the_user_hides_no_package(
     finally:
         system.setProperty("user.home", home)
     assert found == ["org.example_thing-1.jar"]
-
-
-def test_caches_are_kept_below_the_home_or_where_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TXLOG_CACHE", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_folder("ivy") == tmp_path / "home" / ".cache" / "txlog" / "ivy"
-    monkeypatch.setenv("TXLOG_CACHE", str(tmp_path / "elsewhere"))
-    assert cache_folder("ivy") == tmp_path / "elsewhere" / "ivy"
-
-
-def test_caches_are_kept_in_the_checkout_where_the_home_takes_no_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TXLOG_CACHE", raising=False)
-    (tmp_path / "home").touch()  # nobody, not even root, can make a folder in it
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    folder = cache_folder("ivy")
-    assert folder == CHECKOUT / "build" / "cache" / "ivy"
-    assert os.access(folder, os.W_OK)

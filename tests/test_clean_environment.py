@@ -11,8 +11,11 @@ import pytest
 from clean_environment import clean
 
 ROOT = Path(__file__).parent.parent
-FOREIGN = ["SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "AWS_PROFILE", "AWS_ENDPOINT_URL", "PYSPARK_SUBMIT_ARGS"]
-OWN = ["PATH", "HOME", "JAVA_HOME", "PYSPARK_PYTHON", "PYTHONPATH", "TZ", "LANG", "TXLOG_GOLDEN"]
+FOREIGN = [
+    *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "AWS_PROFILE", "AWS_ENDPOINT_URL", "PYSPARK_SUBMIT_ARGS"),
+    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "JAVA_TOOL_OPTIONS"),
+]
+OWN = ["PATH", "HOME", "JAVA_HOME", "PYSPARK_PYTHON", "TZ", "LANG", "TXLOG_GOLDEN"]
 
 
 def test_what_belongs_to_another_spark_or_an_account_is_removed_and_nothing_else() -> None:

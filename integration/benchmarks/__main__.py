@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import os
 import re
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from clean_environment import clean
 
 from benchmarks import machine
 from benchmarks.measure import ROOT, Bench
@@ -41,6 +44,7 @@ OUTPUT = ROOT / ".benchmarks"
 
 
 def main() -> None:
+    clean(os.environ)
     options = _options()
     with _scratch(options.scratch) as scratch:
         for name in options.names or BENCHMARKS:
