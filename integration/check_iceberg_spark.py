@@ -1,4 +1,5 @@
-"""Tables exported as Iceberg, read by Spark with Iceberg's own runtime: `make iceberg-spark`, in its own environment.
+"""Tables exported as Iceberg, read by Spark with Iceberg's own runtime, in its own environment:
+`make hunt PART=iceberg-spark`.
 
 Iceberg's runtime exists for Spark 4.1, the other tests' Spark is newer. Where its jar cannot be had the checks are
 skipped, and say so; with CI=true they fail.

@@ -1,4 +1,4 @@
-"""The data source on the oldest Spark that txlog allows, and through Spark Connect: `make spark-versions`.
+"""The data source on the oldest Spark that txlog allows, and through Spark Connect: `make hunt PART=spark-versions`.
 
 In an environment of its own, since the other tests' Spark is the newest. A program has either a classic session or one
 of Connect, so the file runs twice; ``TXLOG_SPARK=connect`` asks for the latter, whose server Spark starts beside it.

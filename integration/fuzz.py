@@ -1,7 +1,8 @@
 """How long the fuzzers hunt, and where they begin.
 
 ``TXLOG_FUZZ_S``: seconds for each; ``TXLOG_FUZZ_SEED``: the first seed, or ``random``. Left alone they begin at the
-same seed each time, so that no change fails for damage that it has nothing to do with; `make fuzz` looks further.
+same seed each time, so that no change fails for damage that it has nothing to do with; `make hunt PART=damage` looks
+further.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmarks.measure import ROOT, best_in_bold, fresh_process
 from benchmarks.upsert_tables import BY_DEFAULT, LAYOUTS, WITH_VECTORS, make_table, save, source_rows
 
@@ -34,6 +35,7 @@ def test_the_peak_memory_of_a_fresh_process_is_its_own() -> None:
     assert float(theirs.stdout) < 128 < len(ours) >> 20
 
 
+@pytest.mark.hunt(part="benchmarks")
 def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_path: Path) -> None:
     lines = _report_of("upsert", tmp_path)
     first_cells = _first_cells(lines)
@@ -45,6 +47,7 @@ def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_pat
     assert not [*tmp_path.iterdir()], "what it made is removed"
 
 
+@pytest.mark.hunt(part="benchmarks")
 def test_the_benchmark_of_large_tables_runs_and_reports_both_modes(tmp_path: Path) -> None:
     lines = _report_of("upsert_files", tmp_path)
     assert f"| files | {WITH_VECTORS}, ms | {BY_DEFAULT}, ms | deltalake, ms |" in "\n".join(lines)
@@ -52,6 +55,7 @@ def test_the_benchmark_of_large_tables_runs_and_reports_both_modes(tmp_path: Pat
     assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
 
 
+@pytest.mark.hunt(part="benchmarks")
 def test_a_change_by_default_copies_files_and_one_with_vectors_does_not(tmp_path: Path) -> None:
     """The names of the contestants say what they do: what each leaves in the log shows it."""
     source = save(source_rows("random", 10, 100), tmp_path / "source.arrow")
@@ -107,6 +111,7 @@ def _unit(name: str) -> str:
     return found[1] if found else ""
 
 
+@pytest.mark.hunt(part="benchmarks")
 def test_the_benchmark_of_changelogs_runs_and_checks_what_each_contestant_wrote(tmp_path: Path) -> None:
     first_cells = _first_cells(_report_of("changes", tmp_path))
     assert {"append", "upsert", "txlog", "PyIceberg", "strings of 36 characters"} < first_cells

@@ -18,6 +18,8 @@ import pytest
 
 import txlog
 
+pytestmark = pytest.mark.hunt(part="large")
+
 ADDRESS_SPACE_BYTES = 4 << 30
 RESIDENT_MAX_BYTES = 1_600_000_000
 

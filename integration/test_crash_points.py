@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import crash_job
+import pytest
 from crash_job import ACTS, Job
 from deaths import judge_every_death
 from fault_tools import end_of, process
@@ -72,6 +73,7 @@ def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Pat
         assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"no process died at {call} {of}"
 
 
+@pytest.mark.hunt(part="crashes")
 def test_a_job_that_dies_in_the_middle_of_any_write_is_ended_by_its_next_run(
     memory_folder: Path, record_property: Record
 ) -> None:

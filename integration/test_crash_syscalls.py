@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import crash_job
+import pytest
 from crash_job import ACTS, Job
 from fault_tools import process, require_strace, stopped_or_ended, tampered, traced_calls
 
@@ -110,6 +111,7 @@ def _judge_put(root: Path, reported: Path, where: str, fault: str, exit_code: in
     return outcome
 
 
+@pytest.mark.hunt(part="crashes")
 def test_a_write_whose_system_call_fails_or_kills_leaves_a_legal_table_and_is_ended_by_the_next_run(
     memory_folder: Path, record_property: Record
 ) -> None:

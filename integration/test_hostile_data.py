@@ -19,7 +19,7 @@ import pytest
 import txlog
 from txlog.protocol.actions import AddFile
 
-BUDGET_S = fuzz.budget_s(20)
+BUDGET_S = fuzz.budget_s(6)
 PER_CHILD = 100
 
 

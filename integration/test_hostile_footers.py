@@ -10,7 +10,7 @@ import hostile_data
 import hostile_footers
 import hostile_log
 
-BUDGET_S = fuzz.budget_s(10)
+BUDGET_S = fuzz.budget_s(4)
 PER_CHILD = 2_000
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import fuzz
 import hostile_log
 
-BUDGET_S = fuzz.budget_s(30)
+BUDGET_S = fuzz.budget_s(8)
 PER_CHILD = 50
 
 

@@ -14,9 +14,12 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pytest
 
 import txlog
 from txlog.protocol.commit_file import DEFAULT_LIMITS
+
+pytestmark = pytest.mark.hunt(part="large")
 
 COMMIT_FILES = 5_000
 Stats = dict[str, Any]

@@ -20,12 +20,16 @@ PROCESSES = 4
 
 
 @pytest.mark.parametrize("check", LOG_STORE_CONTRACT, ids=lambda check: check.__name__)
-def test_log_store_contract_on_a_server(any_s3_location: S3Location, check: Callable[[LogStore], None]) -> None:
+def test_a_server_keeps_the_contract_of_log_stores(
+    any_s3_location: S3Location, check: Callable[[LogStore], None]
+) -> None:
     check(open_store(any_s3_location.uri, any_s3_location.storage_options).log)
 
 
 @pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
-def test_file_store_contract_on_a_server(any_s3_location: S3Location, check: Callable[[FileStore], None]) -> None:
+def test_a_server_keeps_the_contract_of_file_stores(
+    any_s3_location: S3Location, check: Callable[[FileStore], None]
+) -> None:
     check(open_store(any_s3_location.uri, any_s3_location.storage_options).files)
 
 

@@ -67,7 +67,11 @@ def _last_line(reported: Path) -> str:
     return reported.read_text().splitlines()[-1]
 
 
-@pytest.mark.parametrize("image", [True, False], indirect=True, ids=["journal", "none"])
+@pytest.mark.parametrize(
+    "image",
+    [pytest.param(True, id="journal", marks=pytest.mark.hunt(part="power-cuts")), pytest.param(False, id="none")],
+    indirect=True,
+)
 def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
     image: Path, disk: Path, tmp_path: Path, record_property: Record
 ) -> None:

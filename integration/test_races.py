@@ -1,9 +1,9 @@
 """Processes that write to one table at once, killed at random: acknowledged writes are there, once, and none fails.
 
 Up to 32 processes, on a local disk and on S3 servers, of txlog alone and beside deltalake. `race_worker` says what
-each of them notes and when; `races.judge` says what must be true in the end. Minutes on two busy cores.
-TXLOG_RACE_SECONDS=600 makes `test_a_long_race...` as long as that. Each run kills by the same seed, unless
-TXLOG_RACE_SEED is another number or `random`; the seed is printed with a failure.
+each of them notes and when; `races.judge` says what must be true in the end. The hunt has the largest races, all
+servers, and a race of TXLOG_RACE_SECONDS. Each run kills by the same seed, unless TXLOG_RACE_SEED is another number or
+`random`; the seed is printed with a failure.
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from go_servers import GO_PACKAGES
 from race_worker import SCHEMA, Race
 from races import acknowledged, judge, rows_as_others_see_them, rows_as_we_see_them, run, run_and_kill
 from rows import assert_sound
-from servers import S3Location
+from servers import SERVERS, S3Location
 
 import txlog
 
 Record = Callable[[str, object], None]
+
+on_one_server_or_in_the_hunt_on_each = pytest.mark.parametrize(
+    "any_s3_server",
+    ["localbucket", *(pytest.param(name, marks=pytest.mark.hunt(part="races")) for name in GO_PACKAGES)],
+    indirect=True,
+)
 
 
 def _race(
@@ -53,12 +60,14 @@ def _assert_all_is_there(races: list[Race], ledger: list[dict[str, Any]]) -> Non
 # --- no process dies --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.hunt(part="races")
 def test_thirty_two_processes_append_twelve_times_each_and_none_fails(tmp_path: Path) -> None:
     races = _race(tmp_path, workers=32, calls=12)
     _create(races[0])
     _assert_all_is_there(races, run(races))
 
 
+@on_one_server_or_in_the_hunt_on_each
 def test_eight_processes_append_to_one_table_on_an_object_store(any_s3_location: S3Location, tmp_path: Path) -> None:
     races = _race(tmp_path, workers=8, calls=5, place=any_s3_location)
     _create(races[0])
@@ -125,6 +134,7 @@ def _run_and_judge(races: list[Race], kills: int, seed: int, pause_s: float, rec
     assert killed >= kills // 2, "the race was over before it was dangerous"
 
 
+@pytest.mark.hunt(part="races")
 def test_thirty_two_processes_that_are_killed_and_started_again_lose_and_repeat_nothing(
     tmp_path: Path, seed: int, record_property: Record
 ) -> None:
@@ -133,6 +143,7 @@ def test_thirty_two_processes_that_are_killed_and_started_again_lose_and_repeat_
     _run_and_judge(races, kills=30, seed=seed, pause_s=0.1, record_property=record_property)
 
 
+@on_one_server_or_in_the_hunt_on_each
 def test_processes_that_are_killed_on_an_object_store_lose_and_repeat_nothing(
     any_s3_location: S3Location, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
@@ -154,13 +165,13 @@ def test_killed_processes_of_txlog_and_deltalake_at_once_lose_and_repeat_nothing
     _run_and_judge(races, kills=12, seed=seed, pause_s=0.2, record_property=record_property)
 
 
-@pytest.mark.skipif(not os.environ.get("TXLOG_RACE_SECONDS"), reason="long: set TXLOG_RACE_SECONDS to run it")
+@pytest.mark.hunt(part="races")
 @pytest.mark.timeout(0)
 def test_killed_processes_lose_and_repeat_nothing_in_a_long_race_on_every_store(
     any_s3_location: S3Location, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     """Rounds of 32 processes on an S3 server, and as many with deltalake on the disk, until the time is over."""
-    end_s = time.monotonic() + float(os.environ["TXLOG_RACE_SECONDS"])
+    end_s = time.monotonic() + float(os.environ.get("TXLOG_RACE_SECONDS", "300")) / len(SERVERS)
     number = 0
     while time.monotonic() < end_s:
         number += 1

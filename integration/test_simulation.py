@@ -1,7 +1,8 @@
-"""The explorer in CI: small scenarios whole, some schedules of large ones, thousands of random stories, every mutant.
+"""The explorer: small scenarios whole, some schedules of the longer ones, and random stories; in the hunt, all of them
+whole, and every mutant.
 
-The stories are the same in each run, so that no change fails for one that it has nothing to do with; `make simulate`
-looks for others, and ``TXLOG_FUZZ_SEED=random`` does here.
+The stories are the same in each run, so that no change fails for one that it has nothing to do with;
+`make hunt PART=stories` looks for others, and ``TXLOG_FUZZ_SEED=random`` does here.
 """
 
 from __future__ import annotations
@@ -22,23 +23,45 @@ from txlog.testing.schedule import Choices
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulation"))
 from mutants import MUTANTS
 
-_STORIES = 3_000  # some twenty seconds; `make simulate` tries as many as one likes
-_SCHEDULES = 40  # of each large scenario, some 10 s together
+_STORIES = 600  # some five seconds
+_SCHEDULES = {"two-appenders": 300, "asks-what-became-of-it": 200, "compactor-power-cut": 350}
+_OTHER_SCHEDULES = 80
+"""Of each scenario that is not explored whole: as many as find the mutants, but for one whose bug a unit test finds."""
 _EACH_S = 500.0
 
+# Of the scenarios that can be explored whole, those that take more than two seconds: the hunt does that.
+LONG = frozenset(
+    (
+        *("asks-what-became-of-it", "checkpointer", "cleaner", "cleaner-after-a-crash", "cleaner-and-sleeper"),
+        *("compactor-power-cut", "late-upserter", "late-upserter-and-optimizer", "late-upserter-and-sink"),
+        *("holding-sink-and-appender", "holding-sink-and-deleter", "one-application-twice"),
+        *("optimizer-and-vacuum-of-the-same-day", "short-retention", "suspended-before-its-put", "three-appenders"),
+        *("two-appenders", "updater-upserter-and-deleter"),
+    )
+)
 
-@pytest.mark.parametrize("name", SCENARIOS)
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in LONG])
 def test_no_schedule_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
-    """Every scenario whole; the time is for a machine that stands still."""
+    """The whole scenario; the time is for a machine that stands still."""
     report = explore_all(name, make(name), seconds=_EACH_S)
     record_property("measured", str(report))
     assert not report.failure, report.failure
     assert report.is_exhaustive
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.hunt(part="scenarios")
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_no_schedule_of_a_long_scenario_breaks_a_promise(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    test_no_schedule_breaks_a_promise(name, record_property)
+
+
+@pytest.mark.parametrize("name", [*SAMPLED, *sorted(LONG)])
 def test_no_randomly_drawn_schedule_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
-    report = explore_random(name, make(name), seed=first_seed(), schedules=_SCHEDULES)
+    schedules = _SCHEDULES.get(name, _OTHER_SCHEDULES)
+    report = explore_random(name, make(name), seed=first_seed(), schedules=schedules)
     record_property("measured", str(report))
     assert not report.failure, report.failure
 
@@ -50,6 +73,7 @@ def test_no_random_scenario_breaks_a_promise(record_property: Callable[[str, obj
     assert not report.failure, report.failure
 
 
+@pytest.mark.hunt(part="mutants")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_explorer_finds_a_bug_put_into_the_protocol(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant, scenario = MUTANTS[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import sink_job
 from deaths import judge_every_death
 from fault_tools import end_of, process
@@ -61,6 +62,7 @@ def test_a_sink_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Pa
     )
 
 
+@pytest.mark.hunt(part="crashes")
 def test_a_recovery_that_dies_at_any_step_is_ended_by_the_next(memory_folder: Path, record_property: Record) -> None:
     (memory_folder / "job").mkdir()
     job = SinkJob(str(memory_folder / "job" / "t"), checkpoints=2)

@@ -115,5 +115,5 @@ def test_processes_that_stage_on_an_object_store_and_are_killed_lose_nothing(
 
 
 @pytest.mark.parametrize("check", STAGING_CONTRACT, ids=lambda check: check.__name__)
-def test_staging_contract_on_a_server(any_s3_location: S3Location, check: Callable[[TableStore], None]) -> None:
+def test_a_server_keeps_the_staging_contract(any_s3_location: S3Location, check: Callable[[TableStore], None]) -> None:
     check(open_store(any_s3_location.uri, any_s3_location.storage_options))

@@ -3,12 +3,11 @@
 In: cells of ``tests/commit/test_conflict_outcomes``. Each is played to Spark's `OptimisticTransaction` in the JVM:
 begun on the table as it was, given the reads and actions that our own transaction proposed, and committed after the
 version that our winner wrote has appeared in the log. Out: the class of what it throws, held against the table. Data
-files play no part in it, so only the log is on disk. TXLOG_EXAMPLES=1 plays all cells at both levels.
+files play no part in it, so only the log is on disk. The hunt plays all cells at both levels.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -60,15 +59,16 @@ class _Planned(BaseException):
 
 
 def cases() -> Iterator[Any]:
-    """Both levels where they differ, else one in turn."""
+    """The pairs that are played: both levels where they differ, else one in turn; all others are for the hunt."""
     for number, (loser, winner, ours) in enumerate(CELLS):
-        if ours == "-" or not ((loser, winner) in PAIRS or "TXLOG_EXAMPLES" in os.environ):
+        if ours == "-":
             continue
         theirs = THEIRS.get((loser, winner), ours)
         answers = theirs.split("|") if "|" in theirs else (theirs, theirs)
         for place, (level, answer) in enumerate(zip(LEVELS, answers, strict=True)):
-            if "|" in theirs or place == number % 2 or "TXLOG_EXAMPLES" in os.environ:
-                yield pytest.param(loser, winner, level, answer, id=f"{loser}-over-{winner}-{level}")
+            is_played = (loser, winner) in PAIRS and ("|" in theirs or place == number % 2)
+            marks = () if is_played else pytest.mark.hunt(part="conflicts")
+            yield pytest.param(loser, winner, level, answer, id=f"{loser}-over-{winner}-{level}", marks=marks)
 
 
 @pytest.mark.parametrize(("loser", "winner", "level", "answer"), list(cases()))

@@ -132,7 +132,13 @@ def rows_after_sparks(spark: SparkSession, uri: str, clauses: list[str]) -> list
     return sorted_rows([tuple(row) for row in spark.read.format("delta").load(uri).collect()])
 
 
-@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param(VECTORS, id="vectors"),
+        pytest.param({}, id="copies", marks=pytest.mark.hunt(part="spark")),
+    ],
+)
 def test_a_merge_of_repeated_keys_leaves_the_rows_of_sparks_own_delta_or_of_a_model(
     tmp_path: Path, delta: SparkSession, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

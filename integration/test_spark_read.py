@@ -396,7 +396,9 @@ def random_history(rng: random.Random, root: Path) -> txlog.Table:
     return table
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.hunt(part="spark")) for seed in range(1, 8))]
+)
 def test_a_table_of_a_random_history_reads_as_sparks_delta_reads_it(
     seed: int, spark: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:

@@ -121,8 +121,11 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
 
 @pytest.mark.parametrize(
     "properties",
-    [VECTORS, {**MAPPED, **KEPT}, KEPT],
-    ids=["vectors", "mapped kept", "copies kept"],
+    [
+        pytest.param(VECTORS, id="vectors", marks=pytest.mark.hunt(part="spark")),
+        pytest.param({**MAPPED, **KEPT}, id="mapped kept"),
+        pytest.param(KEPT, id="copies kept"),
+    ],
 )
 def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_leave(
     tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, properties: dict[str, str], monkeypatch: Any
@@ -195,6 +198,7 @@ def test_an_empty_partition_value_is_refused_as_a_key(table: txlog.Table, spark:
     assert table.version == 1
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_on_the_driver(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -599,6 +599,7 @@ DRIVER = """
 """
 
 
+@pytest.mark.hunt(part="spark")
 def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     source: Path, path: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

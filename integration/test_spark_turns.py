@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from fault_tools import end_of, process
 from race_worker import SCHEMA, Race, turn, work
 from races import acknowledged, judge
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 WORKERS, CALLS, TURNS = 3, 24, 4
 
 
+@pytest.mark.hunt(part="spark")
 def test_processes_that_take_turns_with_sparks_own_delta_lose_and_repeat_nothing(
     delta: SparkSession, tmp_path: Path
 ) -> None:

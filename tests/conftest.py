@@ -2,8 +2,8 @@
 scripted.
 
 What a test measures it records as a property named ``measured``; the summary of the run shows it.
-``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests; `make test` draws more than `make check`.
-They are the same ones each time, so that no change fails for what was wrong before it; `make fuzz` draws others.
+``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests. They are the same ones each time, so that no
+change fails for what was wrong before it; `make hunt PART=properties` draws many others.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
+from txlog.store import commit_queue
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyLogStore
@@ -106,6 +107,14 @@ def _command_line_is_built_once() -> Iterator[None]:
     """Typer's runner makes the commands anew for each call of one, which takes longer than most calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _turns_are_short() -> Iterator[None]:
+    """A rival that commits while the writer under test holds the turn waits for it in vain."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commit_queue, "_WAIT_MAX_S", 0.1)
         yield
 
 

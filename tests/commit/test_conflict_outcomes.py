@@ -10,7 +10,6 @@ rows are there in the end are all looked at.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -352,20 +351,23 @@ def grid_cells() -> Iterator[tuple[str, str, str]]:
             yield loser, winner, cell
 
 
-def levels_of(number: int, cell: str) -> Iterator[tuple[str, str]]:
-    """Each level with its outcome; where they agree, one of them in turn, and both where there is time for many."""
+def levels_of(number: int, cell: str) -> Iterator[tuple[str, str, bool]]:
+    """Each level with its outcome, and whether it tells more: where the levels agree, one of them in turn does."""
     outcomes = cell.split("|") if "|" in cell else (cell, cell)
     for place, (level, outcome) in enumerate(zip(LEVELS, outcomes, strict=True)):
-        if "|" in cell or place == number % 2 or "TXLOG_EXAMPLES" in os.environ:
-            yield level, outcome
+        yield level, outcome, "|" in cell or place == number % 2
 
 
 CELLS = [*grid_cells(), *PARTICULARS]
 CASES = [
-    pytest.param(loser, winner, level, outcome, id=f"{loser}-over-{winner}-{level}")
+    pytest.param(
+        *(loser, winner, level, outcome),
+        id=f"{loser}-over-{winner}-{level}",
+        marks=() if tells_more else pytest.mark.hunt(part="conflicts"),
+    )
     for number, (loser, winner, cell) in enumerate(CELLS)
     if cell != "-"
-    for level, outcome in levels_of(number, cell)
+    for level, outcome, tells_more in levels_of(number, cell)
 ]
 
 

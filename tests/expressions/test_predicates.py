@@ -517,7 +517,7 @@ def test_refused_text_names_what_is_wrong(text: str, reported: str) -> None:
         lambda: bind(col("s").isin(["a", 1]), SCHEMA),
     ],
 )
-def test_refused_expressions(build: Any) -> None:
+def test_an_expression_that_cannot_be_evaluated_is_refused(build: Any) -> None:
     with pytest.raises(InvalidInputError):
         build()
 

@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> TableStore:
 
 
 @pytest.mark.parametrize("check", STAGING_CONTRACT, ids=lambda check: check.__name__)
-def test_staging_contract(store: TableStore, check: Callable[[TableStore], None]) -> None:
+def test_a_store_keeps_the_staging_contract(store: TableStore, check: Callable[[TableStore], None]) -> None:
     check(store)
 
 

@@ -67,6 +67,11 @@ def _target(descriptor: str) -> str:
         return ""
 
 
+@pytest.fixture(autouse=True)
+def _turns_are_as_long_as_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 2.0)
+
+
 @pytest.fixture
 def stopped_peer(tmp_path: Path) -> Iterator[Path]:
     """A log directory whose turn a process holds that was stopped (SIGSTOP) meanwhile."""

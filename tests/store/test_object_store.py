@@ -34,12 +34,12 @@ def store(server: FaultyS3, tmp_path: Path) -> TableStore:
 
 
 @pytest.mark.parametrize("check", LOG_STORE_CONTRACT, ids=lambda check: check.__name__)
-def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]) -> None:
+def test_a_store_keeps_the_contract_of_log_stores(store: TableStore, check: Callable[[LogStore], None]) -> None:
     check(store.log)
 
 
 @pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
-def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
+def test_a_store_keeps_the_contract_of_file_stores(store: TableStore, check: Callable[[FileStore], None]) -> None:
     check(store.files)
 
 

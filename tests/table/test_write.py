@@ -23,7 +23,7 @@ def test_write_creates_the_table_with_its_first_rows_as_one_version(tmp_path: Pa
     assert table.snapshot().properties == {"team": "x"}
 
 
-def test_write_modes_append_overwrite_ignore_and_error(tmp_path: Path) -> None:
+def test_each_write_mode_does_what_its_name_says_to_a_table_that_exists(tmp_path: Path) -> None:
     path = tmp_path / "t"
     assert txlog.write(path, rows_of(1), mode="error").version == 0
     assert txlog.write(path, rows_of(2), mode="append").version == 1

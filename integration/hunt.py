@@ -1,0 +1,252 @@
+"""What `make test` has no time for: parts, each with a budget of time and one line of result.
+
+    python integration/hunt.py                              every part, one after another
+    python integration/hunt.py races large --seconds 600    these parts; what searches does so for that long
+    python integration/hunt.py stories -- --seed 1          what follows goes to the command of the part
+
+A part is the tests that carry ``@pytest.mark.hunt(part="...")``, or a program. What it prints is in build/hunt; a part
+that takes longer than its budget is ended and has failed. The exit code is 0 where every part succeeded. Standard
+library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import java_home
+from clean_environment import clean
+
+__all__ = ["PARTS", "Part", "hunt", "marked_files"]
+
+ROOT = Path(__file__).parent.parent
+OUTPUT = ROOT / "build" / "hunt"
+SEARCH_S = 300
+SPARK = "build/spark"
+ICEBERG = "build/iceberg"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Commands that run one after another until one fails; ``{seconds}`` in them is how long a search takes."""
+
+    finds: str
+    budget_s: int
+    commands: Sequence[Sequence[str]] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_search: bool = False
+    """It searches for ``--seconds``, which come on top of its budget."""
+    workers: int = 0
+    """Of pytest: how many tests run at once."""
+
+
+def pytest(*arguments: str) -> Sequence[str]:
+    return (sys.executable, "-m", "pytest", "--timeout", "0", *arguments)
+
+
+def elsewhere(environment: str, *arguments: str) -> Sequence[Sequence[str]]:
+    """Pytest in another environment, which make builds first."""
+    return (
+        ("make", "--silent", f"{environment}/.installed"),
+        (f"{ROOT}/{environment}/bin/python", "-m", "pytest", *arguments),
+    )
+
+
+def of_spark(environment: str) -> dict[str, str]:
+    return {
+        "PYSPARK_PYTHON": f"{ROOT}/{environment}/bin/python",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/integration",
+    }
+
+
+# From what decides most about the protocol to what is farthest from it.
+PARTS: dict[str, Part] = {
+    "scenarios": Part("a schedule of a small scenario that breaks a promise; all of them", 900, workers=2),
+    "mutants": Part("a bug put into the protocol that the explorer lets pass", 900, workers=2),
+    "conflicts": Part("a cell of the conflict matrix that Spark's Delta answers otherwise, at each level", 600),
+    "stories": Part(
+        "a random story that breaks a promise, from a new seed",
+        900,
+        [(sys.executable, "integration/simulate.py", "--seconds", "{seconds}")],
+        is_search=True,
+    ),
+    "properties": Part(
+        "an example against a property, from a new seed",
+        900,
+        [pytest("-n", "2", "--dist", "worksteal", "tests", "-m", "hypothesis")],
+        {"TXLOG_FUZZ_SEED": "random", "TXLOG_EXAMPLES": "{seconds}"},
+        is_search=True,
+    ),
+    "damage": Part(
+        "damage to a log or a file that crashes a reader, from a new seed",
+        300,
+        [
+            pytest(
+                "-n", "2", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("integration/test_hostile_*.py"))
+            )
+        ],
+        {"TXLOG_FUZZ_SEED": "random", "TXLOG_FUZZ_S": "{seconds}"},
+        is_search=True,
+    ),
+    "crashes": Part("a step, request or system call at which a death leaves a table that is not legal", 900),
+    "power-cuts": Part("an acknowledged write that a power cut takes", 600),
+    "ends": Part("an end or an interrupt of a process that leaves work undone or calls that fail", 600),
+    "races": Part(
+        "a write that is lost, doubled or fails where many processes write and are killed",
+        3600,
+        [
+            pytest("-m", "hunt(part='races')", "{files}"),
+            pytest("integration/test_row_races.py", "integration/test_changelog_races.py"),
+        ],
+        {
+            "TXLOG_RACE_SEED": "random",
+            "TXLOG_RACE_SECONDS": "{seconds}",
+            "TXLOG_RACE_UPSERTERS": "8",
+            "TXLOG_RACE_CALLS": "25",
+            "TXLOG_RACE_ROUNDS": "30",
+            "TXLOG_RACE_CHECKPOINTS": "6",
+        },
+        is_search=True,
+    ),
+    "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
+    "spark": Part(
+        "what Spark and Spark's Delta do otherwise, in more cases than make test has",
+        1800,
+        environment={"TXLOG_KILLS": "3"},
+    ),
+    "spark-versions": Part(
+        "what the oldest Spark that txlog allows does otherwise, and Spark Connect",
+        900,
+        [
+            *elsewhere(SPARK, "--noconftest", "-s", "integration/check_spark_versions.py"),
+            (
+                "env",
+                "TXLOG_SPARK=connect",
+                *elsewhere(SPARK, "--noconftest", "-s", "integration/check_spark_versions.py")[1],
+            ),
+        ],
+        of_spark(SPARK),
+    ),
+    "iceberg-spark": Part(
+        "an Iceberg export that Iceberg's own runtime in Spark reads otherwise",
+        900,
+        elsewhere(ICEBERG, "--noconftest", "integration/check_iceberg_spark.py"),
+        of_spark(ICEBERG),
+    ),
+    "benchmarks": Part("a benchmark that does not start", 600),
+}
+
+
+def marked_files(part: str) -> list[str]:
+    """The files with tests of this part."""
+    return sorted(
+        str(path.relative_to(ROOT))
+        for folder in ("tests", "integration")
+        for path in (ROOT / folder).rglob("test_*.py")
+        if f'hunt(part="{part}")' in path.read_text()
+    )
+
+
+def hunt(parts: Mapping[str, Part], seconds: int = SEARCH_S, arguments: Sequence[str] = ()) -> bool:
+    """Run the parts, print a line for each when it ends and a summary; whether all succeeded."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name, part in parts.items():
+        is_success, line = _run(name, part, seconds, arguments)
+        print(line, flush=True)
+        if not is_success:
+            failed.append(name)
+    summary = f"{len(parts) - len(failed)} of {len(parts)} parts found nothing"
+    print(f"hunt: {summary}" + (f"; look into {', '.join(failed)}: {OUTPUT}" if failed else ""))
+    return not failed
+
+
+def _run(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> tuple[bool, str]:
+    began_s = time.monotonic()
+    budget_s = part.budget_s + (seconds if part.is_search else 0)
+    environment = {
+        **java_home.spark_environment(),
+        **{k: v.format(seconds=seconds) for k, v in part.environment.items()},
+    }
+    output = OUTPUT / f"{name}.txt"
+    outcome = "nothing found"
+    with output.open("w") as out:
+        for command in _commands(name, part, seconds, arguments):
+            print("$", *command, file=out, flush=True)
+            left_s = began_s + budget_s - time.monotonic()
+            code = _ended_within(command, left_s, environment, out)
+            if code is None:
+                outcome = "OVER BUDGET"
+            elif code:
+                outcome = "FAILED"
+            if code != 0:
+                break
+    took_s = time.monotonic() - began_s
+    last = ([line for line in output.read_text(errors="replace").splitlines() if line.strip()] or [""])[-1].strip("= ")
+    return outcome == "nothing found", f"{name:15} {outcome:13} {took_s:5.0f} s of {budget_s:5} s  {last[:120]}"
+
+
+def _commands(name: str, part: Part, seconds: int, arguments: Sequence[str]) -> list[list[str]]:
+    commands = list(part.commands)
+    if not commands:
+        workers = ("-n", str(part.workers), "--dist", "worksteal") if part.workers else ()
+        commands = [pytest(*workers, "-m", f"hunt(part='{name}')", "{files}")]
+    filled = [[word.format(seconds=seconds, files="{files}") for word in command] for command in commands]
+    for command in filled:
+        if "{files}" in command:
+            at = command.index("{files}")
+            command[at : at + 1] = marked_files(name)
+    filled[-1] += arguments
+    return filled
+
+
+def _ended_within(command: Sequence[str], seconds: float, environment: Mapping[str, str], out: object) -> int | None:
+    """Its exit code; None where it had to be ended, with all that it started."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(environment),
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(max(seconds, 0.1))
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def main() -> int:
+    listed = "\n".join(f"  {name:15} {part.finds}" for name, part in PARTS.items())
+    options = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"parts and what each finds:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("parts", nargs="*", metavar="PART", help="without any, all of them")
+    options.add_argument("--seconds", type=int, default=SEARCH_S, help="how long each search takes")
+    clean(os.environ)
+    given = sys.argv[1:]
+    split = given.index("--") if "--" in given else len(given)
+    asked = options.parse_args(given[:split])
+    unknown = [name for name in asked.parts if name not in PARTS]
+    if unknown:
+        options.error(f"no part is called {unknown[0]}: there are {', '.join(PARTS)}")
+    names = asked.parts or PARTS
+    return int(not hunt({name: PARTS[name] for name in names}, asked.seconds, given[split + 1 :]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
