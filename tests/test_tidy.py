@@ -56,6 +56,12 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert not [hit for path in _text_files() for hit in _hits(MACHINE_PATH, path)]
 
 
+def test_the_library_starts_no_thread_pool_that_refuses_work_as_the_interpreter_ends() -> None:
+    """`txlog.util.parallel` has one that does not."""
+    library = [path for path in LIBRARY if "testing" not in path.parts]
+    assert not [hit for path in library for hit in _hits(re.compile(r"\bimport\b.*\bThreadPoolExecutor\b"), path)]
+
+
 def test_the_package_exports_few_names_and_each_can_be_imported() -> None:
     import txlog
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -131,3 +132,83 @@ may_go_on.set()
 def test_a_process_forked_during_an_export_appends_exports_and_ends(tmp_path: Path) -> None:
     done = run(PREPARE.replace("SLOW", "") + FORKED_DURING_AN_EXPORT, str(tmp_path / "t"))
     assert done.returncode == 0, done.stderr
+
+
+IN_EXIT_HANDLERS = """
+import atexit, json
+
+folder = sys.argv[1]
+SLOW
+DAYS = pa.table({"id": list(range(12)), "day": list(range(12))})
+VECTORS = {"delta.enableDeletionVectors": "true"}
+table = txlog.Table.create(folder + "/t", DAYS.schema, ["day"], VECTORS)
+table.append(DAYS)
+table.delete("id = 1")
+table.optimize()
+kept = txlog.Table.create(folder + "/kept", DAYS.schema, properties=VECTORS)
+for _ in range(6):
+    kept.append(DAYS)
+    kept.delete("id = 5")
+txlog.Table.create(folder + "/sunk", DAYS.schema)
+HANDLERS
+
+found = {}
+def handled(name, call):
+    def handler():
+        try:
+            call()
+            found[name] = "done"
+        except BaseException as error:
+            found[name] = repr(error)
+    atexit.register(handler)
+
+atexit.register(lambda: print(json.dumps(found)))  # the last one
+for name, call in CALLS.items():
+    handled(name, call)
+"""
+HANDLERS = """
+def sink():
+    sink = txlog.Sink(txlog.Table.open(folder + "/sunk"), "app")
+    staged = []
+    for task_id in range(6):
+        with sink.task(1, task_id=task_id) as task:
+            task.write(DAYS)
+        staged.append(task.committable)
+    sink.stage(*staged)
+    sink.prepare(1, range(6))
+    assert sink.commit(1).version == 1
+
+def sound(table):
+    assert table.verify().findings == ()
+
+def large_append():
+    rows = pa.table({"id": pa.array(range(400_000)), "day": pa.array([each % 6 for each in range(400_000)])})
+    table.append(rows)
+
+CALLS = {
+    "make a table": lambda: txlog.Table.create(folder + "/new", DAYS.schema),
+    "append many files": lambda: table.append(DAYS),
+    "append with encoders": large_append,
+    "upsert": lambda: kept.upsert(pa.table({"id": [3, 99], "day": [1, 2]}), ["id"]),
+    "merge into vectors": lambda: kept.delete("id = 3"),
+    "read": lambda: kept.snapshot(3).to_arrow(),
+    "verify": lambda: sound(table),
+    "verify vectors": lambda: sound(kept),
+    "sink": sink,
+    "restore": lambda: kept.restore(version=9),
+    "vacuum": lambda: table.vacuum(dry_run=True),
+    "optimize": lambda: kept.optimize(),
+    "probe": lambda: txlog.probe_store(folder + "/probed"),
+    "export": lambda: table.export_iceberg(),
+}
+"""
+
+
+def test_whatever_uses_threads_works_in_exit_handlers_too(tmp_path: Path) -> None:
+    program = "import sys, pyarrow as pa, txlog\n" + IN_EXIT_HANDLERS.replace("SLOW", SLOW).replace(
+        "HANDLERS", HANDLERS
+    )
+    done = run(program, str(tmp_path))
+    found = json.loads(done.stdout)
+    assert len(found) == 14
+    assert {name: what for name, what in found.items() if what != "done"} == {}, done.stderr

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from txlog.util.parallel import parallel_map
+from txlog.util import ambient
+from txlog.util.parallel import Threads, parallel_map
 
 AT_THE_END = """
 import concurrent.futures.thread as threads, time
@@ -53,3 +56,73 @@ def test_a_process_that_is_shutting_down_finishes_the_work_without_threads() -> 
     """Else no checkpoint that is due as a short-lived writer ends would ever be written."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[0, 2, 4, 6, 8]", "")
+
+
+def test_closed_workers_end_the_calls_that_have_begun_and_begin_no_other() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        may_end.wait()
+
+    workers = Threads(1)
+    running, waiting = workers.submit(call), workers.submit(call)
+    begun.wait()
+    closing = threading.Thread(target=workers.close)
+    closing.start()
+    while not waiting.cancelled():
+        assert closing.is_alive()
+    may_end.set()
+    closing.join()
+    assert running.done()
+
+
+def test_a_call_sees_the_context_of_its_caller() -> None:
+    class Scripted(ambient.Ambient):
+        def now_ms(self) -> int:
+            return 17
+
+    with Threads(2) as workers, ambient.use(Scripted()):
+        assert workers.submit(ambient.now_ms).result() == 17
+
+
+def test_workers_make_as_many_calls_at_once_as_they_may() -> None:
+    together = threading.Barrier(4)
+    with Threads(4) as workers:
+        for _ in range(20):
+            calls = [workers.submit(together.wait, 30) for _ in range(4)]
+            assert sorted(call.result() for call in calls) == [0, 1, 2, 3]
+
+
+NEVER_ANSWERED = """
+import threading
+from txlog.util.background import Background
+from txlog.util.parallel import parallel_map
+
+begun = threading.Barrier(3)
+def call(_):
+    begun.wait()
+    threading.Event().wait()
+
+background = Background("test")
+background.begin("its export", lambda: list(parallel_map(call, range(2))))
+background.begin("its second export", lambda: print("begun after all"), waits=True)
+begun.wait()
+"""
+
+
+@pytest.mark.parametrize("asked", ["0.2", "nan"])
+def test_a_process_whose_background_gets_no_answer_ends_with_one_warning(asked: str) -> None:
+    environment = {**os.environ, "TXLOG_END_WAIT_S": asked}
+    command = [sys.executable, "-c", NEVER_ANSWERED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1)
+    assert "The process ends without its export, its second export, which did not end within" in done.stderr
+
+
+def test_a_wait_at_the_end_that_is_not_a_number_is_taken_as_the_usual_one() -> None:
+    program = "from txlog.util.background import Background; Background('b').begin('x', lambda: print('done'))"
+    environment = {**os.environ, "TXLOG_END_WAIT_S": "five minutes"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout == "done\n"
+    assert "TXLOG_END_WAIT_S=five minutes is not a number of seconds; it is taken as 300" in done.stderr

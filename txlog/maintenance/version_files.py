@@ -8,8 +8,6 @@ PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +22,7 @@ from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
+from txlog.util.parallel import parallel_map
 
 __all__ = [
     "EXPIRED",
@@ -100,9 +99,7 @@ def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None
 
     if store.log.capabilities.has_cheap_calls:
         return counted(map(is_gone, wanted))
-    with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="txlog-look") as pool:
-        running = [pool.submit(copy_context().run, is_gone, path) for path in wanted]
-        return counted(each.result() for each in running)
+    return counted(parallel_map(is_gone, wanted, threads=_LOOKS_AT_ONCE))
 
 
 def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) -> list[AddFile]:

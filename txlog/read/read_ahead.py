@@ -11,11 +11,15 @@ import contextlib
 import contextvars
 from collections import deque
 from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.util.parallel import Threads
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["BYTES_AT_ONCE", "TASKS_AT_ONCE", "read_ahead"]
 
@@ -34,7 +38,7 @@ def read_ahead(reader: TaskReader, tasks: Iterable[ScanTask]) -> Generator[pa.Re
     upcoming = next(remaining, None)
     streams: deque[_Stream] = deque()
     wants_more = False
-    with ThreadPoolExecutor(TASKS_AT_ONCE, thread_name_prefix="txlog-read") as pool:
+    with Threads(TASKS_AT_ONCE, "txlog-read") as pool:
         try:
             while upcoming is not None or streams:
                 while upcoming is not None and (not streams or (wants_more and _has_room(streams, upcoming))):
@@ -65,20 +69,17 @@ def _has_room(streams: Iterable[_Stream], task: ScanTask) -> bool:
 class _Stream:
     """The batches of one task, one of them read ahead by a thread."""
 
-    def __init__(self, reader: TaskReader, task: ScanTask, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, reader: TaskReader, task: ScanTask, pool: Threads) -> None:
         self.size_bytes = task.size_bytes
         self._pool = pool
         self._batches = reader.batches(task)
         self._context = contextvars.copy_context()
+        self._ahead: Future[pa.RecordBatch | None]
         self.read_next()
 
     def read_next(self) -> None:
         """Begin to read the batch that `next` returns."""
-        try:
-            self._ahead = self._pool.submit(self._context.run, self._read)
-        except RuntimeError:  # the interpreter is shutting down: read on this thread
-            self._ahead = Future()
-            self._ahead.set_result(self._read())
+        self._ahead = self._pool.submit(self._context.run, self._read)
 
     def _read(self) -> pa.RecordBatch | None:
         return next(self._batches, None)

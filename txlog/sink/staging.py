@@ -37,7 +37,6 @@ finishes the work.
 
 from __future__ import annotations
 
-import contextvars
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -51,6 +50,7 @@ from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum
@@ -365,12 +365,7 @@ class Staging:
         """The results in order. Calls run in parallel if each is a request."""
         if self._required().capabilities.has_cheap_calls or len(items) < 4:
             return [call(item) for item in items]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="txlog-staging") as pool:
-            # Each call runs in a copy of the caller's context, which carries its clock.
-            running = [pool.submit(contextvars.copy_context().run, call, item) for item in items]
-            return [each.result() for each in running]
+        return list(parallel_map(call, items, threads=_REQUESTS_AT_ONCE))
 
     def _parsed(self, parse: Callable[[bytes], Parsed], body: bytes, name: str) -> Parsed:
         try:

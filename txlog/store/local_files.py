@@ -20,6 +20,7 @@ from txlog.store import disk
 from txlog.store.base import ObjectMeta, OnLink, SkipFolder
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -228,15 +229,8 @@ class LocalFileStore:
 
 def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
     """Sync all names at once: a disk syncs many files in parallel for little more than the cost of one."""
-    if len(names) <= 4:
-        for name in names:
-            sync(name)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
-        for _ in pool.map(sync, names):
-            pass
+    for _ in map(sync, names) if len(names) <= 4 else parallel_map(sync, names, threads=_SYNCS_AT_ONCE):
+        pass
 
 
 class LocalOutputFile:

@@ -7,11 +7,9 @@ silently overwrite each other's commits. In: a table's stores. Out: a `ProbeRepo
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -22,6 +20,7 @@ from txlog.store.local import LocalLogStore
 from txlog.store.table_store import TableStore
 from txlog.store.versions import Attempt, VersionLog
 from txlog.util import ambient
+from txlog.util.parallel import Threads, can_start_threads
 
 __all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
 
@@ -146,11 +145,14 @@ def _race(log: LogStore, name: str) -> tuple[int, list[str]]:
     start = threading.Barrier(_RACERS)
 
     def run(body: bytes) -> PutOutcome:
-        start.wait()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            start.wait()
         return log.put_if_absent(name, body)
 
-    with ThreadPoolExecutor(_RACERS) as pool:
-        racers = [pool.submit(contextvars.copy_context().run, run, body) for body in bodies]
+    if not can_start_threads():
+        start.abort()  # at the end of the interpreter, one put follows the other
+    with Threads(_RACERS) as workers:
+        racers = [workers.submit(run, body) for body in bodies]
         outcomes = [racer.result() for racer in racers]
     landed = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome in _LANDED]
     unanswered = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.UNKNOWN]

@@ -1,8 +1,11 @@
-"""A parallel map with a few threads, for work that releases Python's lock, such as encoding.
+"""Calls on a few threads, for work that waits for a store or releases Python's lock, such as encoding.
 
-In: a function and an iterable of its arguments. Out: its results in order. Only a few results are computed ahead of
-the caller, which bounds the memory. If no thread can be started, because the interpreter is shutting down, the caller's
-thread does the work.
+In: calls, or a function and an iterable of its arguments. Out: their results, of a map in order. Only a few results of
+a map are computed ahead of the caller, which bounds the memory.
+
+``ThreadPoolExecutor`` is not used: it refuses all calls as soon as the interpreter begins to end, when exit handlers
+and threads of the user still commit, and a process that ends waits for its threads without a bound. The threads here
+work until the interpreter is gone. If none can be started any more, the caller's thread does the work.
 """
 
 from __future__ import annotations
@@ -13,14 +16,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from txlog.util import ambient
 
-__all__ = ["Apply", "begin", "parallel_map"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from typing_extensions import Self
+
+__all__ = ["Apply", "Threads", "begin", "can_start_threads", "parallel_map"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+
+_IDLE_S = 1.0
+"""An idle thread ends after this time, so that workers who are never closed leave nothing behind."""
 
 
 class Apply(Protocol):
@@ -37,39 +48,14 @@ def begin(work: Callable[[], Out]) -> Callable[[], Out]:
     """
     if not ambient.uses_threads():
         return ambient.without_thread(work)
-    done = partial(_settled, partial(contextvars.copy_context().run, work))
-    results: list[Callable[[], Out]] = []
-    thread = threading.Thread(target=lambda: results.append(done()), name="txlog-beside", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter is shutting down
-        return done()
-
-    def result() -> Out:
-        thread.join()
-        return results[0]()
-
-    return result
-
-
-def _settled(work: Callable[[], Out]) -> Callable[[], Out]:
-    """A function that returns what ``work`` returned, or raises what it raised."""
-    try:
-        found = work()
-    except BaseException as error:
-        raised = error
-
-        def fail() -> Out:
-            raise raised
-
-        return fail
-    return lambda: found
+    return Threads(1).submit(work).result
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
     """``work`` of each item, in order, on up to ``threads`` threads. A single item uses no thread.
 
-    One item more than there are threads is taken from ``items`` in advance.
+    One item more than there are threads is taken from ``items`` in advance. Once the caller stops, or an item fails, no
+    further call begins.
 
     Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
     """
@@ -83,17 +69,112 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
             for result in begun:
                 yield result()
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    with ThreadPoolExecutor(threads, thread_name_prefix="txlog-work") as pool:
+    with Threads(threads) as workers:
         ahead: deque[Future[Out]] = deque()
         for item in items:
-            try:
-                ahead.append(pool.submit(contextvars.copy_context().run, work, item))
-            except RuntimeError:  # the interpreter is shutting down: finish the work on this thread
-                ahead.append(Future())
-                ahead[-1].set_result(work(item))
+            ahead.append(workers.submit(work, item))
             if len(ahead) > threads:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
+
+
+class Threads:
+    """Up to ``most`` threads that make calls. Use as a context manager, or call `close`. Thread-safe."""
+
+    def __init__(self, most: int, name: str = "txlog-work") -> None:
+        self._most = most
+        self._name = name
+        self._changed = threading.Condition()
+        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def submit(self, work: Callable[..., Out], /, *arguments: Any) -> Future[Out]:
+        """Make a call in a copy of the caller's context, as soon as a thread is free. Its result is the future's.
+
+        If there is no thread and none can be started, the call has been made when this returns.
+        """
+        from concurrent.futures import Future
+
+        future: Future[Out] = Future()
+        call = partial(contextvars.copy_context().run, work, *arguments)
+        with self._changed:
+            self._calls.append((future, call))
+            if self._idle >= len(self._calls):
+                self._changed.notify()
+                return future
+            if len(self._threads) >= self._most or self._has_started_one() or self._threads:
+                return future
+            self._calls.pop()
+        _make(future, call)
+        return future
+
+    def close(self) -> None:
+        """Let no further call begin, and wait for those that have begun."""
+        with self._changed:
+            self._is_closed = True
+            left = list(self._calls)
+            self._calls.clear()
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for future, _ in left:
+            future.cancel()
+        for thread in threads:
+            thread.join()
+
+    def _has_started_one(self) -> bool:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter is about to end, or the machine has no room for a thread
+            return False
+        self._threads.add(thread)
+        return True
+
+    def _run(self) -> None:
+        while (taken := self._next()) is not None:
+            _make(*taken)
+            del taken
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        with self._changed:
+            while not self._calls:
+                self._idle += 1
+                is_called = not self._is_closed and self._changed.wait(_IDLE_S)
+                self._idle -= 1
+                if not self._calls and not is_called:
+                    self._threads.discard(threading.current_thread())
+                    return None
+            return self._calls.popleft()
+
+
+def can_start_threads() -> bool:
+    """Whether threads can still be started, which the interpreter refuses shortly before it ends."""
+    thread = threading.Thread(target=int, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    thread.join()
+    return True
+
+
+def _make(future: Future[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+    finally:
+        del future, call  # the error refers to this frame

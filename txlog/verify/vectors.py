@@ -6,9 +6,8 @@ does not agree, a position that the data file lacks, or a vector whose data file
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.store.table_store import TableStore
+from txlog.util.parallel import parallel_map
 
 __all__ = ["VectorProblem", "check_vectors"]
 
@@ -44,10 +44,9 @@ def check_vectors(store: TableStore) -> Iterator[VectorProblem]:
     except TxlogError:
         return
     reader = DeletionVectorReader(store, state.version)
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
-        for batch in files.filter(pc.is_valid(files.column("deletionVector"))).to_batches(max_chunksize=1024):
-            tasks = [pool.submit(contextvars.copy_context().run, _problem, reader, row) for row in batch.to_pylist()]
-            yield from (found for task in tasks if (found := task.result()) is not None)
+    for batch in files.filter(pc.is_valid(files.column("deletionVector"))).to_batches(max_chunksize=1024):
+        found = parallel_map(partial(_problem, reader), batch.to_pylist(), threads=_PARALLEL)
+        yield from (problem for problem in found if problem is not None)
 
 
 def _problem(reader: DeletionVectorReader, row: dict[str, Any]) -> VectorProblem | None:

@@ -7,11 +7,9 @@ numbers for each live file, and one commit or piece of a checkpoint at a time. I
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
@@ -34,6 +32,7 @@ from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.result import counted
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
+from txlog.util.parallel import parallel_map
 from txlog.verify.findings import Finding, KeyCheck, Verification
 from txlog.verify.live_files import LiveFile, LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
@@ -345,17 +344,16 @@ class _Verifier:
     def _data_files(self) -> None:
         files, total = iter(self.state.files), len(self.state.files)
         named: Counter[str] = Counter()
-        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
-            while window := list(itertools.islice(files, 64 * _PARALLEL)):
-                share = -(-len(window) // _PARALLEL)
-                shares = [window[at : at + share] for at in range(0, len(window), share)]
-                tasks = [pool.submit(contextvars.copy_context().run, self._check_data_files, each) for each in shares]
-                for finding in (found for task in tasks for found in task.result()):
-                    named[finding.rule] += 1
-                    if named[finding.rule] <= DATA_FILES_MAX:
-                        self.findings.append(finding)
-                self.data_files += len(window)
-                self.on_progress("data files", self.data_files, total)
+        while window := list(itertools.islice(files, 64 * _PARALLEL)):
+            share = -(-len(window) // _PARALLEL)
+            shares = [window[at : at + share] for at in range(0, len(window), share)]
+            checked = parallel_map(self._check_data_files, shares, threads=_PARALLEL)
+            for finding in itertools.chain.from_iterable(checked):
+                named[finding.rule] += 1
+                if named[finding.rule] <= DATA_FILES_MAX:
+                    self.findings.append(finding)
+            self.data_files += len(window)
+            self.on_progress("data files", self.data_files, total)
         for rule, count in named.items():
             if count > DATA_FILES_MAX:
                 severity = "warning" if rule == "file-not-checked" else "error"

@@ -18,6 +18,7 @@ from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import statistics_problem
 from txlog.store.base import FileStore
 from txlog.util.arguments import described
+from txlog.util.parallel import parallel_map
 from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
 from txlog.writer.write_intent import APPEND, WriteIntent
 
@@ -209,12 +210,5 @@ def _look_up(found: list[tuple[str, int, bool]], files: FileStore, since_ms: int
                 path=path,
             )
 
-    if len(found) <= 4:
-        for file in found:
-            check(file)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as pool:
-        for _ in pool.map(check, found):
-            pass
+    for _ in map(check, found) if len(found) <= 4 else parallel_map(check, found, threads=_LOOKUPS_AT_ONCE):
+        pass

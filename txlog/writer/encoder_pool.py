@@ -6,12 +6,13 @@ order; different lanes run concurrently. The first error stops all jobs, and the
 
 from __future__ import annotations
 
-import contextvars
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
+
+from txlog.util.parallel import Threads
 
 __all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
 
@@ -38,13 +39,11 @@ class EncoderPool:
     """Runs jobs on a few threads. One thread submits and waits; jobs must not submit."""
 
     def __init__(self, encoders: int = ENCODERS) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
         self.encoding = threading.Semaphore(encoders)
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._held_bytes = 0
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-encoder")
+        self._threads = Threads(_THREADS, "txlog-encoder")
 
     @property
     def held_bytes(self) -> int:
@@ -60,8 +59,7 @@ class EncoderPool:
             if queue.is_busy:
                 return
             queue.is_busy = True
-        # the context carries txlog.util.ambient, which a test may have replaced
-        self._threads.submit(contextvars.copy_context().run, self._work, queue)
+        self._threads.submit(self._work, queue)
 
     def wait_below(self, limit_bytes: int) -> None:
         """Wait until the jobs hold at most ``limit_bytes``. Raises the first error of any job."""
@@ -81,7 +79,7 @@ class EncoderPool:
         with self._changed:
             if self._error is None:
                 self._error = RuntimeError("the encoder pool was stopped")
-        self._threads.shutdown(wait=True)
+        self._threads.close()
 
     def _work(self, queue: JobQueue) -> None:
         while True:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from txlog.errors import StorageError
 from txlog.store.base import FileStore
+from txlog.util.parallel import parallel_map
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.encoder_pool import ENCODERS
 from txlog.writer.task_writer import TaskWriter
@@ -52,15 +53,9 @@ class TaskCommitter:
         )
 
     def _check_footers(self, pending: Sequence[PendingFile]) -> None:
-        if len(pending) <= 4:
-            for file in pending:
-                self._check_footer(file)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-            for _ in pool.map(self._check_footer, pending):
-                pass
+        check = self._check_footer
+        for _ in map(check, pending) if len(pending) <= 4 else parallel_map(check, pending, threads=_FOOTERS_AT_ONCE):
+            pass
 
     def _check_footer(self, file: PendingFile) -> None:
         if file.tail is not None:

@@ -8,11 +8,10 @@ kept, since a commit of ours may be on its way: vacuum removes them. Before the 
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +29,7 @@ from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.util import ambient
-from txlog.util.parallel import Apply, parallel_map
+from txlog.util.parallel import Apply, Threads, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
@@ -39,6 +38,8 @@ from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import numpy as np
     from numpy.typing import NDArray
     from pyroaring import BitMap64
@@ -152,10 +153,8 @@ class FileRewriter:
             return
         import numpy as np
 
-        pool = ThreadPoolExecutor(1, thread_name_prefix="txlog-source")
-        context = contextvars.copy_context()
-        self._source_on_its_way = pool.submit(context.run, self._source, np.ones(num_rows, dtype=bool), None)
-        pool.shutdown(wait=False)
+        worker = Threads(1, "txlog-source")
+        self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
 
     def join_source(self) -> None:
         """Wait until the rows of the source are written. Raises the error of that write, if there is one."""
