@@ -8,12 +8,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from servers import S3Location
+from request_gate import gate
+from servers import S3Location, S3Server
 from short_job import ENDINGS, ROW
 
 import txlog
@@ -36,13 +39,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> S3Location:
     return S3Location(str(tmp_path / "a table"), {}, tmp_path / "a table")
 
 
-def end_a_job(place: S3Location, ending: str = "last_line") -> str:
+def end_a_job(place: S3Location, ending: str = "last_line", **environment: str) -> str:
     """Run one job to its end and return what it wrote to stderr."""
-    return run(str(JOB), ending, place.uri, json.dumps(place.storage_options))
+    return run(str(JOB), ending, place.uri, json.dumps(place.storage_options), **environment)
 
 
-def run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+def run(*arguments: str, **environment: str) -> str:
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
     return done.stderr
 
 
@@ -150,3 +154,26 @@ def test_the_next_job_writes_the_checkpoint_that_a_killed_one_left_undone(place:
     assert checkpoints_of(place) == [due + 1]
     assert end_a_job(place) == ""
     assert checkpoints_of(place) == [due + 1]
+
+
+def test_a_job_whose_store_stops_answering_ends_in_time_and_the_next_job_does_the_rest(s3_server: S3Server) -> None:
+    place = s3_server.new_location()
+    table_of(place, 8, **{"txlog.iceberg": "v2"}).set_properties({"delta.checkpointInterval": "10"})
+    has_ended = threading.Event()
+
+    def answers(_: int, what: str) -> bool:
+        is_held = any(part in what for part in (".checkpoint", "_iceberg/"))
+        return not (is_held and has_ended.wait(300))
+
+    with gate(s3_server.url, answers) as address:
+        behind = replace(place, storage_options={**place.storage_options, "endpoint_url": address})
+        printed = end_a_job(behind, TXLOG_END_WAIT_S="2")
+        has_ended.set()
+    assert printed.count("\n") == 1, printed
+    for what in (f"the checkpoint of {place.uri} at v10", f"the Iceberg export of {place.uri} at v10", "within 2 s"):
+        assert what in printed
+    assert checkpoints_of(place) == []
+    assert end_a_job(place) == ""
+    assert checkpoints_of(place) == [11]
+    table = txlog.Table.open(place.uri, storage_options=place.storage_options)
+    assert "version=11, nothing new to export" in repr(table.export_iceberg())

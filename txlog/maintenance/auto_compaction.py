@@ -40,7 +40,8 @@ class AutoCompaction:
         try:
             from txlog.maintenance import optimize  # noqa: F401  so that the thread finds it imported
 
-            self._background.begin(self._compact)
+            what = "the compaction of {} after v{}".format(*self._at(state))
+            self._background.begin(what, self._compact)
         except Exception as error:  # the interpreter is about to end
             logger.warning("%s: the compaction after v%d failed, the commit is safe: %s", *self._at(state), error)
 

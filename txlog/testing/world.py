@@ -317,6 +317,6 @@ class _Inline(Background):
     def __init__(self) -> None:
         super().__init__("inline")
 
-    def begin(self, work: Callable[[], Any], *, waits: bool = False) -> bool:
+    def begin(self, what: str, work: Callable[[], Any], *, waits: bool = False) -> bool:
         work()
         return True

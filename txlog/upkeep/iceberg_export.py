@@ -28,7 +28,7 @@ class IcebergUpkeep:
     def __init__(self, log: DeltaLog) -> None:
         self._log = log
         self._lock = new_lock()
-        self._background = Background("txlog-iceberg")
+        self.background = Background("txlog-iceberg")
         self._exporter: IcebergExporter | None = None
         self._wanted: TableState | None = None
         self._warned: str | None = None
@@ -55,11 +55,12 @@ class IcebergUpkeep:
         with self._lock:
             if self._wanted is None or self._wanted.version < state.version:  # threads may report in any order
                 self._wanted = state
-        self._background.begin(partial(self._work, exporter), waits=True)
+        what = f"the Iceberg export of {self._log.uri} at v{state.version}"
+        self.background.begin(what, partial(self._work, exporter), waits=True)
 
     def drain(self) -> None:
         """Wait until every export that was asked for has been made or has failed."""
-        self._background.drain()
+        self.background.drain()
 
     def _work(self, exporter: IcebergExporter) -> None:
         while (state := self._taken()) is not None:

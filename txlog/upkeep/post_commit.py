@@ -20,7 +20,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.upkeep.iceberg_export import IcebergUpkeep
 from txlog.util import ambient
-from txlog.util.background import Background
+from txlog.util.background import Background, wait_for
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 
@@ -83,12 +83,13 @@ class PostCommit:
             self._checkpoints = checkpoint
         write = partial(self._checkpoint, is_first=is_first) if checkpoint else None
         work = partial(self._work, state, txn_id, checkpoint=write, checksum=checksum)
-        self._background.begin(work, waits=checkpoint)
+        what = "checkpoint" if checkpoint else "checksum"
+        self._background.begin(f"the {what} of {self._log.uri} at v{state.version}", work, waits=checkpoint)
 
     def drain(self) -> None:
-        """Wait for running work. For processes that end without running exit handlers, such as Spark workers."""
-        self._background.drain()
-        self.iceberg.drain()
+        """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
+        workers."""
+        wait_for([self._background, self.iceberg.background])
 
     def _checksum_is_due(self, state: TableState) -> bool:
         if state.totals is None:

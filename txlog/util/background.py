@@ -1,8 +1,9 @@
 """Work in the background of a handle, which a process finishes before it ends.
 
-In: a piece of work. Out: nothing; the work reports its own errors. One piece runs at a time, on a thread of its own,
-and at most one waits. A process that ends waits for all of them together, up to ``END_WAIT_S``; what is not done by
-then is left to the next writer, who finds it due. The wait begins before Python's thread pools refuse work.
+In: a piece of work, and what it is in words. Out: nothing; the work reports its own errors. One piece runs at a time,
+on a thread of its own, and at most one waits. A process that ends waits for all of them together, for at most 300
+seconds, or what the environment variable ``TXLOG_END_WAIT_S`` says. What is not done by then is left to the next
+writer, who finds it due; one warning names it. The wait begins before Python's thread pools refuse work.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from __future__ import annotations
 import atexit
 import contextvars
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from txlog.util import ambient
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 
-__all__ = ["END_WAIT_S", "Background"]
+__all__ = ["END_WAIT", "Background", "wait_for"]
 
-END_WAIT_S = 300.0
-"""How long the end of a process waits for work in the background."""
+END_WAIT = "TXLOG_END_WAIT_S"
+"""The environment variable that says how long the end of a process waits for work in the background."""
+_END_WAIT_S = 300.0
 
-Work = Callable[[], Any]
+
+class _Piece(NamedTuple):
+    what: str
+    work: Callable[[], Any]
 
 
 class Background:
@@ -35,7 +41,8 @@ class Background:
         self.name = name
         self._lock = new_lock()
         self._thread: threading.Thread | None = None
-        self._waiting: Work | None = None
+        self._running: _Piece | None = None
+        self._waiting: _Piece | None = None
         _all.add(self)
 
     @property
@@ -43,31 +50,37 @@ class Background:
         """Whether work runs."""
         return self._thread is not None
 
-    def begin(self, work: Work, *, waits: bool = False) -> bool:
+    def begin(self, what: str, work: Callable[[], Any], *, waits: bool = False) -> bool:
         """Start ``work``, in the caller's context; False if other work runs.
 
-        With ``waits`` it then runs afterwards, in place of work that has waited already.
-        While the process ends, this call returns when the work is done.
+        With ``waits`` it then runs afterwards, in place of work that has waited already. ``what`` completes the
+        sentence "The process ends without ...". While the process ends, and in a process that may be terminated at any
+        time, this call returns when the work is done.
         """
-        in_context = contextvars.copy_context().run
+        piece = _Piece(what, partial(contextvars.copy_context().run, work))
         _wait_at_end()
+        has_begun = self._has_begun(piece, waits=waits)
+        if _ending:
+            _wait_at_the_end_for([self])
+        elif _may_be_terminated():
+            wait_for([self])
+        return has_begun
+
+    def _has_begun(self, piece: _Piece, *, waits: bool) -> bool:
         with self._lock:
             if self._thread is not None:
                 if waits:
-                    self._waiting = partial(in_context, work)
+                    self._waiting = piece
                 return False
-            self._thread = thread = threading.Thread(
-                target=self._run, args=(partial(in_context, work),), name=self.name, daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, args=(piece,), name=self.name, daemon=True)
+            self._running = piece
+            _given_up.discard(self)
             try:
-                thread.start()
-                has_begun = True
+                self._thread.start()
+                return True
             except RuntimeError:  # the interpreter is so far gone that it starts no thread
-                self._thread, has_begun = None, False
-        if not has_begun:
-            in_context(work)
-        elif _ending:
-            thread.join(END_WAIT_S)
+                self._thread, self._running = None, None
+        piece.work()
         return True
 
     def drain(self, timeout_s: float | None = None) -> bool:
@@ -78,19 +91,27 @@ class Background:
             return not thread.is_alive()
         return True
 
+    def given_up(self) -> list[str]:
+        """What has not ended, in words. Nothing else begins."""
+        with self._lock:
+            left = [piece.what for piece in (self._running, self._waiting) if piece is not None]
+            self._waiting = None
+            return left
+
     def forget(self) -> None:
         """In a forked process: the parent's thread is not here, and the parent does its work itself."""
-        self._thread = self._waiting = None
+        self._thread = self._running = self._waiting = None
 
-    def _run(self, work: Work) -> None:
-        current: Work | None = work
+    def _run(self, piece: _Piece) -> None:
+        current: _Piece | None = piece
         while current is not None:
             try:
-                current()
+                current.work()
             except BaseException as error:  # the thread goes on with what waits
                 logger.warning("work in the background failed: %s", error)
             with self._lock:
                 current, self._waiting = self._waiting, None
+                self._running = current
                 if current is None:
                     self._thread = None
 
@@ -98,6 +119,8 @@ class Background:
 _all: weakref.WeakSet[Background] = weakref.WeakSet()
 _registered_in: int | None = None
 _ending = False
+_waited_s = 0.0  # by the main thread, while the process ends
+_given_up: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
 def _wait_at_end() -> None:
@@ -116,23 +139,65 @@ def _wait_at_end() -> None:
         _ending = True
 
 
+def wait_for(backgrounds: Iterable[Background], *, most_s: float | None = None) -> None:
+    """Wait for their work, and give up with one warning what has not ended in time.
+
+    ``most_s`` is the time that the end of a process waits, if it is not given.
+    """
+    most_s = _end_wait_s() if most_s is None else most_s
+    ends_s = ambient.monotonic_s() + most_s
+    left: list[str] = []
+    for each in backgrounds:
+        if each not in _given_up and not each.drain(max(0.0, ends_s - ambient.monotonic_s())):
+            _given_up.add(each)
+            left += each.given_up()
+    if left:
+        logger.warning(
+            "The process ends without %s, which did not end within %g s (%s). Every commit is safe, and the next writer"
+            " does the rest",
+            ", ".join(left),
+            _end_wait_s(),
+            END_WAIT,
+        )
+
+
 def _drain_all() -> None:
     global _ending
     _ending = True
-    ends_s = ambient.monotonic_s() + END_WAIT_S
-    for each in list(_all):
-        if not each.drain(max(0.0, ends_s - ambient.monotonic_s())):
-            logger.warning(
-                "%s has not ended within %g s and is given up, since the process ends. Every commit is safe; the next"
-                " writer does the work",
-                each.name,
-                END_WAIT_S,
-            )
+    _wait_at_the_end_for(list(_all))
+
+
+def _wait_at_the_end_for(backgrounds: Iterable[Background]) -> None:
+    """As `wait_for`. However often it is called, the main thread waits no longer than that in all."""
+    global _waited_s
+    if threading.current_thread() is not threading.main_thread():
+        wait_for(backgrounds)
+        return
+    began_s = ambient.monotonic_s()
+    wait_for(backgrounds, most_s=max(0.0, _end_wait_s() - _waited_s))
+    _waited_s += ambient.monotonic_s() - began_s
+
+
+def _may_be_terminated() -> bool:
+    """Whether this is a daemonic child of ``multiprocessing``, such as a worker of ``Pool``: its parent ends it with
+    SIGTERM as soon as it has all results, so that no handler runs."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.current_process().daemon
+
+
+def _end_wait_s() -> float:
+    asked = os.environ.get(END_WAIT, "")
+    try:
+        return min(max(0.0, float(asked or _END_WAIT_S)), threading.TIMEOUT_MAX)
+    except ValueError:
+        logger.warning("%s=%s is not a number of seconds; it is taken as %g", END_WAIT, asked, _END_WAIT_S)
+        return _END_WAIT_S
 
 
 def _forget_all() -> None:
-    global _ending
-    _ending = False
+    global _ending, _waited_s
+    _ending, _waited_s = False, 0.0
+    _given_up.clear()
     for each in list(_all):
         each.forget()
 
