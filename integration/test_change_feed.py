@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +222,28 @@ def test_the_feed_of_files_that_come_or_go_with_vectors_is_what_deltalake_reads(
         ours = table.changes(first).read_all()
         theirs = by_deltalake(table.uri, first, table.version, ours.schema)
         assert as_rows(ours.drop_columns(["_commit_timestamp"])) == as_rows(theirs), first
+
+
+def test_a_restore_to_before_an_optimize_lists_the_rows_that_sparks_restore_lists(
+    delta: SparkSession, read_delta: ReadDelta, tmp_path: Path
+) -> None:
+    """Rows that are in both versions come as deleted and inserted, since they are in other files."""
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    table = txlog.Table.create(ours, "id bigint", (), FEED)
+    for ids in ([1, 2], [3]):
+        table.append(pa.table({"id": ids}))
+    table.optimize()
+    table.append(pa.table({"id": [4]}))
+    shutil.copytree(ours, theirs)
+    delta.sql(f"restore table delta.`{theirs}` to version as of 2").collect()
+    table.restore(2)
+    found = table.changes(5).read_all()
+    schema = found.schema
+    assert as_rows(found.drop_columns(["_commit_timestamp"])) == as_rows(
+        by_spark(read_delta, theirs, 5, 5, schema).drop_columns(["_commit_timestamp"])
+    )
+    changed = sorted(zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), strict=True))
+    assert changed == [("delete", id) for id in (1, 2, 3, 4)] + [("insert", id) for id in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("remove", [_overwrite, _restore_files_with_vectors], ids=lambda each: each.__name__.strip("_"))
