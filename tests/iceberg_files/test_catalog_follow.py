@@ -112,3 +112,22 @@ def test_an_entry_that_another_exporter_moved_on_in_between_ends_at_the_newest_m
     follow("a.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
     assert newest
     assert theirs.location == newest[0] != second
+
+
+def test_an_entry_is_moved_though_the_interpreter_starts_no_thread_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In exit handlers, from Python 3.12 on."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    theirs = Catalog()
+    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    table = created({})
+    theirs.location = table.export_iceberg().metadata_location
+    table.append(ROW)
+    second = table.export_iceberg().metadata_location
+    store = table._open_table.store
+    assert store.iceberg is not None
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    follow("a.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
+    assert theirs.location == second

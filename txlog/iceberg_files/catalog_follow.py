@@ -48,9 +48,10 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
             is_ours = running is None or not running.thread.is_alive()
             if is_ours:
                 running = _moves[entry] = _Move(entry, location, folder)
-                running.thread.start()
+                running.begin()
         assert running is not None, "an entry without a thread gets one"
-        running.thread.join(max(0.0, running.ends_s - ambient.monotonic_s()))
+        if running.thread.is_alive():
+            running.thread.join(max(0.0, running.ends_s - ambient.monotonic_s()))
         if running.thread.is_alive():
             raise StorageError(
                 f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {_ANSWER_S:g} s, so its entry"
@@ -70,12 +71,20 @@ class _Move:
     def __init__(self, entry: str, location: str, folder: MetadataFolder) -> None:
         self.ends_s = ambient.monotonic_s() + _ANSWER_S
         self.error: Exception | None = None
-        move = partial(contextvars.copy_context().run, _move_to_newest, entry, location, folder)
-        self.thread = threading.Thread(target=self._run, args=(move,), name="txlog-iceberg-catalog", daemon=True)
+        self._move: Callable[[], None] = partial(
+            contextvars.copy_context().run, _move_to_newest, entry, location, folder
+        )
+        self.thread = threading.Thread(target=self._run, name="txlog-iceberg-catalog", daemon=True)
 
-    def _run(self, move: Callable[[], None]) -> None:
+    def begin(self) -> None:
         try:
-            move()
+            self.thread.start()
+        except RuntimeError:  # the interpreter is about to end, and starts no thread
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._move()
         except Exception as error:
             self.error = error  # raised by the thread that waits
 
