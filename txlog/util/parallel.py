@@ -85,7 +85,7 @@ class Threads:
     def __init__(self, most: int, name: str = "txlog-work") -> None:
         self._most = most
         self._name = name
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
