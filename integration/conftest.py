@@ -32,6 +32,7 @@ SESSIONS = {
         *("test_spark_write", "test_stream_changes"),
     ),
     "spark-s3": ("test_spark_s3",),  # one job, in a process of its own
+    "spark-ends": ("test_spark_process_end",),  # two of them
 }
 PROGRAMS = ("test_examples", "test_java_home")
 
@@ -41,6 +42,7 @@ LONGEST = (
     "spark",
     "more of Spark",
     "spark-s3",
+    "spark-ends",
     "programs",
     "test_simulation",
     "test_crash_requests",
