@@ -19,8 +19,8 @@ SECONDS = 6.0
 @pytest.mark.parametrize("machines", ["one machine", "a machine each"])
 def test_no_writer_starves(machines: str, s3_location: S3Location, tmp_path: Path) -> None:
     uri = s3_location.uri
-    with slow_network(s3_location.storage_options["endpoint_url"], 0.015) as endpoint:
-        options = {**s3_location.storage_options, "endpoint_url": endpoint}
+    with slow_network(s3_location.storage_options["endpoint_url"], 0.015) as network:
+        options = {**s3_location.storage_options, "endpoint_url": network.url}
         txlog.Table.create(uri, {"id": pa.int64()}, storage_options=options)
         race = run_race(
             *("txlog", uri, options, WRITERS, SECONDS), machines=tmp_path if machines == "a machine each" else None

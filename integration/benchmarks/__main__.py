@@ -28,6 +28,7 @@ BENCHMARKS = (
         "opening",
         "writers",
         "fairness",
+        "round_trips",
         "bulk",
         "upsert",
         "upsert_files",

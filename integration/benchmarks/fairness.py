@@ -28,9 +28,9 @@ def run(bench: Bench) -> str:
     with (
         tempfile.TemporaryDirectory() as folder,
         start_server("versitygw", Path(folder) / "server") as server,
-        slow_network(server.url, DELAY_S) as endpoint,
+        slow_network(server.url, DELAY_S) as network,
     ):
-        options = {**server.storage_options, "endpoint_url": endpoint}
+        options = {**server.storage_options, "endpoint_url": network.url}
         for writers in sizes:
             for contestant in CONTESTANTS:
                 uri = f"s3://{server.bucket}/{contestant.replace(', ', '-').replace(' ', '-')}-{writers}"
