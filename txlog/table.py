@@ -983,7 +983,7 @@ class Table(metaclass=Hinted):
         from txlog.commands.add_files import adds_of
 
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
-            transaction.add(*adds_of(self._open_table.store, transaction._snapshot, paths, on_progress))
+            transaction.add(*adds_of(self._open_table.log, transaction._state, paths, on_progress))
         return transaction.result
 
     def transaction(

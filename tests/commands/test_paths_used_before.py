@@ -124,6 +124,65 @@ def test_a_file_that_txlog_wrote_can_be_added_again_after_a_restore_and_a_delete
         table.add_files([PATH])
 
 
+def test_a_file_that_was_written_over_a_live_one_of_its_size_is_refused(table: txlog.Table) -> None:
+    written(table, 4, 5, 6, at_s=2_000)
+    with pytest.raises(txlog.InvalidInputError, match="another file of the name"):
+        added_by_hand(table)
+    written(table, 1, 2, 3, at_s=1_000)
+    added_by_hand(table)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["given", "random"])
+def test_adding_a_file_reads_only_the_paths_of_others_and_nothing_of_them_if_txlog_made_its_name(
+    make_table: Callable[..., txlog.Table], name: str
+) -> None:
+    table = make_table(schema=SCHEMA)
+    path = Path(table.uri) / "file.parquet"
+    table.append(pa.table({"id": [1]}))
+    (txlog_path,) = table.snapshot().files()["path"].to_pylist()
+    pq.write_table(pa.table({"id": [1]}), path)
+    with table.transaction() as transaction:
+        for number in range(300):
+            os.link(path, path.with_name(f"{number}.parquet"))
+            stats, tags = f'{{"numRecords":1,"mine":"{os.urandom(2_000).hex()}"}}', {"mine": os.urandom(2_000).hex()}
+            transaction.add(AddFile(f"{number}.parquet", {}, path.stat().st_size, 1, True, stats, tags))
+    table.create_checkpoint()
+    new = path.with_name("new.parquet" if name == "given" else txlog_path.replace("-0-", "-1-"))
+    os.link(path, new)
+    handle = txlog.Table.open(table.uri)
+    with handle.transaction() as transaction:
+        read = bytes_read(handle)
+        transaction.add(AddFile(new.name, {}, path.stat().st_size, 1, True, '{"numRecords":1}'))
+    (checkpoint,) = (Path(table.uri) / "_delta_log").glob("*.checkpoint.parquet")
+    assert sum(read) < 250_000 < 1_000_000 < checkpoint.stat().st_size
+    assert (sum(read) == 0) == (name == "random")
+
+
+def bytes_read(table: txlog.Table) -> list[int]:
+    """How many bytes the handle reads from each checkpoint from now on."""
+    files, found = table._open_table.store.files, []
+    real = files.open
+
+    class Counted:
+        def __init__(self, source: Any) -> None:
+            self._source = source
+
+        def read(self, size: int | None = None) -> Any:
+            body = self._source.read(size)
+            found.append(len(body))
+            return body
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._source, name)
+
+    def open(path: str) -> Any:
+        return pa.PythonFile(Counted(real(path)), mode="r")
+
+    files.open = open  # type: ignore[method-assign]
+    return found
+
+
 def test_adding_files_reads_no_commit_below_the_checkpoint_unless_a_path_was_used_before(table: txlog.Table) -> None:
     for number in range(5):
         table.append(pa.table({"id": [number]}))

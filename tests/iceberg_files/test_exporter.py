@@ -10,6 +10,7 @@ from typing import Any
 import iceberg_decoded as decoded
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog import Table
@@ -19,6 +20,7 @@ from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.log.files import add_files_of
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.table_store import TableStore
@@ -108,6 +110,19 @@ def test_an_export_prints_what_is_new_and_where_it_is(tmp_path: Path) -> None:
     where = f"file://{tmp_path}/t/_iceberg/metadata/v1.metadata.json"
     assert str(table.export_iceberg()) == f"IcebergExport(version=1, 1 new snapshot, {where})"
     assert repr(table.export_iceberg()) == f"IcebergExport(version=1, nothing new to export, {where})"
+
+
+def test_a_live_file_that_is_added_again_is_listed_once() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    (again,) = add_files_of(table.snapshot().files())
+    with table.transaction() as transaction:
+        transaction.add(replace(again, data_change=True))
+    table.append(rows(2))
+    assert table.export_iceberg().version == 3
+    newest = decoded.document(store_of(table))["snapshots"][-1]
+    assert len(decoded.live_entries(store_of(table), newest)) == 2
 
 
 def test_several_versions_behind_become_several_snapshots_in_one_metadata_file() -> None:

@@ -815,3 +815,27 @@ def test_checkpointers_that_race_leave_equal_checkpoints(small: None) -> None:
         for other in others:
             copy.store.log.delete(other)
         assert len(paths(copy)) == 18
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2", "v2 in one JSON file"])
+def test_files_are_found_by_any_spelling_of_their_paths_among_live_and_removed_ones(small: None, policy: str) -> None:
+    world = World(**{"delta.checkpointPolicy": policy[:2] if policy.startswith("v2") else policy})
+    names = [f"part {number}" for number in range(40)]
+    world.commit(*(add(name.replace(" ", "%20"), size=number) for number, name in enumerate(names)))
+    world.commit(*(remove(name.replace(" ", "%20")) for name in names[::2]))
+    if policy.endswith("JSON file"):
+        lines = [world.metadata(), {"protocol": V2_PROTOCOL}, {"checkpointMetadata": {"version": 2}}]
+        lines += [add(name.replace(" ", "%20"), size=at) for at, name in enumerate(names) if at % 2]
+        lines += [remove(name.replace(" ", "%20")) for name in names[::2]]
+        body = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        world.store.put(f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", body)
+    else:
+        world.checkpoint()
+    for version in range(3):
+        world.store.delete(commit_name(version))
+    world.commit(add("part%2041"), remove("part%203"))
+    log = world.open()
+    live, gone = log.named_files(log.newest_state(), ["part%20%31", "part%202", "part%203", "part%2041", "part%2099"])
+    assert sorted(live["path"].to_pylist()) == ["part%201", "part%2041"]
+    assert dict(zip(live["path"].to_pylist(), live["size"].to_pylist(), strict=True))["part%201"] == 1
+    assert sorted(gone["path"].to_pylist()) == ["part%202", "part%203"]

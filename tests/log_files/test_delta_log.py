@@ -169,6 +169,11 @@ def observed(log: DeltaLog, state: TableState) -> tuple[dict[Any, str], set[Any]
 
     live = log.files(state).to_pylist()
     dead = [key(file) for file in log.files_and_tombstones(state)[1].to_pylist()]
+    for path in _PATHS:
+        same = _SAME.get(path, path)
+        named, gone = ([key(file) for file in table.to_pylist()] for table in log.named_files(state, [path]))
+        assert sorted(named) == sorted(key(file) for file in live if key(file)[0] == same)
+        assert sorted(gone) == sorted(each for each in dead if each[0] == same)
     assert len(dead) == len(set(dead))
     assert len(live) == len({key(file) for file in live})
     days = {key(file): dict(file["partitionValues"])["day"] for file in live}

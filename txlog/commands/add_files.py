@@ -21,14 +21,14 @@ from txlog.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import is_mapped
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import HIVE_NULL, canonical_path, encode_path, resolve_data_path
-from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
-from txlog.snapshot import Snapshot
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid
 from txlog.writer.conform import Conformer
@@ -40,7 +40,7 @@ BATCH_ROWS = 131_072
 
 
 def adds_of(
-    store: TableStore, snapshot: Snapshot, paths: Sequence[str], on_progress: Callable[[int], None] | None = None
+    log: DeltaLog, state: TableState, paths: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> list[AddFile]:
     """One ``add`` per path.
 
@@ -48,25 +48,30 @@ def adds_of(
     name every partition column; ``SchemaMismatchError``; ``NotFoundError``; ``UnsupportedFeatureError`` for a table
     with column mapping.
     """
+    store = log.store
     if isinstance(paths, str) or not isinstance(paths, Iterable):
         raise invalid("paths", paths, "a list of paths", table=store.uri)
-    if is_mapped(snapshot.delta_schema):
+    if is_mapped(state.schema):
         raise UnsupportedFeatureError(
             "the table maps its columns (delta.columnMapping.mode), so files made elsewhere have other column names"
             " in them: append the rows instead",
             table=store.uri,
-            version=snapshot.version,
+            version=state.version,
             features=("columnMapping",),
         )
-    live = {canonical_path(path) for path in snapshot.files().column("path").to_pylist()}
-    adds: list[AddFile] = []
-    for count, path in enumerate(paths, start=1):
+    named: list[tuple[str, str, str]] = []
+    for path in paths:
         with _naming(path):
-            uri_path, relative = _checked_path(store, path)
-            if canonical_path(uri_path) in live:
+            named.append((path, *_checked_path(store, path)))
+    live = log.named_files(state, [uri_path for _, uri_path, _ in named])[0].column("path").to_pylist()
+    taken = {canonical_path(path) for path in live}
+    adds: list[AddFile] = []
+    for count, (path, uri_path, relative) in enumerate(named, start=1):
+        with _naming(path):
+            if canonical_path(uri_path) in taken:
                 raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
-            live.add(canonical_path(uri_path))
-            adds.append(_add_of(store, snapshot, relative, uri_path))
+            taken.add(canonical_path(uri_path))
+            adds.append(_add_of(store, state, relative, uri_path))
         if on_progress is not None:
             on_progress(count)
     return adds
@@ -101,17 +106,15 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
     return uri_path, found.path
 
 
-def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> AddFile:
+def _add_of(store: TableStore, state: TableState, path: str, uri_path: str) -> AddFile:
     import pyarrow.parquet as pq
 
     from txlog.arrow.parquet_footer import read_footer
 
     found = store.files.stat(path)
-    partition_values = _partition_values(store, snapshot, path)
-    stored = snapshot.delta_schema.without(snapshot.partition_columns)
-    policy = StatisticsPolicy.of(
-        snapshot.delta_schema, TableProperties.of(snapshot.properties), snapshot.partition_columns
-    )
+    partition_values = _partition_values(store, state, path)
+    stored = state.schema.without(state.partition_columns)
+    policy = StatisticsPolicy.of(state.schema, state.properties, state.partition_columns)
     try:
         with (
             store.files.open(path) as source,
@@ -154,7 +157,7 @@ def _checked_metadata(footer: bytes) -> Any:
     return metadata
 
 
-def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[str, str | None]:
+def _partition_values(store: TableStore, state: TableState, path: str) -> dict[str, str | None]:
     """The values in ``k=v`` directories, which must name every partition column and parse as its type."""
     named: dict[str, str | None] = {}
     for segment in path.split("/")[:-1]:
@@ -162,8 +165,8 @@ def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[
         if equals:
             named[fold_name(unquote(key))] = None if value == HIVE_NULL else unquote(value)
     values: dict[str, str | None] = {}
-    for column in snapshot.partition_columns:
-        field = snapshot.delta_schema.find(column)
+    for column in state.partition_columns:
+        field = state.schema.find(column)
         if field is None or fold_name(column) not in named:
             raise InvalidInputError(
                 f"the path has no value for partition column {column!r}: expected a directory like {column}=...",

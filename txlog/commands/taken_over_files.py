@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -23,7 +21,7 @@ from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import canonical_path, canonical_paths, path_below, resolve_data_path
+from txlog.protocol.paths import canonical_path, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
@@ -31,17 +29,19 @@ from txlog.util.arguments import invalid, whole_number
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of
+from txlog.writer.write_plan import has_random_name
 
 __all__ = ["take_over"]
 
-_IDENTITY = ("path", "size", "deletionTimestamp")
+_IDENTITY = ("path", "size", "modificationTime", "deletionTimestamp")
 
 
 def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list[AddFile]:
     """The files as actions that can be committed, each file durable.
 
     Raises ``InvalidInputError`` for a file that a reader would refuse, or whose path was another file's in a version
-    that the log still has; ``NotFoundError``, ``StorageError``.
+    that the log still has; ``NotFoundError``, ``StorageError``. A name that txlog made is not looked for in the log,
+    so that such files can be added at a cost that does not depend on how many the table has.
     """
     store = log.store
     _refuse_constraints(store, state)
@@ -53,8 +53,9 @@ def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list
         taken.append(add)
         modified_ms[canonical_path(add.path)] = found.modified_ms
         paths += [found.name, *_vector_file(store, state, add, found.name)]
-    if taken:
-        _refuse_rewritten(log, state, taken, modified_ms)
+    foreign = [add for add in taken if not has_random_name(add.path)]
+    if foreign:
+        _refuse_rewritten(log, state, foreign, modified_ms)
     store.files.make_durable(paths, with_contents=True)
     return taken
 
@@ -68,16 +69,16 @@ def _refuse_rewritten(
     another modification time. Tombstones lack the last: the retained commits tell it, and are read only if a path was
     removed lately and nothing else tells the files apart.
     """
-    live, removed = log.files_and_tombstones(state, with_stats=False)
     wanted = {canonical_path(add.path): add for add in adds}
+    live, removed = log.named_files(state, wanted)
     again: set[str] = set()
     for table in (live, removed):
-        names = canonical_paths(table.column("path"))
-        rows = table.filter(pc.is_in(names, value_set=pa.array(list(wanted), pa.string())))
-        for row in rows.select([name for name in _IDENTITY if name in rows.column_names]).to_pylist():
+        for row in table.select([name for name in _IDENTITY if name in table.column_names]).to_pylist():
             path = canonical_path(row["path"])
+            times = (row.get("modificationTime"), wanted[path].modification_time, modified_ms[path])
             removed_ms = row.get("deletionTimestamp")
             is_other = row["size"] is not None and row["size"] != wanted[path].size
+            is_other |= times[0] is not None and times[0] not in times[1:]
             if is_other or (removed_ms is not None and modified_ms[path] > removed_ms):
                 raise _took_the_name(log, state, path)
             if table is removed:
@@ -117,10 +118,9 @@ def _earlier_files(log: DeltaLog, state: TableState, paths: Collection[str]) -> 
 def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
     """The live files of one path; none if the version is no longer kept."""
     try:
-        files = log.files(log.state_at(version))
+        return add_files_of(log.named_files(log.state_at(version), [path])[0])
     except NotFoundError:
         return []
-    return [add for add in add_files_of(files) if canonical_path(add.path) == path]
 
 
 def _refuse_constraints(store: TableStore, state: TableState) -> None:

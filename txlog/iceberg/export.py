@@ -198,7 +198,7 @@ class _Work:
             if type(action) is Metadata and not self.define(action):
                 return False
         changes = file_changes(commit.actions)
-        if changes is not None and self._repeats(changes, is_foreign=commit.is_foreign):
+        if changes is not None and self._repeats(changes, may_repeat=_may_repeat(commit)):
             return False
         if changes is not None and commit.operation == "RESTORE" and self._may_have_dropped_columns():
             self._add_columns(self._sources.columns_without_ids(changes.added))
@@ -219,15 +219,15 @@ class _Work:
         if paths:
             self._document = with_columns_of_files(self.document, paths)
 
-    def _repeats(self, changes: FileChanges, *, is_foreign: bool) -> bool:
+    def _repeats(self, changes: FileChanges, *, may_repeat: bool) -> bool:
         """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
 
         Such an add brings no rows and should have ``dataChange`` false. So have those of compacted files, so the
-        manifests must be searched. Another engine's add may not have it. txlog itself adds only new files, which are
-        not searched for.
+        manifests must be searched. Another engine's add may not have it. The files that txlog wrote for a commit are
+        new, and not searched for.
         """
         encoder = self._live.layout.encoder
-        again = [add for add in changes.added if is_foreign or not add.data_change]
+        again = [add for add in changes.added if may_repeat or not add.data_change]
         paths = {encoder.location(add.path): encoder.partition_values(add.partition_values) for add in again}
         return bool(paths) and self._live.holds(paths)
 
@@ -389,6 +389,11 @@ class _Work:
         snapshot["manifest-list"] = f"{self._place.base}/{file.name}"
         self._document = with_snapshot(document, snapshot, live.layout.retention_ms)
         self._snapshots += 1
+
+
+def _may_repeat(commit: Commit) -> bool:
+    """Whether an added file may be live already: not if the commit tells by how much the table grows."""
+    return commit.is_foreign or commit.commit_info is None or commit.commit_info.net_files is None
 
 
 def _operation(

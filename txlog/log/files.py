@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ __all__ = [
     "DELETION_VECTOR",
     "FILES_SCHEMA",
     "TOMBSTONES_SCHEMA",
+    "NamedFiles",
     "Newest",
     "add_files_of",
     "adds_of_batch",
@@ -170,6 +171,24 @@ def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
         return []
     masks = [pc.is_in(_comparable_paths(batch.column("path")), value_set=wanted) for batch in files.to_batches()]
     return add_files_of(files.filter(pa.chunked_array(masks, pa.bool_())))
+
+
+class NamedFiles:
+    """Chooses the files, live or removed, of some paths in their canonical form."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        self._paths = frozenset(paths)
+        self._array = array_of(list(self._paths), pa.string())
+
+    def among(self, newest: Newest) -> Newest:
+        """Those of the actions that are about these files."""
+        return {key: action for key, action in newest.items() if key[0] in self._paths}
+
+    def rows(self, paths: pa.StringArray) -> Any:
+        """For each path, as a log spells it, whether it is one of them."""
+        import pyarrow.compute as pc
+
+        return flags_of(pc.is_in(_comparable_paths(paths), value_set=self._array))
 
 
 def live_rows(add: AddFile) -> int:

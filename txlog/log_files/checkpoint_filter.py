@@ -1,8 +1,9 @@
-"""Which row groups and rows of a Parquet checkpoint a predicate needs, found from as few bytes as possible.
+"""Which row groups and rows of a Parquet checkpoint are needed, found from as few bytes as possible.
 
-In: an open checkpoint file and a `FilePruner`. Out: the rows whose files may match. The filter reads footers first,
-then the columns that decide alone (partition values, typed statistics), then JSON statistics. Only rows that pass are
-read in full. PROTOCOL.md, "Checkpoint Schema".
+In: an open checkpoint file, and a `FilePruner` or `NamedFiles`. Out: the rows whose files may match, or that have one
+of the names. The filter of a predicate reads footers first, then the columns that decide alone (partition values, typed
+statistics), then JSON statistics; that of names reads paths. Only rows that pass are read in full.
+PROTOCOL.md, "Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import pyarrow as pa
 from txlog.arrow.arrays import flags_of, from_flags, from_numbers
 from txlog.arrow.maps import STRING_MAP
 from txlog.expressions.predicates import Path
+from txlog.log.files import NamedFiles
 from txlog.skipping.many_files import FilePruner
 from txlog.skipping.one_file import Facts
 
-__all__ = ["CheckpointFilter"]
+__all__ = ["CheckpointFilter", "NameFilter"]
 
 Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
 """The rows of one row group: its number and the columns wanted."""
@@ -176,6 +178,32 @@ class CheckpointFilter:
             return getattr(statistics, side) if statistics.has_min_max else None
         except (ValueError, OverflowError, ImportError, pa.ArrowException):
             return None  # a time outside Python's range, or bytes that are not UTF-8
+
+
+class NameFilter:
+    """The files or tombstones, under ``root``, that have one of some names. Footers do not help: names are random."""
+
+    def __init__(self, named: NamedFiles, root: str) -> None:
+        self._named = named
+        self._root = root
+
+    def batches(
+        self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map, *, at_once: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """As `CheckpointFilter.batches`. Most names that are looked for are in no checkpoint, so ``at_once`` would only
+        read more."""
+        for group in groups:
+            masks = [np.zeros(0, bool), *apply(self._mask_of, read(group, [f"{self._root}.path"]))]
+            rows = np.flatnonzero(np.concatenate(masks))
+            if len(rows):
+                yield from (batch for _, batch in _joined(_chosen(read(group, [*columns]), rows)))
+
+    def _mask_of(self, batch: pa.RecordBatch) -> Any:
+        actions = batch.column(self._root)
+        mask = flags_of(actions.is_valid())
+        paths = (actions.filter(actions.is_valid()) if actions.null_count else actions).flatten()[0]
+        mask[mask] = self._named.rows(_cast(paths, _STRING))
+        return mask
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from txlog.arrow.bounded_batches import beside, bounded_batches
 from txlog.errors import CorruptLogError
+from txlog.log.files import NamedFiles
 from txlog.protocol.commit_file import Limits
 from txlog.util.parallel import parallel_map
 
@@ -114,9 +115,9 @@ class CheckpointParquet:
             yield from self._bounded(file, source, groups, columns)
 
     def pieces(
-        self, root: str, fields: Collection[str], pruner: FilePruner | None, *, batch_rows: int | None = None
+        self, root: str, fields: Collection[str], only: FilePruner | NamedFiles | None, *, batch_rows: int | None = None
     ) -> Iterator[Piece]:
-        """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match.
+        """The file actions under ``root``, as ``fields`` of them; ``only`` those that may match, or have a name.
 
         With ``batch_rows`` no piece is small, and no batch has more rows.
         """
@@ -134,7 +135,7 @@ class CheckpointParquet:
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
             is_small = rows <= 2 * _PIECE_ROWS and batch_rows is None
             apply = map if is_small else parallel_map
-            yield Piece(self.name, is_small, partial(self._read, run, columns, pruner, apply, batch_rows))
+            yield Piece(self.name, is_small, partial(self._read, root, run, columns, only, apply, batch_rows))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
         """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
@@ -150,18 +151,25 @@ class CheckpointParquet:
             yield run
 
     def _read(
-        self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any, batch_rows: int | None
+        self,
+        root: str,
+        groups: list[int],
+        columns: list[str],
+        only: FilePruner | NamedFiles | None,
+        apply: Any,
+        batch_rows: int | None,
     ) -> Iterator[pa.RecordBatch]:
         with self._open() as (file, source):
-            if pruner is None:
+            if only is None:
                 yield from self._bounded(file, source, groups, columns, batch_rows or _BATCH_ROWS)
                 return
-            from txlog.log_files.checkpoint_filter import CheckpointFilter
+            from txlog.log_files.checkpoint_filter import CheckpointFilter, NameFilter
 
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
                 return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
 
-            wanted = CheckpointFilter(pruner, self.metadata)
+            is_by_name = isinstance(only, NamedFiles)
+            wanted = NameFilter(only, root) if is_by_name else CheckpointFilter(only, self.metadata)
             yield from wanted.batches(groups, columns, read, apply, at_once=self._is_remote)
 
     def _bounded(

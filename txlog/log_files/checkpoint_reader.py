@@ -79,7 +79,7 @@ class CheckpointReader:
     def adds(
         self,
         checkpoint: CheckpointFiles,
-        pruner: FilePruner | None = None,
+        only: FilePruner | files.NamedFiles | None = None,
         *,
         opened: Mapping[str, CheckpointParquet] | None = None,
         newest: files.Newest | None = None,
@@ -88,7 +88,8 @@ class CheckpointReader:
         typed: pa.StructType | None = None,
         batch_rows: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
+        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; ``only`` those that may match, or have a
+        name.
 
         Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics`` these
         columns are null, and most of the checkpoint need not be read. With ``typed`` there is a last column
@@ -98,15 +99,21 @@ class CheckpointReader:
         """
         names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
         fields = [*names, STATS_PARSED] if typed else names
-        pieces = self._pieces(checkpoint, AddFile.KEY, fields, pruner, without, batch_rows, opened)
+        pieces = self._pieces(checkpoint, AddFile.KEY, fields, only, without, batch_rows, opened)
         return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
 
-    def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
-        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``.
+    def removes(
+        self,
+        checkpoint: CheckpointFiles,
+        newest: files.Newest | None = None,
+        only: files.NamedFiles | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``;
+        ``only`` those that have a name.
 
         Raises as `small_actions`.
         """
-        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names)
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names, only)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
@@ -197,7 +204,7 @@ class CheckpointReader:
         checkpoint: CheckpointFiles,
         root: str,
         fields: Sequence[str],
-        pruner: FilePruner | None = None,
+        only: FilePruner | files.NamedFiles | None = None,
         without: Collection[str] = (),
         batch_rows: int | None = None,
         opened: Mapping[str, CheckpointParquet] | None = None,
@@ -207,16 +214,16 @@ class CheckpointReader:
         sidecars = self._sidecars(checkpoint, opened)  # before a piece of the same file is read in another thread
         for name in checkpoint.names:
             if name.endswith(".json"):
-                yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
+                yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, only))
             else:
                 with self._reading(name, checkpoint.version):
-                    yield from opened[name].pieces(root, fields, pruner, batch_rows=batch_rows)
+                    yield from opened[name].pieces(root, fields, only, batch_rows=batch_rows)
         for action in sidecars:
             with self._reading(checkpoint.names[0], checkpoint.version):
                 name = sidecar_name(action)
             if name not in without:
                 with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, fields, pruner, batch_rows=batch_rows)
+                    yield from self._parquet(name).pieces(root, fields, only, batch_rows=batch_rows)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -225,11 +232,15 @@ class CheckpointReader:
         parsed = parse_actions(body, name, version=version, table=self._store.uri, limits=self._limits, files=files)
         return [action for action in parsed if action is not None]
 
-    def _json_batches(self, name: str, version: int, root: str, pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
+    def _json_batches(
+        self, name: str, version: int, root: str, only: FilePruner | files.NamedFiles | None
+    ) -> Iterator[pa.RecordBatch]:
         actions = self._json_actions(name, version, files=True)
-        newest = files.fold_commits([Commit(version, tuple(actions), None, 0)])
+        newest: files.Newest = files.fold_commits([Commit(version, tuple(actions), None, 0)])
+        if isinstance(only, files.NamedFiles):
+            newest, only = only.among(newest), None
         if root == AddFile.KEY:
-            live = files.reconcile([], newest, None if pruner is None else pruner.mask)
+            live = files.reconcile([], newest, None if only is None else only.mask)
             yield from _as_rows(live, root)
         else:
             yield from _as_rows(files.reconcile_tombstones([], newest), root)

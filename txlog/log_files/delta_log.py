@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from txlog.log_files.listing import list_log
 from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
@@ -322,6 +323,15 @@ class DeltaLog:
         """
         with TxlogError.located(self.uri, state.version):
             return self._files.files_and_tombstones(self._on_short_tail(state), with_stats=with_stats)
+
+    def named_files(self, state: TableState, paths: Iterable[str]) -> tuple[pa.Table, pa.Table]:
+        """The live files and the tombstones under these paths; of all other files only the paths are read.
+
+        The statistics of files that a checkpoint holds are null. Raises as `files`, and ``CorruptLogError`` for what is
+        not a path.
+        """
+        with TxlogError.located(self.uri, state.version):
+            return self._files.named_files(self._on_short_tail(state), {canonical_path(path) for path in paths})
 
     def _on_short_tail(self, state: TableState) -> TableState:
         """``state`` based on the newest checkpoint up to it, if it has so many commits that a search pays off.

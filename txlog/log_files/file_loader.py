@@ -7,7 +7,7 @@ up, the newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
+from txlog.log.files import NamedFiles, Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_parquet import CheckpointParquet
@@ -99,6 +99,23 @@ class FileLoader:
             )
             live = with_added(adds, newest, None, statistics)
             return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
+
+        return self._read(state, read)
+
+    def named_files(self, state: TableState, paths: Collection[str]) -> tuple[pa.Table, pa.Table]:
+        """The live files and the tombstones under these paths, which are canonical. Raises as `files`.
+
+        Of the other files in a checkpoint only the paths are read, some at a time; statistics are not read from it.
+        """
+        named = NamedFiles(paths)
+
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> tuple[pa.Table, pa.Table]:
+            newest = named.among(newest)
+            if checkpoint is None:
+                return with_added((), newest), reconcile_tombstones((), newest)
+            adds = self._checkpoints.adds(checkpoint, named, newest=newest, statistics=False, opened=opened)
+            live = with_added(adds, newest)
+            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest, named), newest)
 
         return self._read(state, read)
 

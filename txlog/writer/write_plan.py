@@ -27,7 +27,7 @@ from txlog.writer.text_limits import TextLimit, limits_of
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
 
-__all__ = ["FileNames", "Rows", "TaskIdentity", "WritePlan"]
+__all__ = ["FileNames", "Rows", "TaskIdentity", "WritePlan", "has_random_name"]
 
 Rows: TypeAlias = Literal["new", "completed", "old"]
 """What a plan writes: rows that may lack columns; rows whose generated columns were computed or checked before, beside
@@ -39,6 +39,7 @@ TARGET_FILE_SIZE_BYTES = 128 * MIB
 MEMORY_BUDGET_BYTES = 192 * MIB
 MAX_OPEN_FILES = 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
+_RANDOM_NAME = re.compile(r"(?:^|/)part-\d{5,}-[A-Za-z0-9-]+-\d+-[0-9a-f]{16}-\d{5,}-\d{3,}(?:\.[a-z0-9]+)?\.parquet$")
 
 
 class TaskIdentity(msgspec.Struct, frozen=True):
@@ -81,6 +82,12 @@ class FileNames(msgspec.Struct, frozen=True):
             directory = ambient.uuid4().replace("-", "")[: self.random_prefix_length]
         name = f"{self.prefix}-{ordinal:05d}-{number:03d}{self.suffix}"
         return "/".join(part for part in (self.folder, directory, name) if part)
+
+
+def has_random_name(uri_text: str) -> bool:
+    """Whether a path of the log has a name as `FileNames` makes: its random part keeps every other file from having
+    it."""
+    return _RANDOM_NAME.search(uri_text) is not None
 
 
 class WritePlan(msgspec.Struct, frozen=True):
