@@ -296,6 +296,16 @@ def test_an_upsert_of_some_columns_checks_a_generated_one_among_them(table: Tabl
     assert found_in(table)[0] == (1, 1, 10, 20)
 
 
+def test_an_upsert_of_some_columns_must_have_a_generated_one_that_needs_others_too(tmp_path: Path) -> None:
+    fields = [field("id", "long"), field("a", "long"), field("b", "long"), field("sum", "long", **{GENERATED: "a + b"})]
+    table = Table.create(tmp_path / "t", schema_of(*fields))
+    table.append(pa.table({"id": [1], "a": [2], "b": [3]}))
+    with pytest.raises(txlog.SchemaMismatchError, match="lacks sum: an upsert"):
+        table.upsert(pa.table({"id": [1], "a": [5]}), ["id"], update_columns=["a", "sum"], when_not_matched="ignore")
+    table.upsert(pa.table({"id": [1], "a": [5]}), ["id"], update_columns=["a"], when_not_matched="ignore")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "a": 5, "b": 3, "sum": 8}]
+
+
 def test_an_upsert_must_have_the_columns_that_are_not_generated(table: Table) -> None:
     with pytest.raises(txlog.SchemaMismatchError, match="lacks amount: an upsert"):
         table.upsert(rows_of((1, 1, 1)).drop(["amount"]), ["id"])
