@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,32 @@ def test_a_version_that_is_named_while_a_vacuum_runs_is_kept(table: txlog.Table)
     late = txlog.Table(OpenTable(replace(store, log=log)))
     assert len(vacuum_all(late).paths) == 1
     assert len(ids(table.snapshot(tag="a"))) == 66_666
+
+
+MAINTENANCE: dict[str, Callable[[txlog.Table], object]] = {
+    "vacuum": vacuum_all,
+    "purge": lambda table: table.purge(),
+    "check of deleted rows": lambda table: table.check_deleted(),
+}
+
+
+@pytest.mark.parametrize("what", MAINTENANCE)
+def test_a_name_that_goes_while_maintenance_reads_its_version_is_no_error(table: txlog.Table, what: str) -> None:
+    table.tag("staying", 1)
+    table.tag("going", 2)
+    store = open_store(table.uri)
+    assert store.named_versions is not None
+    versions = FaultyLogStore(store.named_versions)
+
+    def first_untag(real: Any, name: str) -> Any:
+        if name.startswith("going."):
+            table.untag("going")
+        return real(name)
+
+    versions.script["stat"] = [first_untag] * 2  # of the checkpoints of both
+    MAINTENANCE[what](txlog.Table(OpenTable(replace(store, named_versions=versions))))
+    assert [named.name for named in table.tags()] == ["staying"]
+    assert len(ids(table.snapshot(tag="staying"))) == 100_000
 
 
 def test_one_of_two_callers_that_give_a_tag_to_different_versions_is_refused(table: txlog.Table) -> None:

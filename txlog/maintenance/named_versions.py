@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import asdict
 
 from txlog.commit.open_table import OpenTable
@@ -31,6 +32,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.log.files import FILES_SCHEMA
 from txlog.log_files.checkpoint_writer import CheckpointWriter
 from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance.last_vacuum import list_at_next_vacuum
@@ -51,7 +53,7 @@ __all__ = [
     "UNNAMED_STAY_MS",
     "NamedVersion",
     "delete_unnamed",
-    "kept_log",
+    "files_of_named",
     "named_versions",
     "snapshot_named",
     "tag",
@@ -198,13 +200,27 @@ def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
             return Snapshot(open_table.log, state)
     except (NotFoundError, CorruptLogError):
         pass
-    kept = kept_log(open_table.store, named)
+    kept = _kept_log(open_table.store, named)
     return Snapshot(kept, kept.state_at(named.version))
 
 
-def kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
+def _kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
     """A log that has only this version, read from the checkpoint that is kept with its name."""
     return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files))
+
+
+def files_of_named(store: TableStore, named: NamedVersion) -> pa.Table:
+    """The live files of a named version; none if its name was removed since it was listed.
+
+    Raises CorruptLogError, StorageError; NotFoundError if the checkpoint is gone that is kept with the name.
+    """
+    kept = _kept_log(store, named)
+    try:
+        return kept.files(kept.state_at(named.version))
+    except NotFoundError:
+        if _find(store, named.name) == named:
+            raise
+        return FILES_SCHEMA.empty_table()
 
 
 class _KeptLog:

@@ -23,7 +23,7 @@ from txlog.errors import NotFoundError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
-from txlog.maintenance.named_versions import NamedVersion, kept_log, named_versions
+from txlog.maintenance.named_versions import NamedVersion, files_of_named, named_versions
 from txlog.maintenance.path_set import PathSet
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
@@ -72,8 +72,7 @@ class NeededFiles:
     def _take_named(self, paths: PathSet) -> None:
         """Add the files of versions that were named since the last call."""
         for named in set(named_versions(self._log.store)) - self._named:
-            kept = kept_log(self._log.store, named)
-            live = kept.files(kept.state_at(named.version))
+            live = files_of_named(self._log.store, named)
             paths.add_logged(live["path"])
             paths.add_vectors(live["deletionVector"])
             self._named.add(named)

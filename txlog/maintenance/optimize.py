@@ -37,7 +37,7 @@ from txlog.maintenance.bins import (
 from txlog.maintenance.clustering import ClusterColumns
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
-from txlog.maintenance.named_versions import kept_log, named_versions
+from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
@@ -195,8 +195,7 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
     wanted = pa.array(paths, pa.string())
     found = []
     for named in named_versions(open_table.store) if paths else ():
-        log = kept_log(open_table.store, named)
-        if pc.any(pc.is_in(wanted, log.files(log.state_at(named.version))["path"])).as_py():
+        if pc.any(pc.is_in(wanted, files_of_named(open_table.store, named)["path"])).as_py():
             found.append(named.name)
     return tuple(found)
 

@@ -36,7 +36,7 @@ from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import (
     UNNAMED_STAY_MS,
     NamedVersion,
-    kept_log,
+    files_of_named,
     named_versions,
     unnamed_checkpoints,
 )
@@ -263,7 +263,11 @@ class _Check:
     ) -> Iterator[Remnant]:
         live, tombstones = self._log.files_and_tombstones(self._newest, with_stats=False)
         live_names = _among(suspects, self._log.uri, live)
-        tags = {name: each.name for each in named for name in _among(suspects, self._log.uri, self._files_of(each))}
+        tags = {
+            name: each.name
+            for each in named
+            for name in _among(suspects, self._log.uri, files_of_named(self._log.store, each))
+        }
         removed_ms = _removed_ms(suspects, tombstones)
         retention_ms = self._newest.properties.deleted_file_retention_ms
         columns = physical_names(self._newest.schema, self._newest.partition_columns)
@@ -282,10 +286,6 @@ class _Check:
             elif meta.modified_ms < self._given_up_until_ms:
                 is_left = is_hidden(name, columns) and not is_in_progress(name, columns)  # no vacuum deletes it
                 yield Remnant(name, meta.size, "no version", None, None if is_left else until_ms)
-
-    def _files_of(self, named: NamedVersion) -> pa.Table:
-        log = kept_log(self._log.store, named)
-        return log.files(log.state_at(named.version))
 
     def _time_ms(self) -> int:
         """When the version was committed, by the clock of the store, which also dates the data files."""
