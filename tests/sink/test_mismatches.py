@@ -224,6 +224,38 @@ def test_mismatches_are_judged_on_the_version_that_the_checkpoint_lands_on(
     assert names_of(table) == [(2, "b"), (2, "more"), (3, "again"), (3, "c")]
 
 
+def test_a_key_that_was_held_back_stays_so_although_its_rows_are_gone_at_the_commit(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a commit could be executed again for ever, while others add rows of a key and delete them."""
+    sink = sink_of(table, {"missing": "fail", "several": "quarantine"})
+    log = type(table._open_table.store.log)
+    put = log.put_if_absent
+    meanwhile = [lambda: txlog.Table.open(table.uri).delete("id = 3")]
+
+    def late(self: Any, name: str, body: bytes) -> Any:
+        if meanwhile:
+            meanwhile.pop()()
+        return put(self, name, body)
+
+    with sink.task(1) as task:
+        task.write(changes(("-D", 3, None), ("+U", 1, "A")))
+    monkeypatch.setattr(log, "put_if_absent", late)
+    sink.commit(1, [task.committable])
+    assert quarantined(table) == [{"id": 3, "name": None, "_kind": "-D", "_case": "several"}]
+    assert names_of(table) == [(1, "A"), (2, "b")]
+
+
+def test_beside_changes_that_are_held_back_only_live_rows_are_replaced(table: txlog.Table) -> None:
+    commit(sink_of(table), 1, changes(("+U", 1, "x")))
+    result = commit(sink_of(table, "quarantine"), 2, changes(("+U", 1, "y"), ("-D", 2, None), ("-D", 7, None)))
+    assert (result.metrics.rows_updated, result.metrics.rows_deleted, result.metrics.rows_inserted) == (1, 1, 0)
+    if "delta.enableChangeDataFeed" in table.snapshot().properties:
+        feed = table.changes(4).read_all().to_pylist()
+        kinds = [("delete", 2, "b"), ("update_postimage", 1, "y"), ("update_preimage", 1, "x")]
+        assert sorted((row["_change_type"], row["id"], row["name"]) for row in feed) == kinds
+
+
 def test_nested_keys_are_in_quarantine_as_they_are_in_the_table(make_table: Callable[..., txlog.Table]) -> None:
     schema = pa.schema([("s", pa.struct([("k", pa.int32()), ("x", pa.int32())])), ("_kind", pa.string())])
     table = make_table(schema=schema)
