@@ -125,6 +125,19 @@ def test_a_live_file_that_is_added_again_is_listed_once() -> None:
     assert len(decoded.live_entries(store_of(table), newest)) == 2
 
 
+def test_row_ids_that_come_back_with_a_restore_are_not_given_again() -> None:
+    table = created(**{"delta.enableRowTracking": "true", "txlog.iceberg": "v3"})
+    table.append(rows(*range(10)))
+    table.append(rows(*range(10, 14)))
+    table.export_iceberg()
+    table.delete()
+    table.restore(1)
+    table.export_iceberg()
+    document = decoded.document(store_of(table))
+    assert document["next-row-id"] == 14
+    assert document["snapshots"][-1]["added-rows"] == 0
+
+
 def test_several_versions_behind_become_several_snapshots_in_one_metadata_file() -> None:
     table = created()
     table.append(rows(1))

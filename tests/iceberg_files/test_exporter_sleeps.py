@@ -5,6 +5,7 @@ from __future__ import annotations
 import iceberg_decoded as decoded
 import orjson
 import pyarrow as pa
+import pytest
 
 from txlog import Table
 from txlog.commit.open_table import OpenTable
@@ -53,14 +54,15 @@ def folder(table: Table) -> MemoryLogStore:
 
 
 class Slow(MemoryLogStore):
-    """Shares the files of another store. Before its first put of metadata others do ``meanwhile``."""
+    """Shares the files of another store. Before its first put, or that of metadata, others do ``meanwhile``."""
 
-    def __init__(self, shared: MemoryLogStore, meanwhile: object) -> None:
+    def __init__(self, shared: MemoryLogStore, meanwhile: object, *, before_content: bool) -> None:
         super().__init__()
         self.objects, self.durable, self._meanwhile = shared.objects, shared.durable, meanwhile
+        self._before_content = before_content
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
-        if metadata_number(name) is not None and callable(self._meanwhile):
+        if (self._before_content or metadata_number(name) is not None) and callable(self._meanwhile):
             meanwhile, self._meanwhile = self._meanwhile, None
             meanwhile()
         return super().put_if_absent(name, body)
@@ -118,7 +120,10 @@ def test_files_that_readers_of_the_metadata_before_a_rebuild_need_stay_for_an_ho
         assert not set(needed) & folder(table).objects.keys()
 
 
-def test_an_exporter_that_slept_while_others_cleaned_up_leaves_readers_at_the_newest_metadata() -> None:
+@pytest.mark.parametrize("before_content", [False, True])
+def test_an_exporter_that_slept_while_others_cleaned_up_leaves_readers_at_the_newest_metadata(
+    before_content: bool,
+) -> None:
     """The number that it found free was taken and deleted since, so that its put succeeds."""
     clock = Clock()
     with ambient.use(clock):
@@ -135,8 +140,22 @@ def test_an_exporter_that_slept_while_others_cleaned_up_leaves_readers_at_the_ne
             table.export_iceberg(rebuild=True)
             assert metadata_name(2) not in folder(table).objects
 
-        slow = exporter(table, Slow(folder(table), others_go_on))
+        slow = exporter(table, Slow(folder(table), others_go_on, before_content=before_content))
         done = slow.export(OpenTable(table._open_table.store).log.newest_state())
         assert done.version == 3
         assert done.metadata_location.endswith(metadata_name(24))
         assert folder(table).read(HINT) == b"24"
+
+
+def test_snapshots_stay_in_the_order_of_time_where_a_clock_went_back() -> None:
+    """Iceberg's own library refuses metadata whose snapshots go back in time."""
+    clock = Clock()
+    with ambient.use(clock):
+        table = created()
+        for _ in range(3):
+            append(table)
+            table.export_iceberg()
+            clock.moment_ms -= HOUR_MS
+    document = decoded.document(table._open_table.store)
+    assert len({each["timestamp-ms"] for each in document["snapshots"]}) == 1
+    assert document["last-updated-ms"] == document["snapshots"][-1]["timestamp-ms"]
