@@ -168,9 +168,9 @@ class CheckpointParquet:
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
                 return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
 
-            is_by_name = isinstance(only, NamedFiles)
-            wanted = NameFilter(only, root) if is_by_name else CheckpointFilter(only, self.metadata)
-            yield from wanted.batches(groups, columns, read, apply, at_once=self._is_remote)
+            chosen: NameFilter | CheckpointFilter
+            chosen = NameFilter(only, root) if isinstance(only, NamedFiles) else CheckpointFilter(only, self.metadata)
+            yield from chosen.batches(groups, columns, read, apply, at_once=self._is_remote)
 
     def _bounded(
         self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS
