@@ -328,6 +328,17 @@ def test_an_engine_that_takes_whole_rows_judges_them_too(
     assert [(row["id"], row["_case"]) for row in quarantined(table)] == [(2, "several"), (3, "missing")]
 
 
+def test_a_key_that_is_deleted_and_given_again_by_one_checkpoint_is_not_missing(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int8())])
+    table = make_table(schema=schema, properties={**VECTORS, "txlog.merge-engine": "deduplicate"})
+    rows = pa.table({"op": ["-D", "+I", "-D"], "id": [8, 8, 9], "n": [1, 2, 3]})
+    commit(sink_of(table, "quarantine"), 1, rows)
+    assert [(row["id"], row["n"]) for row in rows_of(table)] == [(8, 2)]
+    assert [(row["id"], row["_case"]) for row in quarantined(table)] == [(9, "missing")]
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
