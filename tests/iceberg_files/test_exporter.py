@@ -149,6 +149,20 @@ def test_several_versions_behind_become_several_snapshots_in_one_metadata_file()
     assert versions(store_of(table)) == [1, 2, 3, 4, 5]
 
 
+def test_several_versions_behind_each_have_the_columns_of_their_time() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    table.append(rows(2))
+    table.add_columns(pa.schema([("name", pa.string())]))
+    table.append(pa.table({"id": [3], "name": ["c"]}))
+    table.export_iceberg()
+    document = decoded.document(store_of(table))
+    schemas = {each["schema-id"]: [column["name"] for column in each["fields"]] for each in document["schemas"]}
+    found = {int(each["summary"]["delta-version"]): schemas[each["schema-id"]] for each in document["snapshots"]}
+    assert found == {1: ["id"], 2: ["id"], 4: ["id", "name"]}
+
+
 def test_exporters_of_the_same_commits_write_the_same_bytes() -> None:
     table = created()
     table.append(rows(1))
