@@ -90,6 +90,19 @@ def test_metadata_that_its_exporter_did_not_sync_is_synced_before_it_is_called_e
     assert metadata_name(1) in folder(table).durable
 
 
+def test_content_that_another_exporter_did_not_sync_is_synced_before_metadata_names_it() -> None:
+    table = created()
+    append(table)
+    elsewhere = MemoryLogStore()
+    exporter(table, elsewhere).export(table._open_table.log.newest_state())
+    for name, entry in elsewhere.objects.items():
+        if name.endswith(".avro"):
+            folder(table).objects[name] = entry
+    assert len(folder(table).unsafe()) == 2  # a manifest and its list
+    table.export_iceberg()
+    assert folder(table).unsafe() == [HINT]  # which may lag behind
+
+
 def test_a_rebuild_that_was_overtaken_shows_no_older_version_than_readers_have_seen() -> None:
     table = created()
     append(table)
