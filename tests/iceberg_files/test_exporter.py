@@ -359,6 +359,19 @@ def test_a_metadata_folder_that_was_removed_is_written_again_by_the_same_handle(
     assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 4
 
 
+def test_a_table_that_was_dropped_and_created_again_is_exported_without_the_snapshots_of_the_first() -> None:
+    first = created()
+    for number in range(3):
+        first.append(rows(number))
+    first.export_iceberg()
+    again = created(with_iceberg(memory_table_store(), shared(store_of(first))))
+    again.append(rows(9))
+    assert again.export_iceberg().version == 1
+    document = decoded.document(store_of(again))
+    assert document["table-uuid"] == again.snapshot().table_id
+    assert versions(store_of(again)) == [1]
+
+
 def test_a_copied_table_is_exported_in_full_at_its_new_place() -> None:
     table = created()
     table.append(rows(1))
