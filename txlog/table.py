@@ -25,6 +25,7 @@ from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.whole_import import whole_import
+from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,10 +118,7 @@ def write(
         mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
         where=where,
         schema_mode=schema_mode,
-        app_id=app_id,
-        checkpoint_id=checkpoint_id,
-        fingerprint=fingerprint,
-        user_metadata=user_metadata,
+        commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
         create=True,
         must_create=mode in ("error", "errorifexists", "ignore"),
         partition_by=None if partition_by is None else names_in("partition_by", partition_by),
@@ -128,8 +126,6 @@ def write(
         properties=properties or {},
         target_file_size_bytes=target_file_size,
         row_mode=row_mode,
-        on_conflict=on_conflict,
-        read_version=read_version,
     )
     return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
 
@@ -621,10 +617,7 @@ class Table(metaclass=Hinted):
         """
         options = WriteOptions(
             schema_mode=schema_mode,
-            app_id=app_id,
-            checkpoint_id=checkpoint_id,
-            fingerprint=fingerprint,
-            user_metadata=user_metadata,
+            commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata),
             target_file_size_bytes=target_file_size,
         )
         return write_batch(self._open_table, data, options, on_progress)
@@ -660,8 +653,8 @@ class Table(metaclass=Hinted):
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
-            mode: How rows are removed from files that keep other rows, as for `delete`: "merge-on-read" or
-                "copy-on-write".
+            mode: With ``where``, how rows are removed from files that keep other rows, as for `delete`: "merge-on-read"
+                or "copy-on-write".
             on_conflict: "fail", or "rerun": replace what the newest version has, whatever this handle has read,
                 including rows that others appended meanwhile. For rows made from another source.
             read_version: The version that ``data`` was made from; a later change is a conflict. None: with ``where``
@@ -681,14 +674,9 @@ class Table(metaclass=Hinted):
             where=where,
             schema_mode=schema_mode,
             partition_by=None if partition_by is None else names_in("partition_by", partition_by),
-            app_id=app_id,
-            checkpoint_id=checkpoint_id,
-            fingerprint=fingerprint,
-            user_metadata=user_metadata,
+            commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
-            read_version=read_version,
             row_mode=mode,
-            on_conflict=on_conflict,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -702,7 +690,6 @@ class Table(metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
-        mode: RowMode | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
@@ -715,7 +702,6 @@ class Table(metaclass=Hinted):
         Args:
             data: The new rows; see `append`.
             schema_mode: "strict", or "merge" to add columns that the table lacks.
-            mode: Accepted as for `overwrite`; the files of the replaced partitions are removed in either mode.
             on_conflict: As for `overwrite`, for the replaced partitions.
             read_version: As for `overwrite`.
 
@@ -731,14 +717,8 @@ class Table(metaclass=Hinted):
         options = WriteOptions(
             mode="overwrite_partitions",
             schema_mode=schema_mode,
-            app_id=app_id,
-            checkpoint_id=checkpoint_id,
-            fingerprint=fingerprint,
-            user_metadata=user_metadata,
+            commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
-            read_version=read_version,
-            row_mode=mode,
-            on_conflict=on_conflict,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -786,9 +766,8 @@ class Table(metaclass=Hinted):
         from txlog.commands.delete import delete_rows
         from txlog.commands.row_change.options import RowOptions
 
-        options = RowOptions(
-            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-        )
+        commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
+        options = RowOptions(mode, commit, on_progress)
         return delete_rows(self._open_table, where, options)
 
     def update(
@@ -827,9 +806,8 @@ class Table(metaclass=Hinted):
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.update import update_rows
 
-        options = RowOptions(
-            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-        )
+        commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
+        options = RowOptions(mode, commit, on_progress)
         return update_rows(self._open_table, values, where, options)
 
     def upsert(
@@ -893,9 +871,8 @@ class Table(metaclass=Hinted):
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
 
-        options = RowOptions(
-            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-        )
+        commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
+        options = RowOptions(mode, commit, on_progress)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds)
         return upsert_rows(self._open_table, rows, how, options)
@@ -951,9 +928,8 @@ class Table(metaclass=Hinted):
         from txlog.commands.merge_clauses import MergeOptions
         from txlog.commands.row_change.options import RowOptions
 
-        options = RowOptions(
-            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-        )
+        commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
+        options = RowOptions(mode, commit, on_progress)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode)
         return MergeBuilder(
             self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options)

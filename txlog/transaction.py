@@ -14,21 +14,22 @@ import pyarrow as pa
 
 from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
 from txlog.commands.transaction_history import history_metrics, history_parameters
-from txlog.commands.write_options import WriteOptions, check_app_id
+from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of, live_rows
-from txlog.log.proposal import Isolation, check_text
+from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.util.whole_import import whole_import
+from txlog.writer.commit_options import CommitOptions, check_app_id
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 
@@ -348,7 +349,7 @@ class Transaction:
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
-        options = RowOptions(mode, on_conflict="fail", on_progress=on_progress)
+        options = RowOptions(mode, CommitOptions(on_conflict="fail"), on_progress)
         done = apply_in_transaction(
             self._open_table, self._state, self._builder, self._unsent, what, operation, options, self._recorder()
         )

@@ -18,6 +18,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.protocol.schema import from_arrow
 from txlog.table import Table
+from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable, ReplacedFile
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
@@ -208,10 +209,10 @@ def test_a_committed_row_change_is_not_a_blind_append(open_table: OpenTable, cha
 
 
 def test_checkpoints_are_committed_one_by_one_in_their_order(open_table: OpenTable) -> None:
-    pattern = planned(open_table, app_id="app", checkpoint_id=0)
+    pattern = planned(open_table, commit=CommitOptions("app", 0))
     committables = []
     for checkpoint_id in (9, 7, 8):
-        job = replace(pattern, checkpoint_id=checkpoint_id)
+        job = replace(pattern, commit=CommitOptions("app", checkpoint_id))
         committables += [written(open_table, job, checkpoint_id * 10 + task, task_id=task) for task in range(2)]
     results = GlobalCommitter(open_table).commit_all(pattern, committables)
     assert [(result.version, result.metrics.rows) for result in results] == [(1, 2), (2, 2), (3, 2)]
@@ -227,7 +228,7 @@ def test_checkpoints_are_committed_one_by_one_in_their_order(open_table: OpenTab
 
 
 def test_committables_with_and_without_a_checkpoint_do_not_mix(open_table: OpenTable) -> None:
-    pattern = planned(open_table, app_id="app", checkpoint_id=0)
+    pattern = planned(open_table, commit=CommitOptions("app", 0))
     plain = planned(open_table)
     committables = [written(open_table, pattern, 2), written(open_table, plain, 3)]
     with pytest.raises(txlog.InvalidInputError, match="cannot be committed together"):
@@ -236,19 +237,19 @@ def test_committables_with_and_without_a_checkpoint_do_not_mix(open_table: OpenT
 
 
 def test_a_replay_is_answered_before_a_row_is_written(open_table: OpenTable) -> None:
-    committed(open_table, 2, app_id="app", checkpoint_id=1)
-    job = planned(open_table, app_id="app", checkpoint_id=1)
+    committed(open_table, 2, commit=CommitOptions("app", 1))
+    job = planned(open_table, commit=CommitOptions("app", 1))
     replay = GlobalCommitter(open_table).replay_of(job)
     assert replay is not None
     assert (replay.outcome, replay.version, replay.metrics.rows) == ("already_committed", 1, 0)
-    assert GlobalCommitter(open_table).replay_of(replace(job, checkpoint_id=2)) is None
+    assert GlobalCommitter(open_table).replay_of(replace(job, commit=CommitOptions("app", 2))) is None
     assert GlobalCommitter(open_table).replay_of(planned(open_table)) is None
 
 
 def test_a_zombie_with_the_same_checkpoint_finds_it_committed(open_table: OpenTable, open_handle: OpenHandle) -> None:
-    zombie = planned(open_table, app_id="app", checkpoint_id=1)
+    zombie = planned(open_table, commit=CommitOptions("app", 1))
     of_zombie = written(open_table, zombie, 2)
-    committed(open_handle(), 2, app_id="app", checkpoint_id=1)
+    committed(open_handle(), 2, commit=CommitOptions("app", 1))
     result = GlobalCommitter(open_table).commit(zombie, [of_zombie])
     assert (result.outcome, result.version, result.metrics.rows) == ("already_committed", 1, 0)
     assert ids_of(open_table) == [1, 2]
@@ -257,12 +258,12 @@ def test_a_zombie_with_the_same_checkpoint_finds_it_committed(open_table: OpenTa
 def test_a_zombie_behind_its_successor_is_refused_unless_the_log_proves_a_replay(
     open_table: OpenTable, open_handle: OpenHandle
 ) -> None:
-    zombie = planned(open_table, app_id="app", checkpoint_id=1)
+    zombie = planned(open_table, commit=CommitOptions("app", 1))
     of_zombie = written(open_table, zombie, 2)
-    late = planned(open_table, app_id="app", checkpoint_id=2)
+    late = planned(open_table, commit=CommitOptions("app", 2))
     of_late = written(open_table, late, 9)
-    committed(open_handle(), 2, app_id="app", checkpoint_id=1)
-    committed(open_handle(), 3, app_id="app", checkpoint_id=3)
+    committed(open_handle(), 2, commit=CommitOptions("app", 1))
+    committed(open_handle(), 3, commit=CommitOptions("app", 3))
     assert GlobalCommitter(open_table).commit(zombie, [of_zombie]).version == 1
     with pytest.raises(txlog.TxlogError, match="app"):
         GlobalCommitter(open_table).commit(late, [of_late])
@@ -272,9 +273,9 @@ def test_a_zombie_behind_its_successor_is_refused_unless_the_log_proves_a_replay
 def test_a_zombie_with_other_work_under_the_same_checkpoint_is_refused(
     open_table: OpenTable, open_handle: OpenHandle
 ) -> None:
-    zombie = planned(open_table, app_id="app", checkpoint_id=1, fingerprint="0-10")
+    zombie = planned(open_table, commit=CommitOptions("app", 1, "0-10"))
     of_zombie = written(open_table, zombie, 2)
-    committed(open_handle(), 3, app_id="app", checkpoint_id=1, fingerprint="0-12")
+    committed(open_handle(), 3, commit=CommitOptions("app", 1, "0-12"))
     with pytest.raises(txlog.TxlogError, match="0-12"):
         GlobalCommitter(open_table).commit(zombie, [of_zombie])
     assert ids_of(open_table) == [1, 3]
@@ -331,9 +332,9 @@ def test_a_first_write_with_other_properties_than_a_rivals_new_table_conflicts(o
 
 def test_a_twin_that_created_the_table_with_this_checkpoint_makes_it_a_replay(open_handle: OpenHandle) -> None:
     open_table, twin = open_handle(), open_handle()
-    job = planned(open_table, create=True, app_id="app", checkpoint_id=0)
+    job = planned(open_table, create=True, commit=CommitOptions("app", 0))
     committable = written(open_table, job, 1)
-    committed(twin, 1, create=True, app_id="app", checkpoint_id=0)
+    committed(twin, 1, create=True, commit=CommitOptions("app", 0))
     result = GlobalCommitter(open_table).commit(job, [committable])
     assert (result.outcome, result.version) == ("already_committed", 0)
     assert ids_of(open_handle()) == [1]

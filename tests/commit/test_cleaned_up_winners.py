@@ -21,6 +21,7 @@ from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
 from txlog.table import Table
+from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -114,14 +115,16 @@ def test_a_cleaned_up_commit_of_the_same_application_is_a_replay_or_a_conflict(
 ) -> None:
     """The same checkpoint: ours is a replay. A later one: nothing proves that ours landed."""
     other = open_handle()
-    twin = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, app_id="orders", checkpoint_id=theirs))
+    twin = lose_to_what_is_cleaned_up(
+        scripted_log, other, lambda: append(other, commit=CommitOptions("orders", theirs))
+    )
     scripted_log.script["put_if_absent"] = [twin]
     if outcome == "already_committed":
-        result = append(table, app_id="orders", checkpoint_id=7)
+        result = append(table, commit=CommitOptions("orders", 7))
         assert (result.outcome, result.version) == (outcome, None)
     else:
         with pytest.raises(ConcurrentTransactionError):
-            append(table, app_id="orders", checkpoint_id=7)
+            append(table, commit=CommitOptions("orders", 7))
     assert Table(open_handle()).snapshot().transaction_version("orders") == theirs
 
 
@@ -132,7 +135,7 @@ def test_a_commit_of_two_applications_is_no_replay_if_cleaned_up_commits_moved_o
     other = open_handle()
 
     def move_one() -> None:
-        append(other, app_id="one", checkpoint_id=1)
+        append(other, commit=CommitOptions("one", 1))
 
     scripted_log.script["put_if_absent"] = [lose_to_what_is_cleaned_up(scripted_log, other, move_one)]
 

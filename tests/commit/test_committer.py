@@ -31,6 +31,7 @@ from txlog.store.base import PutOutcome
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.table import Table
 from txlog.util import ambient
+from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -489,11 +490,11 @@ def test_a_twin_that_commits_the_same_checkpoint_first_makes_ours_a_replay(
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
     def twin_wins(real: Any, name: str, body: bytes) -> PutOutcome:
-        append(open_handle(), app_id="ingest", checkpoint_id=7)
+        append(open_handle(), commit=CommitOptions("ingest", 7))
         return real(name, body)  # type: ignore[no-any-return]
 
     scripted_log.script["put_if_absent"] = [twin_wins]
-    result = append(table, app_id="ingest", checkpoint_id=7)
+    result = append(table, commit=CommitOptions("ingest", 7))
     assert (result.version, result.outcome) == (2, "already_committed")
     assert len(txn_ids(scripted_log)) == 3
 
@@ -654,7 +655,7 @@ def test_a_checkpoint_is_written_when_the_interval_asks_for_it(table: OpenTable,
 
 
 def test_commit_info_is_complete(table: OpenTable, scripted_log: Any) -> None:
-    result = append(table, user_metadata="nightly", app_id="ingest", checkpoint_id=3)
+    result = append(table, commit=CommitOptions("ingest", 3, user_metadata="nightly"))
     info, txn, add = lines_of(scripted_log, result.version or 0)
     reported = info["commitInfo"]
     assert reported["operation"] == "WRITE"

@@ -36,6 +36,7 @@ from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
 from txlog.util import ambient
+from txlog.writer.commit_options import CommitOptions
 
 # Row: the operation that is judged. Column: the commit that came first. A cell is the outcome under Serializable and
 # WriteSerializable, "|" between them where they differ:
@@ -305,7 +306,7 @@ KINDS: dict[str, Kind] = {
         lambda s, n: replace(s, features=s.features | {"changeDataFeed"}),
     ),
     "txn": Kind(
-        lambda open_table, n: appends("mon", app_id="orders", checkpoint_id=n)(open_table, n),
+        lambda open_table, n: appends("mon", commit=CommitOptions("orders", n))(open_table, n),
         lambda s, n: s.plus((n, "mon")).at("orders", n),
     ),
     "domain": Kind(
@@ -319,7 +320,7 @@ KINDS: dict[str, Kind] = {
         lambda s, n: s.with_domain("other", str(n)),
     ),
     "txn-other": Kind(
-        appends("mon", app_id="clicks", checkpoint_id=7),
+        appends("mon", commit=CommitOptions("clicks", 7)),
         lambda s, n: s.plus((n, "mon")).at("clicks", 7),
     ),
     "allow-deletion-vectors": Kind(
@@ -333,7 +334,7 @@ KINDS: dict[str, Kind] = {
     ),
     **{
         f"txn-{version}": Kind(
-            appends("mon", app_id="orders", checkpoint_id=version),
+            appends("mon", commit=CommitOptions("orders", version)),
             lambda s, n, version=version: s.plus((n, "mon")).at("orders", version),
         )
         for version in (7, 8)

@@ -15,6 +15,7 @@ from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
 from txlog.table import Table
+from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -60,10 +61,10 @@ def test_our_commit_found_by_reading_that_cannot_be_synced_is_unknown(table: Ope
 def test_a_replay_after_a_crash_between_link_and_sync_makes_the_commit_durable(
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
-    append(table, app_id="ingest", checkpoint_id=1)
+    append(table, commit=CommitOptions("ingest", 1))
     restarted = open_handle()
     scripted_log.calls.clear()
-    result = append(restarted, app_id="ingest", checkpoint_id=1)
+    result = append(restarted, commit=CommitOptions("ingest", 1))
     assert result.outcome == "already_committed"
     assert commit_name(2) in scripted_log.names("make_durable")
 
@@ -108,7 +109,7 @@ def test_a_winner_is_made_durable_before_a_writer_whose_put_may_still_land_is_re
     assert commit_name(2) in scripted_log.names("make_durable")
 
 
-@pytest.mark.parametrize("application", [{}, {"app_id": "orders", "checkpoint_id": 7}], ids=["itself", "a twin"])
+@pytest.mark.parametrize("application", [{}, {"commit": CommitOptions("orders", 7)}], ids=["itself", "a twin"])
 def test_a_commit_found_below_other_winners_is_made_durable_before_it_is_acknowledged(
     table: OpenTable, open_handle: Any, scripted_log: Any, application: dict[str, Any]
 ) -> None:

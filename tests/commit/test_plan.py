@@ -33,6 +33,7 @@ from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn
 from txlog.util import ambient
+from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -211,12 +212,12 @@ def test_a_twin_of_the_same_application_makes_it_a_replay_and_another_checkpoint
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
     plan = RemoveEverything(table, app=("orders", 7))
-    scripted_log.script["put_if_absent"] = [lose_to(lambda: append(open_handle(), app_id="orders", checkpoint_id=7))]
+    scripted_log.script["put_if_absent"] = [lose_to(lambda: append(open_handle(), commit=CommitOptions("orders", 7)))]
     result = table.commit_plan(plan, table.writable_state())
     assert (result.outcome, result.version, plan.executed_on) == ("already_committed", 2, [1])
     assert result.metrics.rows_deleted == 0
     plan = RemoveEverything(table, app=("orders", 8))
-    scripted_log.script["put_if_absent"] = [lose_to(lambda: append(open_handle(), app_id="orders", checkpoint_id=9))]
+    scripted_log.script["put_if_absent"] = [lose_to(lambda: append(open_handle(), commit=CommitOptions("orders", 9)))]
     with pytest.raises(ConcurrentTransactionError):
         table.commit_plan(plan, table.writable_state())
 

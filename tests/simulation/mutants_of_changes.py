@@ -72,9 +72,7 @@ def takes_the_least_sequence(patch: pytest.MonkeyPatch) -> None:
 def commits_without_its_application(patch: pytest.MonkeyPatch) -> None:
     """Nothing in the commit says which checkpoint it is, so that no recovery knows that it is there."""
     options = staged_changes.RowOptions
-    patch.setattr(
-        staged_changes, "RowOptions", lambda **given: replace(options(**given), app_id=None, checkpoint_id=None)
-    )
+    patch.setattr(staged_changes, "RowOptions", lambda mode, commit: options(mode))
 
 
 def seals_keys_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.log.proposal import Isolation
-from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, WriteOptions, parse_stream_options, parse_write_options
+from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.store.retry import RetryPolicy
 from txlog.writer.changelog.mismatch import MismatchPolicy
+from txlog.writer.commit_options import CommitOptions
 
 
-def parsed(**options: str) -> WriteOptions:
+def parsed(**options: str) -> SparkWriteOptions:
     return parse_write_options({"path": "/t", **{key.replace("__", "."): value for key, value in options.items()}})
 
 
 def test_a_path_alone_is_a_plain_write() -> None:
-    assert parsed() == WriteOptions("/t")
+    assert parsed() == SparkWriteOptions("/t")
 
 
 def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
@@ -51,21 +51,19 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         "dataChange": "true",
     }
     found = parse_write_options({key.lower(): value for key, value in options.items()})
-    assert found == WriteOptions(
+    assert found == SparkWriteOptions(
         path="s3://bucket/table",
-        transaction=("orders", 17),
+        commit=CommitOptions(
+            "orders", 17, None, "by me", read_version=4, on_conflict="rerun", isolation="Serializable"
+        ),
         merge_schema=True,
         partition_by=("day", "hour"),
         cluster_by=("id", "place.city"),
         partition_overwrite_mode="static",
         row_mode="copy-on-write",
-        on_conflict="rerun",
-        read_version=4,
-        user_metadata="by me",
         max_records_per_file=1000,
         target_file_size_bytes=64 << 20,
         compression="zstd",
-        isolation=Isolation.SERIALIZABLE,
         retry=RetryPolicy(max_attempts=4, min_wait=0.05, max_wait=0.5, total_timeout=2.5),
         properties={"delta.appendOnly": "true", "delta.dataSkippingNumIndexedCols": "5"},
         storage_options={"aws_region": "eu-west-1"},
@@ -291,7 +289,7 @@ def test_options_take_precedence_over_the_sessions_user_metadata_and_file_limits
 def test_a_stream_is_named_by_its_query_unless_an_option_names_it() -> None:
     assert parse_stream_options({"path": "/t", "checkpointlocation": "/c", "queryname": "q"}).app_id is None
     named = parse_stream_options({"path": "/t", "txnappid": "orders", "skipcommittedbatches": "true"})
-    assert (named.app_id, named.skip_committed_batches, named.write.transaction) == ("orders", True, None)
+    assert (named.app_id, named.skip_committed_batches, named.write.commit.transaction) == ("orders", True, None)
 
 
 def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
@@ -305,7 +303,7 @@ def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
 
 def test_a_fingerprint_belongs_to_a_named_batch() -> None:
     named = parsed(txnappid="orders", txnversion="4", txnfingerprint="offsets 0-10")
-    assert (named.transaction, named.fingerprint) == (("orders", 4), "offsets 0-10")
+    assert named.commit == CommitOptions("orders", 4, "offsets 0-10")
     with pytest.raises(InvalidInputError, match="txnFingerprint also needs"):
         parsed(txnfingerprint="offsets 0-10")
 

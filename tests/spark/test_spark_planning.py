@@ -15,10 +15,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 import txlog
 from txlog.spark import open_tables
 from txlog.spark.open_tables import process_table
-from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
+from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, confirm_replay, plan
 from txlog.spark.stream import TxlogStreamWriter
 from txlog.upkeep.post_commit import PostCommit
+from txlog.writer.commit_options import CommitOptions
 from txlog.writer.task_committer import write_task
 from txlog.writer.write_job import WriteJob
 
@@ -45,17 +46,17 @@ def fresh_process() -> Iterator[None]:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> WriteOptions:
+def options(tmp_path: Path) -> SparkWriteOptions:
     txlog.write(tmp_path / "t", ROWS)
     return parse_write_options({"path": str(tmp_path / "t")})
 
 
-def write(options: WriteOptions, job: WriteJob) -> txlog.WriteResult | None:
+def write(options: SparkWriteOptions, job: WriteJob) -> txlog.WriteResult | None:
     files = process_table(options).store.files
     return commit(options, job, [write_task(files, job.plan, job.task(), ROWS.to_reader())])
 
 
-def test_a_process_that_writes_again_reuses_the_open_table(options: WriteOptions) -> None:
+def test_a_process_that_writes_again_reuses_the_open_table(options: SparkWriteOptions) -> None:
     first = process_table(options)
     result = write(options, plan(options, SCHEMA, overwrite=False)[0])
     assert result is not None
@@ -63,7 +64,7 @@ def test_a_process_that_writes_again_reuses_the_open_table(options: WriteOptions
     assert first.log.newest_state(refresh=False).version == result.version == 1
 
 
-def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: WriteOptions) -> None:
+def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: SparkWriteOptions) -> None:
     asked = replace(options, properties={"delta.appendOnly": "true"})
     with pytest.raises(txlog.InvalidInputError, match=r"delta\.appendOnly=true.*set_properties"):
         plan(asked, SCHEMA, overwrite=False)
@@ -71,7 +72,7 @@ def test_table_properties_of_an_existing_table_may_only_state_what_it_has(option
     assert not plan(asked, SCHEMA, overwrite=False)[0].creates_table
 
 
-def test_a_table_that_was_dropped_and_created_again_is_reopened(options: WriteOptions) -> None:
+def test_a_table_that_was_dropped_and_created_again_is_reopened(options: SparkWriteOptions) -> None:
     first = process_table(options)
     shutil.rmtree(options.path)
     assert plan(options, SCHEMA, overwrite=False)[0].creates_table
@@ -81,7 +82,7 @@ def test_a_table_that_was_dropped_and_created_again_is_reopened(options: WriteOp
     assert sorted(txlog.Table.open(options.path).snapshot().to_arrow()["id"].to_pylist()) == [1, 2, 7]
 
 
-def test_a_job_that_another_process_planned_on_a_newer_version_is_committed(options: WriteOptions) -> None:
+def test_a_job_that_another_process_planned_on_a_newer_version_is_committed(options: SparkWriteOptions) -> None:
     process_table(options)
     this_process = dict(open_tables._open)
     open_tables._open.clear()
@@ -92,7 +93,7 @@ def test_a_job_that_another_process_planned_on_a_newer_version_is_committed(opti
     assert write(options, job).version == 2  # type: ignore[union-attr]
 
 
-def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: WriteOptions) -> None:
+def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: SparkWriteOptions) -> None:
     for name in ("hooks", "Hooks"):
         hooked = parse_write_options({"path": options.path, "hooks": f"{__name__}:{name}"})
         write(hooked, plan(hooked, SCHEMA, overwrite=False)[0])
@@ -106,7 +107,7 @@ def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: 
 
 @pytest.mark.parametrize("named_by", ["option", "checkpoint folder", "nobody"])
 def test_a_complete_mode_batch_without_a_task_still_empties_the_table(
-    options: WriteOptions, tmp_path: Path, named_by: str
+    options: SparkWriteOptions, tmp_path: Path, named_by: str
 ) -> None:
     (tmp_path / "metadata").write_text(json.dumps({"id": "the query"}))
     given = {"path": options.path}
@@ -127,7 +128,7 @@ def test_a_complete_mode_batch_without_a_task_still_empties_the_table(
 
 
 def test_a_stream_worker_waits_for_upkeep_once_and_a_batch_worker_always(
-    options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+    options: SparkWriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark may end the process of a write at once; one that commits a second batch of a stream stays for the third."""
     waited: list[int] = []
@@ -142,7 +143,7 @@ def test_a_stream_worker_waits_for_upkeep_once_and_a_batch_worker_always(
     assert len(waited) == 3
 
 
-def test_an_append_batch_without_a_task_makes_no_version(options: WriteOptions) -> None:
+def test_an_append_batch_without_a_task_makes_no_version(options: SparkWriteOptions) -> None:
     parsed = parse_stream_options({"path": options.path})
     TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=False)[0]).commit([], 4)
     assert txlog.Table.open(options.path).snapshot().version == 0
@@ -156,7 +157,7 @@ def test_the_error_for_an_unknown_stream_option_lists_the_stream_options() -> No
 
 
 def test_the_same_batch_number_from_another_folder_or_with_other_offsets_is_no_replay(
-    options: WriteOptions, tmp_path: Path
+    options: SparkWriteOptions, tmp_path: Path
 ) -> None:
     """Of a complete mode batch without a task, whose commit is identified only by the checkpoint folder."""
 
@@ -179,9 +180,9 @@ def test_the_same_batch_number_from_another_folder_or_with_other_offsets_is_no_r
 
 
 def test_a_rerun_of_a_named_write_is_logged_once_although_two_processes_see_it(
-    options: WriteOptions, caplog: pytest.LogCaptureFixture
+    options: SparkWriteOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
-    named = replace(options, transaction=("orders", 7))
+    named = replace(options, commit=CommitOptions("orders", 7))
     job, is_replay = plan(named, SCHEMA, overwrite=False)
     write(named, job)
     assert not is_replay
@@ -195,9 +196,9 @@ def test_a_rerun_of_a_named_write_is_logged_once_although_two_processes_see_it(
 
 
 @pytest.mark.parametrize("moment", ["planned", "committed"])
-def test_errors_name_a_batch_by_the_options_that_the_user_set(options: WriteOptions, moment: str) -> None:
-    def named(version: int, fingerprint: str | None = None) -> WriteOptions:
-        return replace(options, transaction=("orders", version), fingerprint=fingerprint)
+def test_errors_name_a_batch_by_the_options_that_the_user_set(options: SparkWriteOptions, moment: str) -> None:
+    def named(version: int, fingerprint: str | None = None) -> SparkWriteOptions:
+        return replace(options, commit=CommitOptions("orders", version, fingerprint))
 
     late = [named(3), named(7, "b")]
     jobs = [plan(given, SCHEMA, overwrite=False)[0] for given in late] if moment == "committed" else [None, None]
@@ -214,7 +215,7 @@ def test_errors_name_a_batch_by_the_options_that_the_user_set(options: WriteOpti
         assert "app_id" not in caught.value.message
 
 
-def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: WriteOptions, tmp_path: Path) -> None:
+def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: SparkWriteOptions, tmp_path: Path) -> None:
     parsed = parse_stream_options({"path": options.path, "txnAppId": "clicks", "checkpointLocation": str(tmp_path)})
     (tmp_path / "offsets").mkdir()
     for query_id in ("first", "second"):
@@ -231,7 +232,9 @@ def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: WriteOptions, tm
 # --- overwrites -------------------------------------------------------------------------------------------------------
 
 
-def overwrite(options: WriteOptions, rival: Callable[[txlog.Table], object] | None = None, **more: str) -> list[int]:
+def overwrite(
+    options: SparkWriteOptions, rival: Callable[[txlog.Table], object] | None = None, **more: str
+) -> list[int]:
     """The ids that are in the table after an overwrite of id 1, which ``rival`` came before."""
     given = parse_write_options({"path": options.path, "replacewhere": "id = 1", **more})
     job, _ = plan(given, SCHEMA, overwrite=True)
@@ -242,7 +245,9 @@ def overwrite(options: WriteOptions, rival: Callable[[txlog.Table], object] | No
     return sorted(txlog.Table.open(options.path).to_arrow()["id"].to_pylist())
 
 
-def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_again(options: WriteOptions) -> None:
+def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_again(
+    options: SparkWriteOptions,
+) -> None:
     def more_of_it(table: txlog.Table) -> None:
         table.update({"id": "1"})
 
@@ -252,7 +257,7 @@ def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_
 
 
 def test_an_overwrite_whose_rows_were_made_from_an_older_version_conflicts_with_what_changed_since(
-    options: WriteOptions,
+    options: SparkWriteOptions,
 ) -> None:
     txlog.Table.open(options.path).delete("id = 1")
     with pytest.raises(txlog.ConflictError, match="read the table again"):
@@ -262,7 +267,7 @@ def test_an_overwrite_whose_rows_were_made_from_an_older_version_conflicts_with_
     assert overwrite(options, readversion="1") == [1, 2]
 
 
-def test_the_option_decides_how_an_overwrite_removes_rows(options: WriteOptions) -> None:
+def test_the_option_decides_how_an_overwrite_removes_rows(options: SparkWriteOptions) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"rowMode=merge-on-read needs .* or leave rowMode out"):
         overwrite(options, rowmode="merge-on-read")
     txlog.Table.open(options.path).set_properties({"delta.enableDeletionVectors": "true"})
@@ -271,7 +276,7 @@ def test_the_option_decides_how_an_overwrite_removes_rows(options: WriteOptions)
 
 
 @pytest.mark.parametrize("given", [{"rowmode": "copy-on-write"}, {"onconflict": "fail"}, {"readversion": "0"}])
-def test_an_append_refuses_options_of_overwrites(options: WriteOptions, given: dict[str, str]) -> None:
+def test_an_append_refuses_options_of_overwrites(options: SparkWriteOptions, given: dict[str, str]) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"is for overwrites: use \.mode\('overwrite'\)"):
         plan(parse_write_options({"path": options.path, **given}), SCHEMA, overwrite=False)
 

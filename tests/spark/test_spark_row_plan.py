@@ -48,6 +48,7 @@ from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient
 from txlog.verify.verify import verify_table
+from txlog.writer.commit_options import CommitOptions
 from txlog.writer.write_plan import TaskIdentity
 
 Row: TypeAlias = tuple[int | None, str, int | None]
@@ -117,7 +118,7 @@ class Change:
     def run(self, world: World, mode: Any, **options: Any) -> tuple[txlog.WriteResult, Elsewhere]:
         open_table = world.handle()._open_table
         state = open_table.writable_state()
-        asked = RowOptions(mode=mode, **options)
+        asked = RowOptions(mode, CommitOptions(**options))
         source = extent = None
         if self.rows is not None:
             numbers = np.arange(self.rows.num_rows, dtype=np.int64) * 3 + (1 << 33)

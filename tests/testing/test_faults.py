@@ -21,6 +21,7 @@ from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.faults import FAULTS, Crashed, FaultyFileStore, faulty_table_store, parse_faults, random_faults
 from txlog.testing.memory_store import memory_table_store
+from txlog.writer.commit_options import CommitOptions
 
 ROWS = pa.table({"id": [1, 2, 3]})
 BODY = b'{"commitInfo":{}}\n'
@@ -185,7 +186,7 @@ def test_a_job_that_is_run_until_it_ends_is_in_the_table_once_and_its_line_makes
         faulty = faulty_table_store(store, faults)
         checkpoint_id = 0
         while checkpoint_id < 4:
-            options = WriteOptions(create=True, app_id="job", checkpoint_id=checkpoint_id)
+            options = WriteOptions(create=True, commit=CommitOptions("job", checkpoint_id))
             with contextlib.suppress(StorageError, CommitStateUnknownError):
                 write_batch(OpenTable(faulty), ROWS, options)
                 checkpoint_id += 1

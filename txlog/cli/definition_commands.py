@@ -8,8 +8,7 @@ import typer
 from rich.text import Text
 
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, pairs
-from txlog.cli.write_commands import UserMetadata
+from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
 
 __all__ = ["set_properties"]
 

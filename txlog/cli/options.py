@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +14,21 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, schema_from_json
 from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
-__all__ = ["ClusterBy", "Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema", "schema_file"]
+__all__ = [
+    "AppId",
+    "CheckpointId",
+    "ClusterBy",
+    "Json",
+    "PartitionBy",
+    "Storage",
+    "Uri",
+    "UserMetadata",
+    "commit_arguments",
+    "names",
+    "pairs",
+    "read_schema",
+    "schema_file",
+]
 
 _COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
 """What DDL begins with: a name and a type."""
@@ -36,6 +50,32 @@ ClusterBy = Annotated[
     list[str] | None,
     typer.Option("--cluster-by", metavar="COLUMNS", help="clustering columns, up to four: 'day,place.city'"),
 ]
+AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")]
+CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
+UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
+
+
+def commit_arguments(
+    app_id: str | None,
+    checkpoint_id: int | None,
+    user_metadata: str | None,
+    on_conflict: str | None = None,
+    read_version: int | None = None,
+) -> dict[str, Any]:
+    """What a command asks of its commit, as arguments of ``CommitOptions`` and of the methods of ``Table``.
+
+    Half an application is a usage error.
+    """
+    if (app_id is None) != (checkpoint_id is None):
+        raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
+    given = {
+        "app_id": app_id,
+        "checkpoint_id": checkpoint_id,
+        "user_metadata": user_metadata,
+        "on_conflict": on_conflict,
+        "read_version": read_version,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def names(texts: list[str] | None) -> tuple[str, ...]:

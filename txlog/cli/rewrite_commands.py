@@ -10,8 +10,7 @@ from rich.text import Text
 
 from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri
-from txlog.cli.write_commands import UserMetadata
+from txlog.cli.options import Json, Storage, Uri, UserMetadata
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 

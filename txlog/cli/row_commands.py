@@ -11,18 +11,15 @@ from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import open_data_files
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, commit_arguments, pairs
 from txlog.cli.write_commands import (
-    AppId,
-    CheckpointId,
     Delimiter,
     Files,
     Format,
     MergeSchema,
     NoHeader,
     NullValues,
-    UserMetadata,
-    check_usage,
+    check_format,
     replayed_by_dry_run,
     text_format_of,
 )
@@ -61,11 +58,11 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete the rows for which a condition is true, as one version."""
-    check_usage(None, app_id, checkpoint_id)
+    commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     if (where is None) != all_rows:
         raise typer.BadParameter("give --where, or --all for every row")
     with opened(uri, storage_options, as_json) as (table, out):
-        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)
         elif dry_run:
@@ -73,7 +70,7 @@ def delete(
 
             _preview(out, table, preview_delete(table._open_table, where))
         else:
-            _result(out, table, table.delete(where, **_identity(app_id, checkpoint_id, user_metadata)))
+            _result(out, table, table.delete(where, **commit))
 
 
 def update(
@@ -91,10 +88,10 @@ def update(
     as_json: Json = False,
 ) -> None:
     """Set columns of the rows for which a condition is true, as one version."""
-    check_usage(None, app_id, checkpoint_id)
+    commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     assigned = pairs([_without_spaces(each) for each in values], "--set", "COLUMN=SQL")
     with opened(uri, storage_options, as_json) as (table, out):
-        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)
         elif dry_run:
@@ -102,7 +99,7 @@ def update(
 
             _preview(out, table, preview_update(table._open_table, assigned, where))
         else:
-            _result(out, table, table.update(assigned, where, **_identity(app_id, checkpoint_id, user_metadata)))
+            _result(out, table, table.update(assigned, where, **commit))
 
 
 def _without_spaces(assignment: str) -> str:
@@ -139,7 +136,8 @@ def upsert(
 
     With --row-kind, rows may be deleted too. With a merge engine, rows of one key are merged, for example summed.
     """
-    check_usage(file_format, app_id, checkpoint_id)
+    check_format(file_format)
+    commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     how: dict[str, Any] = {
         "when_matched": when_matched,
         "when_not_matched": when_not_matched,
@@ -152,7 +150,7 @@ def upsert(
     }
     with opened(uri, storage_options, as_json) as (table, out):
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
-        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)
             return
@@ -164,15 +162,11 @@ def upsert(
 
                 preview = preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
             else:
-                result = table.upsert(reader, keys, **how, **_identity(app_id, checkpoint_id, user_metadata))
+                result = table.upsert(reader, keys, **how, **commit)
         if dry_run:
             _preview(out, table, preview)
         else:
             _result(out, table, result)
-
-
-def _identity(app_id: str | None, checkpoint_id: int | None, user_metadata: str | None) -> dict[str, Any]:
-    return {"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": user_metadata}
 
 
 def _words(given: dict[str, str]) -> dict[Any, str]:

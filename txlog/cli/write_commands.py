@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -11,9 +12,21 @@ import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
-from txlog.cli.options import ClusterBy, Json, PartitionBy, Storage, Uri, names, pairs
+from txlog.cli.options import (
+    AppId,
+    CheckpointId,
+    ClusterBy,
+    Json,
+    PartitionBy,
+    Storage,
+    Uri,
+    UserMetadata,
+    commit_arguments,
+    names,
+    pairs,
+)
 
-__all__ = ["append", "check_usage", "overwrite", "replayed_by_dry_run", "text_format_of"]
+__all__ = ["append", "check_format", "overwrite", "replayed_by_dry_run", "text_format_of"]
 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
@@ -37,9 +50,6 @@ Files = Annotated[
         help="the rows: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
     ),
 ]
-AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")]
-CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
-UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
 MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")]
 
 
@@ -64,7 +74,8 @@ def append(
 
     JSON files have one object per line.
     """
-    check_usage(file_format, app_id, checkpoint_id)
+    check_format(file_format)
+    commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     if (partition_by or cluster_by) and not create_table:
         raise typer.BadParameter(f"{'--partition-by' if partition_by else '--cluster-by'} needs --create")
     options = pairs(storage_options, "--storage-option")
@@ -78,12 +89,7 @@ def append(
         data = open_data_files(files, file_format, text_format)
         if table is None:
             data.require_types()
-        arguments: dict[str, Any] = {
-            "schema_mode": "merge" if merge_schema else "strict",
-            "app_id": app_id,
-            "checkpoint_id": checkpoint_id,
-            "user_metadata": user_metadata,
-        }
+        arguments = {"schema_mode": "merge" if merge_schema else "strict", **commit}
         layout = {"partition_by": names(partition_by) or None, "cluster_by": cluster_by}
         result = _append(out, uri, table, data, layout, options, arguments)
         located = open_store(uri, options).uri if table is None else table.uri
@@ -120,19 +126,14 @@ def overwrite(
     as_json: Json = False,
 ) -> None:
     """Replace the rows of a table, all or those of --where, by the rows of files, as one version."""
-    check_usage(file_format, app_id, checkpoint_id)
+    check_format(file_format)
+    commit = commit_arguments(app_id, checkpoint_id, user_metadata, on_conflict, read_version)
     out = Output(as_json)
     with out.reporting():
         table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
-        arguments: dict[str, Any] = {
-            "where": where,
-            "schema_mode": "merge" if merge_schema else "strict",
-            **{"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": user_metadata},
-            "on_conflict": on_conflict,
-            "read_version": read_version,
-        }
-        known = replayed_by_dry_run(table, app_id, checkpoint_id) if dry_run else None
+        arguments: dict[str, Any] = {"where": where, "schema_mode": "merge" if merge_schema else "strict"}
+        known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             out.result({"table": table.uri, **known.to_dict()}, show.overwrite_shown(table.uri, known))
             return
@@ -141,11 +142,13 @@ def overwrite(
             if dry_run:
                 from txlog.commands.overwrite_preview import preview_overwrite
                 from txlog.commands.write_options import WriteOptions
+                from txlog.writer.commit_options import CommitOptions
 
-                options = WriteOptions(mode="overwrite", row_mode=cast(Any, mode), **arguments)
+                asked = CommitOptions(**commit)
+                options = WriteOptions("overwrite", commit=asked, row_mode=cast(Any, mode), **arguments)
                 preview = preview_overwrite(table._open_table, reader, options)
             else:
-                result = table.overwrite(reader, mode=cast(Any, mode), **arguments)
+                result = table.overwrite(reader, mode=cast(Any, mode), **arguments, **commit)
         if dry_run:
             out.result(show.preview_facts(table.uri, preview), show.preview_shown(table.uri, preview))
         else:
@@ -155,19 +158,18 @@ def overwrite(
 # --- from arguments to values ---------------------------------------------------------------------------------------
 
 
-def check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
+def check_format(file_format: str | None) -> None:
     if file_format not in (None, "parquet", "csv", "json"):
         raise typer.BadParameter(f"Invalid --format {file_format!r}: expected 'parquet', 'csv' or 'json'")
-    if (app_id is None) != (checkpoint_id is None):
-        raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
 
 
-def replayed_by_dry_run(table: txlog.Table, app_id: str | None, checkpoint_id: int | None) -> txlog.WriteResult | None:
+def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.WriteResult | None:
     """The answer of a write whose checkpoint is in the table already, which then changes nothing; else None."""
     from txlog.commands.row_change.options import RowOptions
     from txlog.commands.row_change.run import replayed
+    from txlog.writer.commit_options import CommitOptions
 
-    options = RowOptions(app_id=app_id, checkpoint_id=checkpoint_id)
+    options = RowOptions(commit=CommitOptions(**commit))
     return replayed(table._open_table, table._open_table.writable_state(), options)
 
 

@@ -79,8 +79,8 @@ def _can_write_beside_look(open_table: OpenTable, data: Any, options: WriteOptio
         and open_table.log.state_is_fresh()
         and options.mode == "append"
         and options.schema_mode == "strict"
-        and options.app_id is None
-        and options.read_version is None
+        and options.commit.transaction is None
+        and options.commit.read_version is None
         and can_be_read_again(data)
     )
 

@@ -60,7 +60,7 @@ class GlobalCommitter:
         Raises ``InvalidInputError`` for a checkpoint that is older than the last one and cannot be proved by a retained
         commit, or that was committed with another fingerprint.
         """
-        state = None if job.app_id is None else self._open_table.state_if_exists(refresh=refresh)
+        state = None if job.commit.app_id is None else self._open_table.state_if_exists(refresh=refresh)
         return None if state is None else self._replay(job, state, quietly=quietly)
 
     def commit(
@@ -98,8 +98,8 @@ class GlobalCommitter:
             intent=job.intent,
             table=self._open_table.uri,
             table_id=job.plan.table_id,
-            app_id=job.app_id,
-            checkpoint_id=job.checkpoint_id,
+            app_id=job.commit.app_id,
+            checkpoint_id=job.commit.checkpoint_id,
             files=None if since_ms is None else self._open_table.store.files,
             since_ms=since_ms,
         )
@@ -186,7 +186,9 @@ class GlobalCommitter:
         if None in groups and len(groups) > 1:
             raise InvalidInputError("committables with and without a checkpoint_id cannot be committed together")
         in_order = sorted(groups, key=lambda checkpoint_id: -1 if checkpoint_id is None else checkpoint_id)
-        return [self.commit(replace(job, checkpoint_id=key), groups[key]) for key in in_order]
+        return [
+            self.commit(replace(job, commit=replace(job.commit, checkpoint_id=key)), groups[key]) for key in in_order
+        ]
 
     # --- on which version ---------------------------------------------------------------------------------------
 
@@ -233,9 +235,9 @@ class GlobalCommitter:
             )
 
     def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
-        if job.app_id is None or job.checkpoint_id is None:
+        if job.commit.transaction is None:
             return None
-        found = self._open_table.replay_of(state, job.app_id, job.checkpoint_id, job.fingerprint, quietly=quietly)
+        found = self._open_table.replay_of(state, *job.commit.transaction, job.commit.fingerprint, quietly=quietly)
         return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
 
     # --- the commit ---------------------------------------------------------------------------------------------

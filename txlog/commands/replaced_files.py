@@ -25,6 +25,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.partition_values import partition_key, partitioning_text
 from txlog.result import WriteMetrics
+from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import PendingFile
 from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
@@ -209,7 +210,7 @@ class RowsReplacement:
             open_table,
             state,
             DeleteRows(self._condition),
-            RowOptions(mode, on_conflict="fail"),
+            RowOptions(mode, CommitOptions(on_conflict="fail")),
             unsent,
             with_vectors=uses_vectors(state, mode),
             change_files=change_files,

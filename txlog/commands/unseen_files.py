@@ -17,7 +17,6 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import READ_AGAIN, raise_conflict
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
 from txlog.expressions.predicates import Constant
-from txlog.log.proposal import Isolation
 from txlog.log.state import TableState
 from txlog.protocol.paths import canonical_path
 from txlog.writer.write_job import WriteJob
@@ -67,8 +66,7 @@ def without_unseen(
         None if partitions is None else frozenset(partitions),
         frozenset(map(canonical_path, paths)),
     )
-    asked = Isolation(job.isolation) if job.isolation else None
-    found = unseen_changes(region, commits, {*versions} - {*unseen}, open_table.isolation(state, asked))
+    found = unseen_changes(region, commits, {*versions} - {*unseen}, open_table.isolation(state, job.commit.isolation))
     if found.reasons:
         _conflict(open_table, found.reasons)
     if not found.later:

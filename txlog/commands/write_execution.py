@@ -76,8 +76,8 @@ class WriteExecution:
         builder.define(job.new_metadata, job.new_protocol)
         for domain in job.new_domains:
             builder.set_domain(domain)
-        if job.app_id is not None and job.checkpoint_id is not None:
-            builder.set_transaction(job.app_id, job.checkpoint_id)
+        if job.commit.transaction is not None:
+            builder.set_transaction(*job.commit.transaction)
         if self._change_files is not None:
             self._change_files.begin()
         self._replaced = self._replace(builder, state)
@@ -96,15 +96,15 @@ class WriteExecution:
             operation="WRITE",
             parameters=write_parameters(job),
             metrics=self._replaced.operation_metrics(job.intent, self._metrics),
-            user_metadata=job.user_metadata,
-            fingerprint=job.fingerprint,
+            user_metadata=job.commit.user_metadata,
+            fingerprint=job.commit.fingerprint,
             is_reexecutable=is_reexecutable,
             keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not report which rows they copied
         )
 
     def _isolation(self, state: TableState | None) -> Isolation:
-        asked = Isolation(self._job.isolation) if self._job.isolation else None
-        return self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE
+        asked = self._job.commit.isolation
+        return self._open_table.isolation(state, asked) if state else Isolation(asked or "WriteSerializable")
 
     def _replace(self, builder: ProposalBuilder, state: TableState | None) -> Replaced:
         job = self._job

@@ -8,14 +8,14 @@ shares the checks below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
-from txlog.log.proposal import check_text
 from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, OnConflict, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ __all__ = [
     "OnConflict",
     "SchemaMode",
     "WriteOptions",
-    "check_app_id",
-    "check_choice",
-    "check_identity",
     "check_mode",
     "check_options",
 ]
@@ -36,9 +33,6 @@ SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
 """Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
 for an overwrite of the whole table)."""
 
-OnConflict: TypeAlias = Literal["rerun", "fail"]
-"""After a lost race: execute the change again on the newest version, or apply Delta's rules to what was read."""
-
 _MODES = ("append", "overwrite", "overwrite_partitions")
 
 
@@ -46,23 +40,17 @@ class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a write. Sizes are in bytes.
 
     ``mode`` is "append", "overwrite" (every row, or those that satisfy ``where``) or "overwrite_partitions" (the
-    partitions of the data's rows). ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint``
-    detects different work under the same id. ``partition_by``, ``cluster_by`` and ``properties`` define a table that
-    does not exist yet, if ``create`` allows it. For an existing table, the first two must agree with it, and
-    ``must_create`` refuses it. ``read_version`` is the version from which the rows of an overwrite were made; None
-    means, for a part of the table, the version that the handle last read. ``row_mode`` decides how rows are removed
-    from files whose other rows stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key
-    columns of the mode "upsert", which only sinks have.
+    partitions of the data's rows). ``commit`` is what the caller asks of the commit; for an overwrite of a part of the
+    table, its ``read_version`` None means the version that the handle last read. ``partition_by``, ``cluster_by`` and
+    ``properties`` define a table that does not exist yet, if ``create`` allows it. For an existing table, the first two
+    must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how rows are removed from files whose other
+    rows stay. ``keys`` are the key columns of the mode "upsert", which only sinks have.
     """
 
     mode: str = "append"
     where: str | Predicate | None = None
     schema_mode: str = "strict"
-    app_id: str | None = None
-    checkpoint_id: int | None = None
-    fingerprint: str | None = None
-    user_metadata: str | None = None
-    isolation: str | None = None
+    commit: CommitOptions = PLAIN_COMMIT
     create: bool = False
     must_create: bool = False
     partition_by: Iterable[str] | None = None
@@ -71,10 +59,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None
     compression: str | None = None
-    read_version: int | None = None
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
-    on_conflict: OnConflict = "fail"
 
     def __post_init__(self) -> None:
         """Accept integers of any library, and convert them to Python's own, which the log can store and compare."""
@@ -85,12 +71,10 @@ class WriteOptions(msgspec.Struct, frozen=True):
     @property
     def is_reexecuted(self) -> bool:
         """Whether the overwrite runs again after a commit that changed files: not if it is tied to a version."""
-        return self.mode != "append" and self.on_conflict == "rerun" and self.read_version is None
+        return self.mode != "append" and self.commit.is_reexecuted("fail")
 
 
 _WHOLE_NUMBERS = (
-    ("checkpoint_id", "checkpoint_id", 0),
-    ("read_version", "read_version", 0),
     ("target_file_size_bytes", "target_file_size", 1),
     ("max_records_per_file", "max_records_per_file", 0),
 )
@@ -109,58 +93,48 @@ def check_options(options: WriteOptions) -> None:
             'schema_mode="overwrite" replaces the columns of the whole table, so the overwrite must replace every row,'
             ' without where; "merge" adds columns'
         )
-    if options.read_version is not None and options.schema_mode == "overwrite":
+    if options.commit.read_version is not None and options.schema_mode == "overwrite":
         raise InvalidInputError(
             'read_version keeps rows that were appended after it, and schema_mode="overwrite" replaces the columns of'
             " all rows: leave one of them out"
         )
     if options.row_mode is not None:
         check_choice("mode", options.row_mode, RowMode)
-    check_choice("on_conflict", options.on_conflict, OnConflict)
     if options.mode == "append":
         _check_replaces_nothing(options)
-    check_identity(options.app_id, options.checkpoint_id)
-    check_text("user_metadata", options.user_metadata)
-    check_text("fingerprint", options.fingerprint)
-    if options.fingerprint is not None and options.app_id is None:
-        raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
+    elif options.mode != "upsert":
+        _check_overwrite(options)
     if not isinstance(options.properties, Mapping):
         raise invalid("properties", options.properties, "a mapping of strings")
 
 
 def _check_replaces_nothing(options: WriteOptions) -> None:
     """Raise ``InvalidInputError`` for options of an append that are about replaced rows."""
-    on_conflict = None if options.on_conflict == "fail" else options.on_conflict
-    given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": options.read_version}
+    commit = options.commit
+    on_conflict = None if commit.on_conflict == "fail" else commit.on_conflict
+    given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": commit.read_version}
     for name, value in given.items():
         if value is not None:
             raise InvalidInputError(f"{name} is for overwrites, and an append replaces no row: leave it out")
+
+
+def _check_overwrite(options: WriteOptions) -> None:
+    """Raise ``InvalidInputError`` for options that the overwrite would not heed."""
+    commit = options.commit
+    if options.row_mode is not None and options.where is None:
+        raise InvalidInputError(
+            "row_mode decides how rows are removed from files that keep other rows, and an overwrite without where"
+            " removes whole files: leave row_mode out"
+        )
+    if commit.on_conflict == "rerun" and commit.read_version is not None:
+        raise InvalidInputError(
+            "read_version ties the overwrite to one version, so that it cannot run again on a newer one, which"
+            " on_conflict asks for: leave one of them out"
+        )
+    check_isolation(commit, "fail")
 
 
 def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
     """Raises ``InvalidInputError`` for a value that is not one of the ``modes`` of a write."""
     if not isinstance(mode, str) or mode not in modes:
         raise invalid("mode", mode, one_of(modes))
-
-
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raises ``InvalidInputError`` for a value that is not one of the ``choices``, a ``Literal``."""
-    if not isinstance(value, str) or value not in get_args(choices):
-        raise invalid(name, value, one_of(get_args(choices)))
-
-
-def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
-    """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
-    if (app_id is None) != (checkpoint_id is None):
-        raise InvalidInputError("an exactly-once write needs both app_id and checkpoint_id: give both, or neither")
-    if app_id is not None:
-        check_app_id(app_id)
-    if checkpoint_id is not None:
-        whole_number("checkpoint_id", checkpoint_id)
-
-
-def check_app_id(app_id: str) -> None:
-    """Raises ``InvalidInputError`` for an invalid application id."""
-    if type(app_id) is not str or not app_id:
-        raise invalid("app_id", app_id, "a non-empty string")
-    check_text("app_id", app_id)

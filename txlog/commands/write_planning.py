@@ -6,7 +6,7 @@ is read. Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
 from txlog.protocol.partition_values import partitioning_text
+from txlog.protocol.properties import stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.writer.completer import completer_for
@@ -61,6 +62,8 @@ def plan_write(
     with TxlogError.located(open_table.uri, state.version):
         _check_removable(state, options)
         _check_partitioning(open_table, state, options)
+        if options.properties:
+            _check_same_properties(state, options.properties)
         if options.mode != "append":
             from txlog.commands.row_change.options import uses_vectors
 
@@ -152,17 +155,12 @@ def _job(
         new_metadata=definition.metadata if definition else None,
         new_protocol=definition.protocol if definition else None,
         new_domains=definition.domains if definition else (),
-        app_id=options.app_id,
-        checkpoint_id=options.checkpoint_id,
-        fingerprint=options.fingerprint,
-        user_metadata=options.user_metadata,
-        isolation=options.isolation,
+        commit=options.commit,
         schema_mode=options.schema_mode,
         must_create=options.must_create,
         rows_of_version=rows_of_version,
         unseen_versions=unseen_versions,
         row_mode=options.row_mode,
-        is_reexecuted=options.is_reexecuted,
     )
 
 
@@ -172,10 +170,11 @@ def _unseen(
     """The version that the rows of an overwrite were made from, and the versions of others since then."""
     if state is None or options.mode == "append" or options.is_reexecuted:
         return None, ()
-    if options.read_version is not None:
-        if options.read_version > state.version:
-            raise InvalidInputError(f"read_version is {options.read_version}, the newest version is {state.version}")
-        return options.read_version, tuple(range(options.read_version + 1, state.version + 1))
+    read_version = options.commit.read_version
+    if read_version is not None:
+        if read_version > state.version:
+            raise InvalidInputError(f"read_version is {read_version}, the newest version is {state.version}")
+        return read_version, tuple(range(read_version + 1, state.version + 1))
     if options.where is None and options.mode != "overwrite_partitions":
         return None, ()
     last_read = open_table.last_read
@@ -224,6 +223,16 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
         )
 
 
+def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> None:
+    have = state.metadata.configuration
+    differing = [f"{key}={value}" for key, value in stored(validate(properties)).items() if have.get(key) != value]
+    if differing:
+        raise InvalidInputError(
+            f"a write does not change the properties of an existing table ({', '.join(differing)}):"
+            " use table.set_properties({...}), or leave them out"
+        )
+
+
 def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -> None:
     found = clustering_columns(state.domains, state.schema)
     asked = named_columns(cluster_by, state.schema)
@@ -245,8 +254,9 @@ def _check_removable(state: TableState, options: WriteOptions) -> None:
     """
     if options.mode == "append":
         return
-    last = None if options.app_id is None else state.transaction_version(options.app_id)
-    if last is None or options.checkpoint_id is None or options.checkpoint_id > last:
+    app_id, checkpoint_id = options.commit.transaction or ("", 0)
+    last = state.transaction_version(app_id)
+    if last is None or checkpoint_id > last:
         check_removable(state)
 
 

@@ -133,9 +133,9 @@ class OpenTable:
         refuses()
         return newest
 
-    def isolation(self, state: TableState, asked: Isolation | None = None) -> Isolation:
+    def isolation(self, state: TableState, asked: Isolation | str | None = None) -> Isolation:
         """The level to commit at: the requested one, else the table's ``delta.isolationLevel``."""
-        return asked or Isolation(state.properties.isolation_level)
+        return Isolation(asked or state.properties.isolation_level)
 
     def replay_of(
         self,

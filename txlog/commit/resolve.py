@@ -21,11 +21,11 @@ from txlog.errors import (
     TableNotFoundError,
 )
 from txlog.log.in_commit_timestamps import next_timestamp_ms
-from txlog.log.proposal import Isolation, check_text, commit_bytes
+from txlog.log.proposal import Isolation, commit_bytes
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.store.versions import Attempt
 from txlog.util import ambient
-from txlog.util.arguments import whole_number
+from txlog.util.arguments import check_text, whole_number
 
 __all__ = ["resolve"]
 

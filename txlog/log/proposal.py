@@ -34,7 +34,7 @@ from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
-from txlog.util.arguments import invalid
+from txlog.util.arguments import check_text, invalid
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -44,7 +44,6 @@ __all__ = [
     "Isolation",
     "Proposal",
     "ReadSet",
-    "check_text",
     "commit_bytes",
     "commit_facts",
     "operation_parameters",
@@ -348,18 +347,6 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
             if type(value) is not str:
                 raise invalid(f"operation {name} {key}", value, "a string")
         check_text(f"operation {name}", "".join([*texts, *texts.values()]))
-
-
-def check_text(what: str, value: object) -> None:
-    """Refuse a value that commitInfo would not hold as a string, which its readers expect. None is allowed."""
-    if value is None:
-        return
-    if type(value) is not str:
-        raise invalid(what, value, "a string")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise invalid(what, value, "a string that UTF-8 can encode") from None
 
 
 def _check_version(proposal: Proposal) -> None:

@@ -22,7 +22,7 @@ from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import bind_predicate
 from txlog.expressions.tree import path_text
-from txlog.log.proposal import check_text, operation_parameters
+from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
@@ -45,7 +45,7 @@ from txlog.protocol.column_mapping import physical_fields
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
 from txlog.util import ambient
-from txlog.util.arguments import whole_number
+from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES

@@ -20,6 +20,7 @@ from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
 from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
+from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_job import WriteJob
@@ -69,11 +70,8 @@ class CheckpointCommits:
             mode=mode,
             where=intent.where if intent else None,
             keys=intent.keys if intent else self._keys,
-            row_mode=None if mode == "append" else self._row_mode,
-            app_id=self._app_id,
-            checkpoint_id=checkpoint_id,
-            fingerprint=fingerprint,
-            user_metadata=self._user_metadata,
+            row_mode=self._row_mode if mode == "upsert" else None,
+            commit=CommitOptions(self._app_id, checkpoint_id, fingerprint, self._user_metadata),
         )
         return replace(plan_write(self._open_table, schema, options), mismatch=self._mismatch)
 
@@ -182,8 +180,8 @@ class CheckpointCommits:
             return replayed
         if committables is None:
             raise InvalidInputError(
-                f"checkpoint {job.checkpoint_id} of {self._app_id!r} is not sealed:"
-                f" call sink.prepare({job.checkpoint_id}, tasks) once every task has staged",
+                f"checkpoint {job.commit.checkpoint_id} of {self._app_id!r} is not sealed:"
+                f" call sink.prepare({job.commit.checkpoint_id}, tasks) once every task has staged",
                 table=self._open_table.uri,
             )
         return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
@@ -211,20 +209,21 @@ class CheckpointCommits:
             return WriteResult(job.read_version, "empty", 0, job.job_id)
         result = self.committer.commit(job, committables)
         self._empty_in_a_row = 0
-        if result.outcome == "committed" and job.checkpoint_id is not None:
-            self._written = (job.checkpoint_id, paths)
+        if result.outcome == "committed" and job.commit.checkpoint_id is not None:
+            self._written = (job.commit.checkpoint_id, paths)
         self.committer.remove_keys(committables)
         return result
 
     def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Raise if this sink has already committed other work under the same checkpoint id."""
         paths = _paths(committables)
-        if not paths or job.fingerprint is not None or self._written is None:
+        if not paths or job.commit.fingerprint is not None or self._written is None:
             return
-        if self._written[0] == job.checkpoint_id and self._written[1] != paths:
+        if self._written[0] == job.commit.checkpoint_id and self._written[1] != paths:
             raise InvalidInputError(
-                f"this sink has committed checkpoint {job.checkpoint_id} of {self._app_id!r} already, from other files."
-                " Two writes to one table need an app_id each; a replay comes from a new Sink, or with a fingerprint",
+                f"this sink has committed checkpoint {job.commit.checkpoint_id} of {self._app_id!r} already, from other"
+                " files. Two writes to one table need an app_id each; a replay comes from a new Sink, or with a"
+                " fingerprint",
                 table=self._open_table.uri,
             )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from msgspec.structs import replace
 
 from txlog.commands.upsert.merged_rows import require_merge_engine
-from txlog.commands.write_options import check_app_id, check_identity, check_mode
+from txlog.commands.write_options import check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon
@@ -27,6 +27,7 @@ from txlog.util.logs import logger
 from txlog.writer.changelog.key_hash import task_of_rows
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, changelog_of
+from txlog.writer.commit_options import check_app_id, check_identity
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import require_committables
 from txlog.writer.keys import key_columns
@@ -118,6 +119,10 @@ class Sink:
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
             raise invalid("row_mode", row_mode, one_of(get_args(RowMode)))
+        if row_mode is not None and self._changelog is None:
+            raise InvalidInputError(
+                f'row_mode is for changes of single rows, and mode="{mode}" makes none: leave it out'
+            )
         self._table = table
         self._open_table = table._open_table
         if merge_engine is not None:

@@ -24,13 +24,14 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from
 from txlog.spark.hadoop import of_session
 from txlog.spark.open_tables import process_table
-from txlog.spark.options import WriteOptions, parse_write_options
+from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
 from txlog.spark.rows.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
 from txlog.util.arguments import invalid, one_of
 from txlog.util.locks import new_lock
+from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -293,7 +294,7 @@ class MicroBatch:
         spark = self._batch.sparkSession
         stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
         options = parse_write_options({**of_session(spark, os.fspath(path)), **stored, "path": os.fspath(path)})
-        row_options = RowOptions(mode=mode, app_id=name, checkpoint_id=self.batch_id, fingerprint=self._query_id)
+        row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._query_id))
 
         def change(open_table: OpenTable) -> WriteResult | None:
             site = Site(spark, open_table, options.storage_options)
@@ -302,7 +303,7 @@ class MicroBatch:
         return self._once(options, name, change)
 
     def _once(
-        self, options: WriteOptions, app_id: str, change: Callable[[OpenTable], WriteResult | None]
+        self, options: SparkWriteOptions, app_id: str, change: Callable[[OpenTable], WriteResult | None]
     ) -> WriteResult | None:
         """Call ``change`` with the table, unless the table already contains the batch; return the result of either."""
         with self._claimed(options, app_id) as open_table:
@@ -322,7 +323,7 @@ class MicroBatch:
             self._batch.write.format("noop").mode("overwrite").save()
 
     @contextlib.contextmanager
-    def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[OpenTable]:
+    def _claimed(self, options: SparkWriteOptions, app_id: str) -> Iterator[OpenTable]:
         """Open the table, and reserve ``app_id`` in it for the rest of the batch.
 
         The reservation is by the table's id, since several paths can lead to one table, and by its location, since

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.hooks import CommitHooks
-from txlog.spark.options import WriteOptions
+from txlog.spark.options import SparkWriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.store.open import open_store
 from txlog.util.arguments import invalid
@@ -38,7 +38,7 @@ _open: OrderedDict[Any, _Open] = OrderedDict()
 _lock = new_lock()
 
 
-def process_table(options: WriteOptions) -> OpenTable:
+def process_table(options: SparkWriteOptions) -> OpenTable:
     """Open the table of a write, or reuse the open one if the table at its location is still the same.
 
     Args:

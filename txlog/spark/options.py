@@ -1,7 +1,7 @@
 """The options of a Spark write: the names that txlog knows, how their values are read, and what it refuses by name.
 
-In: the options as Spark passes them (keys in lower case). Out: a `WriteOptions`, complete and checked; no option is
-ever ignored. Options with Delta's names have Delta's meaning.
+In: the options as Spark passes them (keys in lower case). Out: a `SparkWriteOptions`, complete and checked; no option
+is ever ignored. Options with Delta's names have Delta's meaning.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.log.proposal import Isolation
 from txlog.protocol.merge_options import MERGE_ENGINE, MERGE_ENGINES, merge_options
 from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.spark.option_values import (
@@ -37,12 +36,10 @@ from txlog.util.arguments import invalid, one_of
 from txlog.util.values import repr_without
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
 from txlog.writer.write_intent import RowMode
 
-if TYPE_CHECKING:  # tasks do not load what only the driver needs
-    from txlog.commands.write_options import OnConflict
-
-__all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options", "table_path"]
+__all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_write_options", "table_path"]
 
 
 NO_PATH_TO_WRITE = (
@@ -105,21 +102,20 @@ KNOWN_OF_STREAMS = (
 )
 
 
-class WriteOptions(msgspec.Struct, frozen=True):
-    """A write's typed options. None and empty mean: not given. Sizes are in bytes.
+class SparkWriteOptions(msgspec.Struct, frozen=True):
+    """The typed options of a Spark write. None and empty mean: not given. Sizes are in bytes.
 
-    ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an
-    overwrite replaces; ``row_mode``, ``on_conflict`` and ``read_version`` are those of `Table.overwrite`.
-    ``changelog`` is set if the rows are changes; ``merge_engine`` holds the table properties that define how rows with
-    the same key are merged, and ``mismatch`` says what is done with changes that do not fit the table's rows.
-    ``fingerprint`` identifies the input of ``transaction``: a rerun from other input is an error. ``hooks`` is
-    ``module:name``, imported by the process that commits. With ``skip_empty`` an append without rows makes no version.
-    ``storage_options`` may hold secrets, so the repr leaves it out.
+    ``commit`` is what the options ask of the commit; the session may add to it. ``replace_where``,
+    ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an overwrite replaces, and
+    ``row_mode`` how rows go from files that keep others. ``changelog`` is set if the rows are changes; ``merge_engine``
+    holds the table properties that define how rows with the same key are merged, and ``mismatch`` says what is done
+    with changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that commits.
+    With ``skip_empty`` an append without rows makes no version. ``storage_options`` may hold secrets, so the repr
+    leaves it out.
     """
 
     path: str
-    transaction: tuple[str, int] | None = None
-    fingerprint: str | None = None
+    commit: CommitOptions = PLAIN_COMMIT
     merge_schema: bool = False
     partition_by: tuple[str, ...] | None = None
     cluster_by: tuple[str, ...] | None = None
@@ -127,26 +123,22 @@ class WriteOptions(msgspec.Struct, frozen=True):
     partition_overwrite_mode: str | None = None
     overwrite_schema: bool = False
     row_mode: RowMode | None = None
-    on_conflict: OnConflict | None = None
-    read_version: int | None = None
     changelog: ChangelogSpec | None = None
     merge_engine: dict[str, str] = msgspec.field(default_factory=dict)
     mismatch: MismatchPolicy | None = None
-    user_metadata: str | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
     compression: str | None = None
-    isolation: Isolation | None = None
     retry: RetryPolicy | None = None
     hooks: str | None = None
-    skip_empty: bool = False
+    skip_empty: bool | None = None
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     storage_options: dict[str, str] = msgspec.field(default_factory=dict)
 
     __repr__ = repr_without("storage_options")
 
 
-def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> WriteOptions:
+def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> SparkWriteOptions:
     """Check and convert the options of ``df.write``.
 
     Args:
@@ -163,10 +155,9 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     """
     given = Given({key.lower(): value for key, value in options.items()})
     _refuse_unbuilt(given)
-    parsed = WriteOptions(
+    parsed = SparkWriteOptions(
         path=table_path(given.take("path", str)),
-        transaction=_transaction(given.take("txnAppId", text_value), given.take("txnVersion", whole_count)),
-        fingerprint=given.take("txnFingerprint", text_value),
+        commit=_commit_options(given),
         merge_schema=bool(given.take("mergeSchema", flag)),
         partition_by=given.take("partitionBy", column_list),
         cluster_by=given.take("clusterBy", column_list),
@@ -174,28 +165,49 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         partition_overwrite_mode=given.take("partitionOverwriteMode", choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
         row_mode=given.take("rowMode", choice(*get_args(RowMode))),
-        on_conflict=given.take("onConflict", choice("rerun", "fail")),
-        read_version=given.take("readVersion", whole_count),
         changelog=_changelog(given),
         merge_engine=_merge_engine(given),
         mismatch=_mismatch(given),
-        user_metadata=given.take("userMetadata", str),
         max_records_per_file=given.take("maxRecordsPerFile", positive_count),
         target_file_size_bytes=given.take("targetFileSize", byte_count),
         compression=given.take("compression", str.lower),
-        isolation=given.take("isolationLevel", _isolation),
         retry=_retry(given),
         hooks=given.take("hooks", object_name),
-        skip_empty=bool(given.take("skipEmpty", flag)),
+        skip_empty=given.take("skipEmpty", flag),
         properties=_properties(given),
         storage_options=given.take_prefix("storage."),
     )
     given.take("dataChange", str)
     given.refuse_rest(*known, "storage.<key>", "delta.<table property>", "txlog.<merge option>")
     _check_region(parsed)
-    if parsed.fingerprint is not None and parsed.transaction is None:
-        raise InvalidInputError("option txnFingerprint also needs txnAppId and txnVersion, which name the batch")
     return parsed
+
+
+def _commit_options(given: Given) -> CommitOptions:
+    """What the options ask of the commit.
+
+    Raises:
+        InvalidInputError: The options name half a transaction, or a fingerprint without one.
+    """
+    app_id, version = given.take("txnAppId", text_value), given.take("txnVersion", whole_count)
+    fingerprint = given.take("txnFingerprint", text_value)
+    if (app_id is None) != (version is None):
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        raise InvalidInputError(
+            f"option {missing} is missing: txnAppId and txnVersion together identify a batch, so that a rerun adds no"
+            " rows twice"
+        )
+    if fingerprint is not None and app_id is None:
+        raise InvalidInputError("option txnFingerprint also needs txnAppId and txnVersion, which name the batch")
+    return CommitOptions(
+        app_id,
+        version,
+        fingerprint,
+        user_metadata=given.take("userMetadata", str),
+        read_version=given.take("readVersion", whole_count),
+        on_conflict=given.take("onConflict", choice(*get_args(OnConflict))),
+        isolation=given.take("isolationLevel", _isolation),
+    )
 
 
 def _changelog(given: Given) -> ChangelogSpec | None:
@@ -240,7 +252,7 @@ def _mismatch(given: Given) -> MismatchPolicy | None:
     return None if actions is None else MismatchPolicy(**actions)
 
 
-def _check_region(options: WriteOptions) -> None:
+def _check_region(options: SparkWriteOptions) -> None:
     """Raise InvalidInputError if two options define what to overwrite, or if one does and upsertKeys is set, or if
     a merge engine or onMismatch is set without upsertKeys."""
     if options.changelog is None and options.mismatch is not None:
@@ -254,8 +266,8 @@ def _check_region(options: WriteOptions) -> None:
             ("partitionOverwriteMode", options.partition_overwrite_mode is not None),
             ("overwriteSchema", options.overwrite_schema),
             ("rowMode", options.row_mode is not None),
-            ("onConflict", options.on_conflict is not None),
-            ("readVersion", options.read_version is not None),
+            ("onConflict", options.commit.on_conflict is not None),
+            ("readVersion", options.commit.read_version is not None),
             ("mergeSchema", options.merge_schema),
         ):
             if is_given:
@@ -263,12 +275,17 @@ def _check_region(options: WriteOptions) -> None:
                     f"option {name} does not go with upsertKeys, which changes single rows of a table that already has"
                     " all columns: set only one of them"
                 )
+        if options.commit.isolation is not None:
+            raise InvalidInputError(
+                "option isolationLevel does not go with upsertKeys: such a write runs again on the newest version after"
+                " a lost race, so that it is always Serializable. Leave it out"
+            )
     dynamic = options.partition_overwrite_mode == "dynamic"
     if options.replace_where is not None and dynamic:
         raise InvalidInputError(
             "options replaceWhere and partitionOverwriteMode=dynamic each define what to overwrite: set only one"
         )
-    if options.overwrite_schema and options.read_version is not None:
+    if options.overwrite_schema and options.commit.read_version is not None:
         raise InvalidInputError(
             "option readVersion keeps rows that were appended after it, and overwriteSchema replaces the columns of all"
             " rows: set only one of them"
@@ -289,7 +306,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     Delta.
     """
 
-    write: WriteOptions
+    write: SparkWriteOptions
     app_id: str | None = None
     skip_committed_batches: bool = False
     checkpoint_location: str | None = None
@@ -322,7 +339,13 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
             )
     checkpoint_location = given.take("checkpointLocation", str)
     given.take("queryName", str)
-    return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)
+    write = parse_write_options(given.rest, KNOWN_OF_STREAMS)
+    if write.skip_empty is False:
+        raise InvalidInputError(
+            "option skipEmpty=false is not for streams, which make no version for a micro-batch without rows: leave it"
+            " out"
+        )
+    return StreamOptions(write, app_id, skip, checkpoint_location)
 
 
 _REPLACE = "use replaceWhere, or partitionOverwriteMode=dynamic"
@@ -371,16 +394,6 @@ def table_path(given: str | None, advice: str = NO_PATH_TO_WRITE) -> str:
     return os.path.abspath(os.path.expanduser(given) if given.startswith("~/") else given)
 
 
-def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | None:
-    if (app_id is None) != (version is None):
-        missing = "txnAppId" if app_id is None else "txnVersion"
-        raise InvalidInputError(
-            f"option {missing} is missing: txnAppId and txnVersion together identify a batch, so that a rerun adds no"
-            " rows twice"
-        )
-    return None if app_id is None or version is None else (app_id, version)
-
-
 def _retry(given: Given) -> RetryPolicy | None:
     """The retry policy from options with Iceberg's names, in milliseconds. Options not set keep their default."""
     retries = given.take("commit.retry.num-retries", whole_count)
@@ -402,9 +415,9 @@ def _properties(given: Given) -> dict[str, str]:
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
 
 
-def _isolation(value: str) -> Isolation:
-    levels = (Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE)
-    found = {level.value.lower(): level for level in levels}.get(value.strip().lower())
+def _isolation(value: str) -> IsolationName:
+    levels: tuple[IsolationName, ...] = get_args(IsolationName)
+    found = {level.lower(): level for level in levels}.get(value.strip().lower())
     if found is None:
-        raise BadValue(one_of(level.value for level in levels))
+        raise BadValue(one_of(levels))
     return found

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from txlog.commands import write_options, write_planning
+from txlog.commands import write_planning
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.upsert.upsert import UpsertOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
@@ -28,7 +29,7 @@ from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
 from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
 from txlog.spark.open_tables import process_table
-from txlog.spark.options import StreamOptions, WriteOptions
+from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.probe import probe_store
 from txlog.util.logs import logger
@@ -55,7 +56,7 @@ _OTHER_INPUT = (
 )
 
 
-def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
+def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
     """Plan a write before any task runs.
 
     Args:
@@ -80,11 +81,8 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
         columns = nullable
-    if state is None:
-        if not open_table.store.log.capabilities.refuses_taken_names:
-            probe_store(open_table.store).require_safe()
-    else:
-        _require_same_properties(open_table, state, options)
+    if state is None and not open_table.store.log.capabilities.refuses_taken_names:
+        probe_store(open_table.store).require_safe()
     if options.changelog is None:
         job = _planned(open_table, columns, options, overwrite)
     else:
@@ -94,7 +92,7 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
 
 
 def commit(
-    options: WriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
+    options: SparkWriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
 ) -> WriteResult | None:
     """Commit the files of every task as one version.
 
@@ -140,11 +138,11 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
     Raises:
         TxlogError: Whatever `answer_known` and `commit` raise.
     """
-    assert job.app_id is not None
-    assert job.checkpoint_id is not None
+    assert job.commit.transaction is not None
+    app_id, batch_id = job.commit.transaction
     open_table = process_table(options.write)
     known = answer_known(
-        open_table, job.app_id, job.checkpoint_id, job.fingerprint, skip_committed=options.skip_committed_batches
+        open_table, app_id, batch_id, job.commit.fingerprint, skip_committed=options.skip_committed_batches
     )
     if known is not None:
         return known
@@ -152,8 +150,8 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         return None
     # After the first batch, Spark reuses this worker for as long as the stream runs, so a batch need not wait for
     # upkeep.
-    lives_on = job.app_id in _streams
-    _streams.add(job.app_id)
+    lives_on = app_id in _streams
+    _streams.add(app_id)
     return commit(options.write, job, committables, lives_on=lives_on)
 
 
@@ -206,7 +204,7 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
     return is_empty and not job.intent.is_overwrite and job.new_metadata is None
 
 
-def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
+def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
     """Finish a write whose tasks wrote nothing because the table already contained it when it was planned.
 
     Raises:
@@ -215,8 +213,9 @@ def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     with with_option_names(_BATCH_NAMES):
         result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
+        app_id, version = job.commit.transaction or (None, None)
         raise InvalidInputError(
-            f"the table contained txnVersion {job.checkpoint_id} of txnAppId {job.app_id!r} when the write was planned,"
+            f"the table contained txnVersion {version} of txnAppId {app_id!r} when the write was planned,"
             " but no longer does: the table was restored or created again in between. Nothing was written; run the"
             " write again",
             table=job.plan.table,
@@ -234,34 +233,40 @@ _BATCH_NAMES = {
 _MICRO_BATCH_NAMES = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
 _OVERWRITE_NAMES = {
     r"\bread_version\b": "readVersion",
+    r"\brow_mode\b": "rowMode",
+    r"\bon_conflict\b": "onConflict",
+    r"\bwithout where\b": "without replaceWhere",
+    r"^isolation\b": "isolationLevel",
     r"\bmode=\"merge-on-read\"": "rowMode=merge-on-read",
     "leave mode out": "leave rowMode out",
 }
 
 
-def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
-    app_id, checkpoint_id = options.transaction or (None, None)
+def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions, overwrite: bool) -> WriteJob:
     if not overwrite:
         for name, value in (
             ("replaceWhere", options.replace_where),
             ("overwriteSchema", options.overwrite_schema or None),
             ("rowMode", options.row_mode),
-            ("onConflict", options.on_conflict),
-            ("readVersion", options.read_version),
+            ("onConflict", options.commit.on_conflict),
+            ("readVersion", options.commit.read_version),
+            ("partitionOverwriteMode", "dynamic" if options.partition_overwrite_mode == "dynamic" else None),
         ):
             if value is not None:
                 raise InvalidInputError(f"option {name} is for overwrites: use .mode('overwrite'), or leave it out")
+    elif options.skip_empty:
+        raise InvalidInputError(
+            "option skipEmpty is for appends: an overwrite replaces rows of the table even if it brings none. Leave it"
+            " out"
+        )
     partition_by = options.partition_by
     if overwrite and options.overwrite_schema:
         partition_by = partition_by or ()  # as in Spark's Delta, a write without partitionBy removes the partitioning
-    requested = write_options.WriteOptions(
+    requested = WriteOptions(
         mode="overwrite" if overwrite else "append",
         where=options.replace_where,
         schema_mode="overwrite" if options.overwrite_schema else "merge" if options.merge_schema else "strict",
-        app_id=app_id,
-        checkpoint_id=checkpoint_id,
-        fingerprint=options.fingerprint,
-        isolation=options.isolation.value if options.isolation else None,
+        commit=options.commit,
         create=True,
         partition_by=partition_by,
         cluster_by=options.cluster_by,
@@ -270,8 +275,6 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
         row_mode=options.row_mode,
-        on_conflict=options.on_conflict or "fail",
-        read_version=options.read_version,
     )
     try:
         with with_option_names(_OVERWRITE_NAMES):
@@ -285,7 +288,7 @@ def _planned_changes(
     open_table: OpenTable,
     state: TableState | None,
     columns: Struct,
-    options: WriteOptions,
+    options: SparkWriteOptions,
     changelog: ChangelogSpec,
     *,
     overwrite: bool,
@@ -314,15 +317,13 @@ def _planned_changes(
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
     generated = generated_of(state.schema, open_table.uri, state.partition_columns)
     completer_for(nullable(state.schema), to_arrow(kept), generated, open_table.uri, state.version)
-    app_id, checkpoint_id = options.transaction or (None, None)
-    requested = write_options.WriteOptions(
+    requested = WriteOptions(
         mode="upsert",
         keys=changelog.keys,
-        app_id=app_id,
-        checkpoint_id=checkpoint_id,
-        fingerprint=options.fingerprint,
+        commit=options.commit,
         partition_by=options.partition_by,
         cluster_by=options.cluster_by,
+        properties=options.properties,
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
@@ -364,17 +365,4 @@ def _require_columns(state: TableState, columns: Struct, changelog: ChangelogSpe
         raise SchemaMismatchError(
             f"the DataFrame lacks {', '.join(absent)}: {what} would put nulls there. Add the columns"
             + (partial if engine is None else "")
-        )
-
-
-def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
-    """Raise InvalidInputError if the options name a property that the existing table does not have."""
-    have = state.metadata.configuration
-    differing = [f"{key}={value}" for key, value in options.properties.items() if have.get(key) != value]
-    if differing:
-        raise InvalidInputError(
-            f"a write does not change the properties of an existing table ({', '.join(differing)}): "
-            "use txlog.Table.open(path).set_properties({...}), or leave the options out",
-            table=open_table.uri,
-            version=state.version,
         )

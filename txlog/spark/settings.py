@@ -13,7 +13,7 @@ import msgspec
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import KNOWN_KEYS
-from txlog.spark.options import WriteOptions
+from txlog.spark.options import SparkWriteOptions
 
 __all__ = ["SessionSettings"]
 
@@ -40,7 +40,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
         found = ((name, local_property(name)) for name in _WATCHED)
         return cls({name: value for name, value in found if value is not None})
 
-    def refuse(self, options: WriteOptions, *, overwrite: bool, creating: bool) -> None:
+    def refuse(self, options: SparkWriteOptions, *, overwrite: bool, creating: bool) -> None:
         """Check that this write can do what the session's settings ask for.
 
         Args:
@@ -67,22 +67,22 @@ class SessionSettings(msgspec.Struct, frozen=True):
             )
         self.transaction(options)
 
-    def overwrites_partitions(self, options: WriteOptions) -> bool:
+    def overwrites_partitions(self, options: SparkWriteOptions) -> bool:
         """Whether an overwrite replaces only the partitions that it has rows for; never with ``replaceWhere``."""
         if options.replace_where is not None:
             return False
         mode = options.partition_overwrite_mode or self.values.get(OVERWRITE_MODE, "static")
         return mode.lower() == "dynamic"
 
-    def transaction(self, options: WriteOptions) -> tuple[str, int] | None:
+    def transaction(self, options: SparkWriteOptions) -> tuple[str, int] | None:
         """(application id, version) that make this write idempotent, from the options or the session; None without.
 
         Raises:
             InvalidInputError: The session sets only one of them, or the version is not a whole number.
             UnsupportedFeatureError: The session asks for versions that reset themselves.
         """
-        if options.transaction is not None:
-            return options.transaction
+        if options.commit.transaction is not None:
+            return options.commit.transaction
         app_id, version = self.values.get(APP_ID), self.values.get(VERSION)
         if app_id is None and version is None:
             return None
@@ -107,11 +107,13 @@ class SessionSettings(msgspec.Struct, frozen=True):
                 "by something other than its query id, use the option txnAppId"
             )
 
-    def user_metadata(self, options: WriteOptions) -> str | None:
+    def user_metadata(self, options: SparkWriteOptions) -> str | None:
         """The user metadata of the commit, from the options or the session."""
-        return options.user_metadata if options.user_metadata is not None else self.values.get(USER_METADATA)
+        return (
+            options.commit.user_metadata if options.commit.user_metadata is not None else self.values.get(USER_METADATA)
+        )
 
-    def max_records_per_file(self, options: WriteOptions) -> int | None:
+    def max_records_per_file(self, options: SparkWriteOptions) -> int | None:
         """The limit of records per file, from the options or the session. In Spark, 0 and less mean no limit."""
         if options.max_records_per_file is not None:
             return options.max_records_per_file

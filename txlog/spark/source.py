@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
 from txlog.errors import TxlogError
 from txlog.spark.errors import crossing
-from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
+from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
 from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
@@ -107,7 +107,7 @@ class TxlogWriter(DataSourceArrowWriter):
     ``is_replay``: the table already contained this write when it was planned, so the tasks write nothing.
     """
 
-    def __init__(self, options: WriteOptions, job: WriteJob, *, is_replay: bool) -> None:
+    def __init__(self, options: SparkWriteOptions, job: WriteJob, *, is_replay: bool) -> None:
         self.options = options
         self.job = job
         self.is_replay = is_replay
@@ -164,8 +164,11 @@ class TxlogWriter(DataSourceArrowWriter):
         return replace(
             self.job,
             intent=OVERWRITE_PARTITIONS if by_partition else self.job.intent,
-            app_id=app_id,
-            checkpoint_id=checkpoint_id,
-            user_metadata=settings.user_metadata(self.options),
+            commit=replace(
+                self.job.commit,
+                app_id=app_id,
+                checkpoint_id=checkpoint_id,
+                user_metadata=settings.user_metadata(self.options),
+            ),
             plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(self.options)),
         )

@@ -80,8 +80,8 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
                 self._commit_without_tasks(batchId)
                 return
             self.job = first.job
-            job = self._job_in(SessionSettings(first.settings), first.query_id, batchId)
-            job = replace(job, fingerprint=self._fingerprint(first.query_id, batchId))
+            fingerprint = self._fingerprint(first.query_id, batchId)
+            job = self._job_in(SessionSettings(first.settings), first.query_id, batchId, fingerprint)
             if any(message.job.job_id != job.job_id for message in messages):
                 raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
@@ -92,14 +92,16 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
 
         if self.job.intent.is_overwrite:
             query_id = _query_id_of(self._checkpoint_file("metadata"))
-            job = self._job_in(SessionSettings(), query_id, batch_id)
-            commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
+            fingerprint = self._fingerprint(query_id, batch_id)
+            commit_batch(self.options, self._job_in(SessionSettings(), query_id, batch_id, fingerprint), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""
         warn_of_orphans(self.job, messages)
 
-    def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
+    def _job_in(
+        self, settings: SessionSettings, query_id: str | None, batch_id: int, fingerprint: str | None = None
+    ) -> WriteJob:
         options = self.options.write
         settings.refuse(options, overwrite=self.job.intent.is_overwrite, creating=self.job.creates_table)
         settings.refuse_transaction()
@@ -108,9 +110,13 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             raise InvalidInputError("Spark did not provide the query's id: name the stream with the option txnAppId")
         return replace(
             self.job,
-            app_id=app_id,
-            checkpoint_id=batch_id,
-            user_metadata=settings.user_metadata(options),
+            commit=replace(
+                self.job.commit,
+                app_id=app_id,
+                checkpoint_id=batch_id,
+                fingerprint=fingerprint,
+                user_metadata=settings.user_metadata(options),
+            ),
             plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
         )
 

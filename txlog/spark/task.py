@@ -15,7 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
 from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
-from txlog.spark.options import WriteOptions
+from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
 from txlog.util.logs import logger
@@ -60,7 +60,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 def write_in_task(
-    options: WriteOptions, job: WriteJob, context: TaskContext, batches: Iterator[pa.RecordBatch]
+    options: SparkWriteOptions, job: WriteJob, context: TaskContext, batches: Iterator[pa.RecordBatch]
 ) -> Committable:
     """Write and seal one task's rows.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
+__all__ = ["check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
 
 _INT64_MAX = 2**63 - 1
 
@@ -39,6 +39,18 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
         hint = "table.snapshot(timestamp=...).version is the version at a time" if is_time else None
         raise invalid(name, value, f"a whole number from {at_least} to 2**63-1", hint=hint, table=table)
     return number
+
+
+def check_text(what: str, value: object) -> None:
+    """Refuse a value that a commit would not hold as a string, which its readers expect. None is allowed."""
+    if value is None:
+        return
+    if type(value) is not str:
+        raise invalid(what, value, "a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise invalid(what, value, "a string that UTF-8 can encode") from None
 
 
 def names_in(name: str, value: Any) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import msgspec
 
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
@@ -25,11 +26,10 @@ class WriteJob(msgspec.Struct, frozen=True):
     creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
     ("strict", "merge", "overwrite") allows, and so are ``new_domains``. With ``must_create``, a table that exists by
-    then is an error. ``rows_of_version`` is the version from which the caller made the rows of
-    an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up to ``read_version``.
-    ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to the table. An overwrite
-    that ``is_reexecuted`` replaces, after a lost race, what the newest version has. ``mismatch`` decides what is done
-    with changes of keys that do not fit the rows of the table.
+    then is an error. ``commit`` is what the caller asked of the commit. ``rows_of_version`` is the version from which
+    the caller made the rows of an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up
+    to ``read_version``. ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to
+    the table. ``mismatch`` decides what is done with changes of keys that do not fit the rows of the table.
     """
 
     job_id: str
@@ -41,22 +41,22 @@ class WriteJob(msgspec.Struct, frozen=True):
     new_metadata: Metadata | None = None
     new_protocol: Protocol | None = None
     new_domains: tuple[DomainMetadata, ...] = ()
-    app_id: str | None = None
-    checkpoint_id: int | None = None
-    fingerprint: str | None = None
-    user_metadata: str | None = None
-    isolation: str | None = None
+    commit: CommitOptions = PLAIN_COMMIT
     schema_mode: str = "strict"
     must_create: bool = False
     rows_of_version: int | None = None
     unseen_versions: tuple[int, ...] = ()
     row_mode: RowMode | None = None
-    is_reexecuted: bool = False
     mismatch: MismatchPolicy = USUAL
 
     @property
     def creates_table(self) -> bool:
         return self.base_metadata is None
 
+    @property
+    def is_reexecuted(self) -> bool:
+        """Whether the write is an overwrite that replaces, after a lost race, what the newest version has."""
+        return self.intent.is_overwrite and self.commit.is_reexecuted("fail")
+
     def task(self, task_id: int = 0, attempt: int = 0) -> TaskIdentity:
-        return TaskIdentity(self.job_id, task_id, attempt, self.app_id, self.checkpoint_id)
+        return TaskIdentity(self.job_id, task_id, attempt, self.commit.app_id, self.commit.checkpoint_id)

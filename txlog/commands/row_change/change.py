@@ -133,9 +133,9 @@ class RowChange:
     # --- the plan -------------------------------------------------------------------------------------------
 
     def execute(self, state: TableState) -> Proposal:
-        options, builder = self._options, ProposalBuilder(state)
-        if options.app_id is not None and options.checkpoint_id is not None:
-            builder.set_transaction(options.app_id, options.checkpoint_id)
+        options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
+        if commit.transaction is not None:
+            builder.set_transaction(*commit.transaction)
         files = self._files_of(state)
         self._define(state, builder)
         if self._change_files is not None:
@@ -143,7 +143,7 @@ class RowChange:
         self._metrics = self.apply(state, builder, files)
         if self._change_files is not None:
             self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
-        is_serial = options.is_reexecuted or options.read_version is not None
+        is_serial = options.is_reexecuted or commit.read_version is not None
         if options.is_reexecuted:
             builder.read_table()
         else:
@@ -151,14 +151,14 @@ class RowChange:
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state),
+            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
             operation=self._operation.name,
             parameters=self._operation.parameters(),
             metrics=self._operation.metrics(self._metrics),
-            user_metadata=options.user_metadata,
-            fingerprint=options.fingerprint,
+            user_metadata=commit.user_metadata,
+            fingerprint=commit.fingerprint,
             is_reexecutable=options.is_reexecuted,
-            is_tied_to_version=options.read_version is not None,
+            is_tied_to_version=commit.read_version is not None,
             keeps_row_ids=not isinstance(self._operation, BringsFiles),  # those files were written without row ids
         )
 
@@ -298,7 +298,7 @@ class RowChange:
         if not unknown:
             return []
         rows = files.take(unknown) if len(unknown) < files.num_rows else files
-        recalled = self._recalled(rows, are_all_live=rows is files and self._options.read_version is None)
+        recalled = self._recalled(rows, are_all_live=rows is files and self._options.commit.read_version is None)
         if recalled:
             unknown = [row for row in unknown if keys[row][0] not in recalled]
             if not unknown:

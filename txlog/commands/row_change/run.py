@@ -33,8 +33,9 @@ def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> Ta
     Raises ``InvalidInputError``, ``UnsupportedFeatureError``, ``NotFoundError`` for a version that cannot be read.
     """
     state = open_table.writable_state()
-    if options.read_version is not None and options.read_version != state.version:
-        state = open_table.log.state_at(options.read_version)
+    read_version = options.commit.read_version
+    if read_version is not None and read_version != state.version:
+        state = open_table.log.state_at(read_version)
         open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
@@ -43,9 +44,9 @@ def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> Ta
 
 def replayed(open_table: OpenTable, state: TableState, options: RowOptions) -> WriteResult | None:
     """The answer for a checkpoint that is in the table already; None if it is new, or without an application."""
-    if options.app_id is None or options.checkpoint_id is None:
+    if options.commit.transaction is None:
         return None
-    found = open_table.replay_of(state, options.app_id, options.checkpoint_id, options.fingerprint)
+    found = open_table.replay_of(state, *options.commit.transaction, options.commit.fingerprint)
     return WriteResult(found.version, "already_committed", 0, ambient.uuid4()) if found else None
 
 

@@ -68,20 +68,15 @@ def commit_staged_changes(
 
     Raises as `gather_keys` and ``OpenTable.commit_plan``.
     """
-    options = RowOptions(
-        mode=job.row_mode,
-        app_id=job.app_id,
-        checkpoint_id=job.checkpoint_id,
-        fingerprint=job.fingerprint,
-        user_metadata=job.user_metadata,
-    )
+    options = RowOptions(job.row_mode, job.commit)
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema, state.partition_columns)
         # The plan has the table's properties, or those that the write sets on a table that has none.
         engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     with UnsentFiles(open_table.store.files) as unsent:
-        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', job.app_id or 'batch')[:40]}.{job.checkpoint_id or 0}"
+        app_id, checkpoint_id = job.commit.transaction or ("batch", 0)
+        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', app_id)[:40]}.{checkpoint_id}"
         held = HeldBack(open_table, job.mismatch, unsent, name)
         if engine is not None:
             result = commit_staged_merge(open_table, state, options, committables, keys, engine, held, unsent)

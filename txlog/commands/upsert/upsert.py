@@ -108,7 +108,7 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
         definition = added_columns(state, stream.schema, upsert)
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_upsert(open_table, bound_to, stream, upsert)
-    if operation.is_empty and options.app_id is None and definition is None:
+    if operation.is_empty and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
     return run_prepared(open_table, state, options, operation, definition)
 

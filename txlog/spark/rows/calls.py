@@ -40,6 +40,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
+from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -276,7 +277,8 @@ def merge_builder(
 def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
     given: dict[str, Any] = dict(options)
     site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
-    row_options = RowOptions(**given)
+    mode, on_progress = given.pop("mode", None), given.pop("on_progress", None)
+    row_options = RowOptions(mode, CommitOptions(**given), on_progress)
     return _open(spark, uri, *site), row_options
 
 
@@ -362,7 +364,7 @@ def run_change(
 
 def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:
     """Refuse a source that was computed from the table, unless the call says from which version."""
-    if options.is_reexecuted and options.read_version is None and reads_table(frame, uri):
+    if options.is_reexecuted and reads_table(frame, uri):
         raise InvalidInputError(
             "the source reads the table itself, so changes that others make meanwhile could be overwritten unseen: read"
             f" one version of the table (such as version={state.version}), and pass it as read_version",

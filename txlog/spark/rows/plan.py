@@ -120,9 +120,9 @@ class SparkRowPlan:
         }
 
     def execute(self, state: TableState) -> Proposal:
-        options, builder = self._options, ProposalBuilder(state)
-        if options.app_id is not None and options.checkpoint_id is not None:
-            builder.set_transaction(options.app_id, options.checkpoint_id)
+        options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
+        if commit.transaction is not None:
+            builder.set_transaction(*commit.transaction)
         files = self._live_files = self._open_table.log.files(state)
         keys = live_keys(files)
         self._follow(state, files, keys)
@@ -134,18 +134,18 @@ class SparkRowPlan:
             builder.read_table()
         else:
             self._target.declare_reads(builder, [key[0][0] for key in keys if key not in self._excluded])
-        is_serial = options.is_reexecuted or options.read_version is not None
+        is_serial = options.is_reexecuted or commit.read_version is not None
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state),
+            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
             operation=self._target.name,
             parameters=self._target.parameters(),
             metrics=self._target.metrics(self._metrics),
-            user_metadata=options.user_metadata,
-            fingerprint=options.fingerprint,
+            user_metadata=commit.user_metadata,
+            fingerprint=commit.fingerprint,
             is_reexecutable=options.is_reexecuted,
-            is_tied_to_version=options.read_version is not None,
+            is_tied_to_version=commit.read_version is not None,
         )
 
     def remaining_work_s(self, state: TableState) -> float:

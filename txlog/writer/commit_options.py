@@ -1,0 +1,120 @@
+"""What the caller of a write or a row change asks of its commit: `CommitOptions`.
+
+In: the arguments of the same names that every method of ``Table`` takes, the options of a Spark write, or the options
+of a command. Out: one checked value, which travels with a job to its tasks and back to the commit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import check_text, invalid, one_of, whole_number
+
+__all__ = [
+    "PLAIN_COMMIT",
+    "CommitOptions",
+    "IsolationName",
+    "OnConflict",
+    "check_app_id",
+    "check_choice",
+    "check_identity",
+    "check_isolation",
+]
+
+OnConflict: TypeAlias = Literal["rerun", "fail"]
+"""After a lost race: execute the change again on the newest version, or apply Delta's rules to what was read."""
+
+IsolationName: TypeAlias = Literal["Serializable", "WriteSerializable"]
+"""The values of ``delta.isolationLevel``."""
+
+
+class CommitOptions(msgspec.Struct, frozen=True):
+    """What a caller asks of a commit. Raises ``InvalidInputError`` for values that are invalid or contradict.
+
+    ``app_id``, the name of a job, and ``checkpoint_id``, the number of its batch, make the commit exactly once;
+    ``fingerprint`` identifies what the batch was made from, so that other work under the same number is an error.
+    ``user_metadata`` is a note for the table's history. ``read_version`` is the version that the caller's rows or
+    decision were made from: later commits that touch it are conflicts. ``on_conflict`` decides what follows a lost
+    race; None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` decides by which of
+    Delta's levels concurrent commits are judged; None leaves it to the table.
+    """
+
+    app_id: str | None = None
+    checkpoint_id: int | None = None
+    fingerprint: str | None = None
+    user_metadata: str | None = None
+    read_version: int | None = None
+    on_conflict: OnConflict | None = None
+    isolation: IsolationName | None = None
+
+    def __post_init__(self) -> None:
+        """Integers of any library become Python's own, which the log can store and compare."""
+        for name in ("checkpoint_id", "read_version"):
+            if (value := getattr(self, name)) is not None:
+                force_setattr(self, name, whole_number(name, value))
+        check_identity(self.app_id, self.checkpoint_id)
+        check_text("fingerprint", self.fingerprint)
+        check_text("user_metadata", self.user_metadata)
+        if self.fingerprint is not None and self.app_id is None:
+            raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
+        if self.on_conflict is not None:
+            check_choice("on_conflict", self.on_conflict, OnConflict)
+        if self.isolation is not None:
+            check_choice("isolation", self.isolation, IsolationName)
+
+    @property
+    def transaction(self) -> tuple[str, int] | None:
+        """The application and its batch, Delta's ``txn``; None if the commit is not exactly once."""
+        if self.app_id is None or self.checkpoint_id is None:
+            return None
+        return self.app_id, self.checkpoint_id
+
+    def is_reexecuted(self, default: OnConflict) -> bool:
+        """Whether the change runs again after a commit that changed files: not if it is tied to a version.
+
+        ``default`` is what the operation does if the caller gave no ``on_conflict``.
+        """
+        return (self.on_conflict or default) == "rerun" and self.read_version is None
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raises ``InvalidInputError`` for a value that is not one of the ``choices``, a ``Literal``."""
+    if not isinstance(value, str) or value not in get_args(choices):
+        raise invalid(name, value, one_of(get_args(choices)))
+
+
+def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
+    """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
+    if (app_id is None) != (checkpoint_id is None):
+        raise InvalidInputError("an exactly-once write needs both app_id and checkpoint_id: give both, or neither")
+    if app_id is not None:
+        check_app_id(app_id)
+    if checkpoint_id is not None:
+        whole_number("checkpoint_id", checkpoint_id)
+
+
+def check_isolation(commit: CommitOptions, default: OnConflict) -> None:
+    """Raises ``InvalidInputError`` for an isolation level of a change that runs again instead of conflicting.
+
+    ``default`` is the operation's ``on_conflict``.
+    """
+    if commit.isolation is not None and commit.is_reexecuted(default):
+        raise InvalidInputError(
+            "isolation decides which concurrent commits are conflicts, and a change that runs again after a lost race"
+            " conflicts with none, so that it is always Serializable: leave it out"
+        )
+
+
+def check_app_id(app_id: str) -> None:
+    """Raises ``InvalidInputError`` for an invalid application id."""
+    if type(app_id) is not str or not app_id:
+        raise invalid("app_id", app_id, "a non-empty string")
+    check_text("app_id", app_id)
+
+
+PLAIN_COMMIT = CommitOptions()
+"""Of a caller who asks nothing of the commit."""
