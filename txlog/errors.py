@@ -24,6 +24,8 @@ from typing import Any
 
 import msgspec
 
+from txlog.util.wording import Door, in_python, is_worded, spelled, words_in
+
 __all__ = [
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",
@@ -52,12 +54,18 @@ class TxlogError(Exception):
     """Base class of every error that txlog raises. ``str(error)`` is the message with table and version in front.
 
     Args:
-        message: What happened, why, and what to do next, without the location.
+        message: What happened, why, and what to do next, without the location. It may have words that each door
+            writes in its own way (`txlog.util.wording`).
         table: The URI of the table, if known.
         version: The table version, if known.
         path: The file that the error is about, if known.
+        parameter: The argument that the error is about, by its name in Python; by default the first in the message.
         **details: Further attributes that a subclass declares.
     """
+
+    template: str
+    """The message with its words as values, for a door to spell."""
+    parameter: str | None = None
 
     def __init__(
         self,
@@ -68,13 +76,25 @@ class TxlogError(Exception):
         path: str | None = None,
         **details: Any,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.template = message
+        super().__init__(self.message)
         self.table = table
         self.version = version
         self.path = path
+        if is_worded(message):
+            named = (word.name for word in words_in(message) if word.kind in ("argument", "setting"))
+            self.parameter = next(named, None)
         for name, value in details.items():
             setattr(self, name, value)
+
+    @property
+    def message(self) -> str:
+        """What happened, why, and what to do next, without the location, in the words of Python."""
+        return spelled(self.template, in_python) if is_worded(self.template) else self.template
+
+    @message.setter
+    def message(self, text: str) -> None:
+        self.template = text
 
     @staticmethod
     def located(table: str, version: int | None = None) -> _Located:
@@ -101,6 +121,10 @@ class TxlogError(Exception):
         if self.version is not None:
             where.append(f"v{self.version}")
         return f"{' '.join(where)}: {self.message}" if where else self.message
+
+    def spell(self, door: Door) -> None:
+        """Write the message as a door does."""
+        self.template = spelled(self.template, door)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))

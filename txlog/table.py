@@ -25,6 +25,7 @@ from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.whole_import import whole_import
+from txlog.util.wording import in_write
 from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
@@ -135,10 +136,13 @@ def _written(
 ) -> WriteResult:
     try:
         return write_batch(open_table, data, options, on_progress)
+    except InvalidInputError as error:
+        error.spell(in_write)
+        raise
     except TableExistsError as error:
         if ignores_existing:
             return WriteResult(open_table.log.newest_state().version, "ignored", 0, "")
-        error.message = f'{error.message}; mode="append" adds rows, mode="overwrite" replaces them'
+        error.template = f'{error.template}; mode="append" adds rows, mode="overwrite" replaces them'
         raise
 
 

@@ -138,7 +138,9 @@ def test_a_change_since_the_version_that_the_rows_were_made_from_is_a_conflict_u
     assert "read the table again" in " ".join(run(*overwrite, "--read-version", "0").stderr.split())
     assert found(table) == [(3, "tue"), (11, "mon"), (12, "mon")]
     assert "--read-version is 7, the newest version is 1" in run(*overwrite, "--read-version", "7").stderr
-    assert "Invalid on_conflict 'retry': expected 'rerun' or 'fail'" in run(*overwrite, "--on-conflict", "retry").stderr
+    assert (
+        "Invalid --on-conflict 'retry': expected 'rerun' or 'fail'" in run(*overwrite, "--on-conflict", "retry").stderr
+    )
     assert run(*overwrite, "--on-conflict", "rerun").exit_code == 0
     assert found(table) == [(3, "tue"), (9, "mon")]
 

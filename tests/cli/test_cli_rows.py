@@ -169,7 +169,7 @@ def test_a_changelog_with_a_column_that_the_table_lacks_is_told_how_to_add_it(ta
     call = ["upsert", table, tmp_path / "changes.csv", "--key", "id", "--row-kind", "op"]
     assert "at  table has no such column, data int64  -> drop it, or add it with --merge-schema" in run(*call).output
     said = run(*call, "--sequence-by", "at").output
-    assert "sequence_by names 'at', which is not a column of the table; there are id, day" in said
+    assert "--sequence-by names 'at', which is not a column of the table; there are id, day" in said
     assert "add the column with --merge-schema" in said
     would = run(*call, "--sequence-by", "at", "--merge-schema", "--dry-run")
     assert "1 row would be inserted" in would.output, would.output

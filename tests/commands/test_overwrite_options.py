@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -296,7 +295,7 @@ def test_an_append_refuses_options_about_replaced_rows(tmp_path: Path, given: di
 
 # --- all of them ------------------------------------------------------------------------------------------------------
 
-COMMON = {*(each.name for each in fields(CommitOptions)), "on_progress"} - {"isolation"}
+COMMON = {*CommitOptions.__struct_fields__, "on_progress"} - {"isolation"}
 
 
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge", "overwrite", "overwrite_partitions"])

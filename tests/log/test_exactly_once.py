@@ -7,6 +7,7 @@ import pytest
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Fresh, Rewound, check_replay
 from txlog.protocol.actions import CommitInfo, SetTransaction
 from txlog.protocol.commit_file import Commit
+from txlog.util.wording import in_python, spelled
 
 
 def commit(version: int, checkpoint_id: int, *, app_id: str = "orders", fingerprint: str | None = None) -> Commit:
@@ -72,7 +73,7 @@ def test_a_checkpoint_that_another_writer_committed_twice_is_no_reset() -> None:
 
 
 def test_a_rewound_checkpoint_says_what_to_do() -> None:
-    reported = str(Rewound("orders", 4, 7))
+    reported = spelled(Rewound("orders", 4, 7).message, in_python)
     assert "checkpoint 4" in reported
     assert "7" in reported
     assert "new app_id" in reported

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from txlog.commands.upsert import staged_changes, staged_keys
 from txlog.testing.faults import FaultyFileStore

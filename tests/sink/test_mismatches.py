@@ -171,7 +171,7 @@ def test_a_commit_fails_if_the_policy_says_so_and_can_be_made_by_another_policy(
 ) -> None:
     with pytest.raises(txlog.InvalidInputError, match=why) as caught:
         commit(sink_of(table, {case: "fail"}), 1, CHANGES)
-    assert f"{{'{case}': 'quarantine'}}" in str(caught.value)
+    assert f'on_mismatch={{"{case}": "quarantine"}}' in str(caught.value)
     assert table.version == 2
     recovered = sink_of(table, {case: "quarantine"}).recover()
     assert recovered.results[1].outcome == "committed"

@@ -7,6 +7,7 @@ the files, the notified hooks or the error differ from those of the same write w
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -123,6 +124,11 @@ IS_WHAT_HAPPENS_ANYWAY = {
 """The option asks for what the mode does without it."""
 
 
+NAMES_OF_PYTHON = re.compile(
+    r"(?<!\.)\b(\w+_(id|by|mode|version|where|conflict|metadata)|fingerprint|isolation|checkpoint)\b"
+)
+
+
 @pytest.fixture(autouse=True)
 def task_of_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     local = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "5"}
@@ -152,6 +158,7 @@ def test_no_option_of_a_write_is_ignored(name: str, mode: str, tmp_path: Path) -
     without = outcome_of(tmp_path / "without", case, mode, {})
     with_it = outcome_of(tmp_path / "with", case, mode, case.given)
     assert (without == with_it) == ((name, mode) in IS_WHAT_HAPPENS_ANYWAY), with_it
+    assert not NAMES_OF_PYTHON.search(str(with_it[-1])), with_it[-1]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -29,6 +29,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from txlog.cli.wording import in_commands
 from txlog.errors import TxlogError
 from txlog.util.logs import logger
 from txlog.util.values import public_fields
@@ -39,24 +40,6 @@ FAILED = 1
 INTERRUPTED = 130
 PIPE_WIDTH = 400
 UNFOLDED_WIDTH = 10_000
-
-# Advice of the library that names Python calls -> the same advice for the command line.
-_OPTION_FOR = {
-    'schema_mode="merge"': "--merge-schema",
-    'mode="merge-on-read"': "--mode merge-on-read",
-    "leave mode out": "leave --mode out",
-    "read_version is": "--read-version is",
-    "Table.open opens it": "--exist-ok accepts it",
-    "force=True": "--force",
-    "retention_hours=": "--retention-hours ",
-    "allow_missing_files=True": "--allow-missing-files",
-    "allow_expired_files=True": "--allow-expired-files",
-    "or create the table": "or create the table, by txlog create or txlog append --create",
-}
-
-_SET = re.compile(r"table\.set_properties\(\{([^{}]*)\}\)")
-_UNSET = re.compile(r"table\.unset_properties\(\[[\"']([^\"']*)[\"']\]\)")
-_PAIR = re.compile(r"[\"']([^\"']*)[\"']: [\"']([^\"']*)[\"']")
 
 # Padding of a table's last column: spaces at the end of a line, perhaps before its last color code.
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
@@ -92,7 +75,7 @@ class Output:
             with self._warnings():
                 yield
         except TxlogError as error:
-            error.message = _in_options(error.message)
+            error.spell(in_commands)
             self._fail(error.kind, str(error), error_to_json(error))
         except BrokenPipeError:
             raise typer.Exit(FAILED) from None
@@ -170,22 +153,11 @@ class Output:
 
 def error_to_json(error: TxlogError) -> dict[str, Any]:
     """Every attribute of the error that is set, under its own name, with ``kind`` and ``message``."""
-    known = {name: value for name, value in vars(error).items() if value is not None and not name.startswith("_")}
+    left_out = {name for name in vars(error) if name.startswith("_")} | {"template"}
+    known = {name: value for name, value in vars(error).items() if value is not None and name not in left_out}
     if "reasons" in known:
         known["reasons"] = [
             {name: getattr(reason, name) for name in ("rule", "winner_version", "winner_operation", "detail")}
             for reason in known["reasons"]
         ]
-    return {"kind": error.kind, **known}
-
-
-def _in_options(message: str) -> str:
-    for advised, option in _OPTION_FOR.items():
-        message = message.replace(advised, option)
-    message = _SET.sub(lambda found: f"txlog set URI {_as_pairs(found[1])}", message)
-    return _UNSET.sub(r"txlog set URI --unset \1", message)
-
-
-def _as_pairs(properties: str) -> str:
-    """``KEY=VALUE KEY=VALUE`` from the text between the braces of a dict of strings."""
-    return " ".join(f"{key}={value}" for key, value in _PAIR.findall(properties))
+    return {"kind": error.kind, "message": error.message, **known}

@@ -83,11 +83,11 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        error.message += "; paths are relative to the table's root"
+        error.template += "; paths are relative to the table's root"
         raise
     except InvalidInputError as error:
         if isinstance(path, str) and repr(path) not in error.message:
-            error.message = f"{path}: {error.message}"
+            error.template = f"{path}: {error.template}"
         raise
 
 

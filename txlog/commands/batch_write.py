@@ -61,7 +61,7 @@ def write_batch(
         committable = write_task(open_table.store.files, job.plan, job.task(), stream)
     except SchemaMismatchError as error:
         if options.schema_mode == "merge":
-            error.message += "\n(if data comes in pieces, the columns of the first one decide which are added)"
+            error.template += "\n(if data comes in pieces, the columns of the first one decide which are added)"
         raise
     with UnsentFiles(open_table.store.files) as unsent:
         unsent.own(file.path for file in committable.files)

@@ -26,6 +26,7 @@ from txlog.read.change_rows import ChangeReader, VersionChanges
 from txlog.read.scan_plan import select
 from txlog.util import ambient
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.wording import argument, call
 
 __all__ = ["read_changes"]
 
@@ -75,7 +76,9 @@ def _range(uri: str, newest: TableState, from_version: Any, to_version: Any) -> 
             f"version {max(first, last)} does not exist yet: the newest is {newest.version}", table=uri, version=first
         )
     if to_version is not None and first > last:
-        raise InvalidInputError(f"from_version {first} is after to_version {last}", table=uri)
+        raise InvalidInputError(
+            f"{argument('from_version')} {first} is after {argument('to_version')} {last}", table=uri
+        )
     return first, last
 
 
@@ -137,7 +140,7 @@ def _check_state(uri: str, state: TableState, end: TableState, read: frozenset[s
     if not state.properties.enable_change_data_feed:
         raise InvalidInputError(
             f"the change data feed was off at version {state.version}, so its changes were not recorded. Read from the"
-            " version that turned it on; table.set_properties({'delta.enableChangeDataFeed': 'true'}) turns it on"
+            f" version that turned it on; {call('set_properties', {'delta.enableChangeDataFeed': 'true'})} turns it on"
             " for later versions",
             table=uri,
             version=state.version,

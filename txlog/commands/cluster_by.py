@@ -19,6 +19,7 @@ from txlog.protocol.features import upgraded_for
 from txlog.protocol.partition_values import partitioning_text
 from txlog.result import WriteResult
 from txlog.util import ambient
+from txlog.util.wording import argument
 
 __all__ = ["cluster_by"]
 
@@ -39,7 +40,7 @@ def cluster_by(
         if state.partition_columns:
             raise InvalidInputError(
                 f"the table is {partitioning_text(state.partition_columns)}, so it cannot be clustered: its rows are"
-                " ordered by partition already; table.optimize(cluster_by=...) orders them within each"
+                f" ordered by partition already; an optimize with {argument('cluster_by')} orders them within each"
             )
         needed = {**state.metadata.configuration, CLUSTERING_FEATURE: "supported"}
         builder.define(None, upgraded_for(state.protocol, state.schema, needed))

@@ -14,6 +14,7 @@ from txlog.errors import MetadataChangedError, ProtocolChangedError, TableExists
 from txlog.expressions.tree import path_text
 from txlog.log.proposal import operation_parameters
 from txlog.store.probe import probe_store
+from txlog.util.wording import advice
 
 __all__ = ["create_table", "probe_new_location"]
 
@@ -39,7 +40,10 @@ def create_table(
         except (ProtocolChangedError, MetadataChangedError):
             pass  # a concurrent writer created it first
     if not exist_ok:
-        raise TableExistsError("there is a table here already; Table.open opens it", table=open_table.uri)
+        raise TableExistsError(
+            f"there is a table here already; {advice('open an existing table', 'Table.open opens it')}",
+            table=open_table.uri,
+        )
     state = open_table.log.reload()
     with TxlogError.located(open_table.uri, state.version):
         check_agrees(state, definition, properties or {})

@@ -24,6 +24,7 @@ from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.util.wording import setting
 
 __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 
@@ -129,9 +130,10 @@ def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
     if on_change == "skip":
         return []
     raise InvalidInputError(
-        f"version {commit.version} changed or deleted rows, which following does not show. on_change='skip' leaves such"
-        " versions out; on_change='added' returns the files that they added, including their unchanged rows;"
-        " table.changes() returns the rows that were inserted, updated and deleted",
+        f"version {commit.version} changed or deleted rows, which following does not show."
+        f" {setting('on_change', 'skip')} leaves such versions out; {setting('on_change', 'added')} returns the files"
+        " that they added, including their unchanged rows; table.changes() returns the rows that were inserted,"
+        " updated and deleted",
         table=uri,
         version=commit.version,
     )

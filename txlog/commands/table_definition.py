@@ -56,6 +56,7 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import names_in
+from txlog.util.wording import argument
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -121,7 +122,10 @@ def new_table(
     domains: tuple[DomainMetadata, ...] = ()
     if cluster_by:
         if columns:
-            raise InvalidInputError("a table is either partitioned or clustered: give partition_by or cluster_by")
+            raise InvalidInputError(
+                f"a table is either partitioned or clustered: give {argument('partition_by')} or"
+                f" {argument('cluster_by')}"
+            )
         domains = (clustering_domain(cluster_by, struct, TableProperties.of(configuration)),)
         configuration = {**configuration, CLUSTERING_FEATURE: "supported"}
     protocol = protocol_for(struct, configuration)
@@ -196,7 +200,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
         raise InvalidInputError(
             f"the table is partitioned by {', '.join(state.partition_columns)}, and the data has no {', '.join(gone)}:"
-            " pass the new partition columns as partition_by=[...]; [] means an unpartitioned table"
+            f" pass the new partition columns as {argument('partition_by')}; [] means an unpartitioned table"
         )
     columns = check_partition_columns(
         struct, state.partition_columns if partition_by is None else names_in("partition_by", partition_by)

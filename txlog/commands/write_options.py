@@ -15,6 +15,7 @@ from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, OnConflict, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
@@ -85,21 +86,22 @@ def check_options(options: WriteOptions) -> None:
     check_mode(options.mode, (*_MODES, "upsert") if options.keys else _MODES)
     if options.where is not None and options.mode != "overwrite":
         raise InvalidInputError(
-            f'where selects the rows that an overwrite replaces: use mode="overwrite", not {options.mode}'
+            f"{argument('where')} selects the rows that an overwrite replaces: use {setting('mode', 'overwrite')}, not"
+            f" {options.mode}"
         )
     check_choice("schema_mode", options.schema_mode, SchemaMode)
     if options.schema_mode == "overwrite" and (options.mode != "overwrite" or options.where is not None):
         raise InvalidInputError(
-            'schema_mode="overwrite" replaces the columns of the whole table, so the overwrite must replace every row,'
-            ' without where; "merge" adds columns'
+            f"{setting('schema_mode', 'overwrite')} replaces the columns of the whole table, so the overwrite must"
+            f" replace every row, without {argument('where')}. {setting('schema_mode', 'merge')} adds columns"
         )
     if options.commit.read_version is not None and options.schema_mode == "overwrite":
         raise InvalidInputError(
-            'read_version keeps rows that were appended after it, and schema_mode="overwrite" replaces the columns of'
-            " all rows: leave one of them out"
+            f"{argument('read_version')} keeps rows that were appended after it, and"
+            f" {setting('schema_mode', 'overwrite')} replaces the columns of all rows: leave one of them out"
         )
     if options.row_mode is not None:
-        check_choice("mode", options.row_mode, RowMode)
+        check_choice("row_mode", options.row_mode, RowMode)
     if options.mode == "append":
         _check_replaces_nothing(options)
     elif options.mode != "upsert":
@@ -115,7 +117,7 @@ def _check_replaces_nothing(options: WriteOptions) -> None:
     given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": commit.read_version}
     for name, value in given.items():
         if value is not None:
-            raise InvalidInputError(f"{name} is for overwrites, and an append replaces no row: leave it out")
+            raise InvalidInputError(f"{argument(name)} is for overwrites, and an append replaces no row: leave it out")
 
 
 def _check_overwrite(options: WriteOptions) -> None:
@@ -123,13 +125,13 @@ def _check_overwrite(options: WriteOptions) -> None:
     commit = options.commit
     if options.row_mode is not None and options.where is None:
         raise InvalidInputError(
-            "row_mode decides how rows are removed from files that keep other rows, and an overwrite without where"
-            " removes whole files: leave row_mode out"
+            f"{argument('row_mode')} decides how rows are removed from files that keep other rows, and an overwrite"
+            f" without {argument('where')} removes whole files: leave {argument('row_mode')} out"
         )
     if commit.on_conflict == "rerun" and commit.read_version is not None:
         raise InvalidInputError(
-            "read_version ties the overwrite to one version, so that it cannot run again on a newer one, which"
-            " on_conflict asks for: leave one of them out"
+            f"{argument('read_version')} ties the overwrite to one version, so that it cannot run again on a newer"
+            f" one, which {argument('on_conflict')} asks for: leave one of them out"
         )
     check_isolation(commit, "fail")
 

@@ -27,6 +27,7 @@ from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
+from txlog.util.wording import argument, call
 from txlog.writer.completer import completer_for
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
@@ -173,7 +174,9 @@ def _unseen(
     read_version = options.commit.read_version
     if read_version is not None:
         if read_version > state.version:
-            raise InvalidInputError(f"read_version is {read_version}, the newest version is {state.version}")
+            raise InvalidInputError(
+                f"{argument('read_version')} is {read_version}, the newest version is {state.version}"
+            )
         return read_version, tuple(range(read_version + 1, state.version + 1))
     if options.where is None and options.mode != "overwrite_partitions":
         return None, ()
@@ -216,8 +219,9 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
     asked = [fold_name(name) for name in options.partition_by]
     if asked != [fold_name(name) for name in state.partition_columns]:
         raise InvalidInputError(
-            f"the table is {partitioning_text(state.partition_columns)}, and partition_by asks for one that is"
-            f" {partitioning_text(options.partition_by)}: leave partition_by out, a table keeps its partitioning",
+            f"the table is {partitioning_text(state.partition_columns)}, and {argument('partition_by')} asks for one"
+            f" that is {partitioning_text(options.partition_by)}: leave {argument('partition_by')} out, a table keeps"
+            " its partitioning",
             table=open_table.uri,
             version=state.version,
         )
@@ -225,11 +229,11 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
 
 def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> None:
     have = state.metadata.configuration
-    differing = [f"{key}={value}" for key, value in stored(validate(properties)).items() if have.get(key) != value]
+    differing = {key: value for key, value in stored(validate(properties)).items() if have.get(key) != value}
     if differing:
         raise InvalidInputError(
-            f"a write does not change the properties of an existing table ({', '.join(differing)}):"
-            " use table.set_properties({...}), or leave them out"
+            f"a write does not change the properties of an existing table ({', '.join(sorted(differing))}): set them by"
+            f" {call('set_properties', differing)}, or leave them out"
         )
 
 
@@ -238,8 +242,9 @@ def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -
     asked = named_columns(cluster_by, state.schema)
     if [*map(_folded, asked)] != [*map(_folded, found)]:
         raise InvalidInputError(
-            f"the table is {clustering_text(found)}, and cluster_by asks for one that is {clustering_text(asked)}:"
-            " leave cluster_by out, or change it by table.cluster_by(columns)"
+            f"the table is {clustering_text(found)}, and {argument('cluster_by')} asks for one that is"
+            f" {clustering_text(asked)}: leave {argument('cluster_by')} out, or change it by"
+            f" {call('cluster_by', ['.'.join(path) for path in asked])}"
         )
 
 
@@ -265,7 +270,7 @@ def check_removable(state: TableState) -> None:
     if state.properties.append_only:
         raise InvalidInputError(
             "the table is append-only (delta.appendOnly): its rows cannot be overwritten. Append to it, or unset the"
-            ' property first, by table.unset_properties(["delta.appendOnly"])'
+            f" property first, by {call('unset_properties', ['delta.appendOnly'])}"
         )
 
 

@@ -161,7 +161,7 @@ class OpenTable:
         if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
             found = Rewound(app_id, checkpoint_id, last.version)
         if not isinstance(found, AlreadyCommitted):
-            raise InvalidInputError(str(found), table=self.uri, version=state.version)
+            raise InvalidInputError(found.message, table=self.uri, version=state.version)
         if found.version is not None:
             self.log.versions.make_durable(found.version)
         if not quietly:

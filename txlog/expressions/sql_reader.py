@@ -53,6 +53,7 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
+from txlog.util.wording import argument
 
 __all__ = ["Reader", "Scope"]
 
@@ -129,8 +130,8 @@ class Scope(msgspec.Struct, frozen=True):
             column = path_text(path[1:])
             raise InvalidInputError(
                 f"{path_text(path)} does not say which side it is of: write {target_alias}.{column} for the table or"
-                f" {source_alias}.{column} for the source, or name the sides yourself with target_alias=... and"
-                " source_alias=..."
+                f" {source_alias}.{column} for the source, or name the sides yourself with"
+                f" {argument('target_alias')} and {argument('source_alias')}"
             )
         if in_target is not None and in_source is not None:
             name = path_text(path)

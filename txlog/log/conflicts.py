@@ -29,6 +29,7 @@ from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.paths import canonical_path
+from txlog.util.wording import in_python, spelled
 
 if TYPE_CHECKING:
     from txlog.log.state import TableState
@@ -202,7 +203,7 @@ def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransacti
         mismatch = FingerprintMismatch(
             theirs.app_id, theirs.version, winner.version, proposal.fingerprint, their_fingerprint
         )
-        return f"committed a different checkpoint under the same id: {mismatch}"
+        return f"committed a different checkpoint under the same id: {spelled(mismatch.message, in_python)}"
     moved = f"moved application {theirs.app_id!r} to checkpoint {theirs.version}"
     return f"{moved}, which this transaction read" if mine is None else f"{moved}, this transaction is its {mine}"
 

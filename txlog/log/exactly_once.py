@@ -15,6 +15,7 @@ import msgspec
 
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
+from txlog.util.wording import argument, batch
 
 __all__ = [
     "AlreadyCommitted",
@@ -44,12 +45,14 @@ class Rewound(msgspec.Struct, frozen=True):
     checkpoint_id: int
     last_checkpoint_id: int
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """For an error, in words that each door spells."""
         return (
-            f"checkpoint {self.checkpoint_id} of {self.app_id!r} is older than the last one committed,"
-            f" {self.last_checkpoint_id}, and no retained commit has it: dropping it could lose its rows,"
-            " committing it could write them twice. Was the application's own state rewound or replaced?"
-            " Use a new app_id for a new source"
+            f"{batch(self.app_id, self.checkpoint_id)} is older than the last one committed,"
+            f" {self.last_checkpoint_id}, and no retained commit has it: dropping it could lose its rows, committing"
+            " it could write them twice. Was the application's own state rewound or replaced? Use a new"
+            f" {argument('app_id')} for a new source"
         )
 
 
@@ -62,10 +65,13 @@ class FingerprintMismatch(msgspec.Struct, frozen=True):
     ours: str
     theirs: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """For an error, in words that each door spells."""
         return (
-            f"checkpoint {self.checkpoint_id} of {self.app_id!r} is in version {self.version} already, made from"
-            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): one id stands for different rows"
+            f"{batch(self.app_id, self.checkpoint_id)} is in version {self.version} already, made from"
+            f" other input ({argument('fingerprint')} {self.theirs!r} there, {self.ours!r} here): one id"
+            f" stands for different rows"
         )
 
 

@@ -29,6 +29,7 @@ from txlog.protocol.log_names import checksum_name
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 from txlog.util.parallel import begin
+from txlog.util.wording import advice
 
 __all__ = ["StateLoader", "as_corrupt"]
 
@@ -277,7 +278,7 @@ class StateLoader:
     def _no_table(self) -> TableNotFoundError:
         return TableNotFoundError(
             "there is no Delta table here: the log has neither a commit nor a checkpoint. Check the location, or"
-            " create the table",
+            f" {advice('create the table', 'create the table')}",
             table=self._table,
         )
 

@@ -29,6 +29,7 @@ from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distanc
 from txlog.protocol.clustering import named_columns
 from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
+from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,22 +53,26 @@ class ClusterColumns(msgspec.Struct, frozen=True):
         """Raises ``InvalidInputError`` for a column that is absent, is a partition column or has no order."""
         asked = named_columns(given, schema)
         if not 0 < len(asked) <= _COLUMNS_MAX:
-            raise InvalidInputError(f"cluster_by takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
+            raise InvalidInputError(f"{argument('cluster_by')} takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
         paths = []
         for each in asked:
             path, data_type = resolve(each, schema)
             name = path_text(path)
             if path[0] in partition_columns:
                 raise InvalidInputError(
-                    f"cluster_by names {name}, a partition column, which has one value in each file: leave it out"
+                    f"{argument('cluster_by')} names {name}, a partition column, which has one value in each file:"
+                    " leave it out"
                 )
             if not can_rank(type_to_arrow(data_type)):
                 raise InvalidInputError(
-                    f"cluster_by names {name}, whose type {type_name(data_type)} has no order: leave it out"
+                    f"{argument('cluster_by')} names {name}, whose type {type_name(data_type)} has no order: leave it"
+                    " out"
                 )
             paths.append(path)
         if len(set(paths)) < len(paths):
-            raise InvalidInputError(f"cluster_by names a column twice: {', '.join(map(path_text, asked))}")
+            raise InvalidInputError(
+                f"{argument('cluster_by')} names a column twice: {', '.join(map(path_text, asked))}"
+            )
         return cls(tuple(paths))
 
     @property

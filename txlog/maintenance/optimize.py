@@ -48,6 +48,7 @@ from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
+from txlog.util.wording import argument
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> 
     names = [path_text(path) for path in paths]
     if names and cluster_by is not None:
         raise InvalidInputError(
-            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by"
-            " other columns here: leave cluster_by out, or change the columns by table.cluster_by(columns)"
+            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by other"
+            f" columns here: leave {argument('cluster_by')} out, or change the columns by table.cluster_by(columns)"
         )
     return names or None
 

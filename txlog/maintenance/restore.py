@@ -41,6 +41,7 @@ from txlog.maintenance.version_files import (
 from txlog.protocol.actions import AddFile
 from txlog.result.maintenance import RestoreResult
 from txlog.util import ambient
+from txlog.util.wording import setting
 
 __all__ = ["RestoreOptions", "restore"]
 
@@ -163,8 +164,8 @@ class _Restore:
         more = f" and {len(gone) - _SHOWN_MAX:,} more" if len(gone) > _SHOWN_MAX else ""
         raise NotFoundError(
             f"version {self._target.version} cannot be restored whole: {files:,} of its files are gone, vacuumed or"
-            f" deleted by hand. Restore a newer version, or pass allow_missing_files=True to leave their rows out."
-            f" Missing: {', '.join(gone[:_SHOWN_MAX])}{more}",
+            f" deleted by hand. Restore a newer version, or pass {setting('allow_missing_files', True)} to leave"
+            f" their rows out. Missing: {', '.join(gone[:_SHOWN_MAX])}{more}",
             table=self._log.uri,
             version=self._target.version,
             path=gone[0],
@@ -178,8 +179,8 @@ class _Restore:
         if expired:
             raise InvalidInputError(
                 f"{len(expired):,} files of version {self._target.version}, such as {expired[0].path}, {EXPIRED}: a"
-                " vacuum may delete them at any moment. If no vacuum runs in any engine, pass allow_expired_files=True;"
-                " else raise the property first",
+                " vacuum may delete them at any moment. If no vacuum runs in any engine, pass"
+                f" {setting('allow_expired_files', True)}; else raise the property first",
                 table=self._log.uri,
                 version=self._state.version,
                 path=expired[0].path,
@@ -190,7 +191,7 @@ class _Restore:
                 f"a vacuum began in version {endangered.version} and has not ended: it may be deleting"
                 f" {len(endangered.files):,} files of version {self._target.version}, such as"
                 f" {endangered.files[0].path}. Run the restore again when the history shows VACUUM END. If the vacuum"
-                " crashed, pass allow_expired_files=True",
+                f" crashed, pass {setting('allow_expired_files', True)}",
                 table=self._log.uri,
                 version=self._state.version,
                 path=endangered.files[0].path,
@@ -202,7 +203,7 @@ class _Restore:
             raise NotFoundError(
                 f"version {version} restored version {self._target.version}, but a vacuum deleted {len(gone):,} of its"
                 f" files meanwhile, such as {gone[0]}: restore a newer version, or this one with"
-                " allow_missing_files=True",
+                f" {setting('allow_missing_files', True)}",
                 table=self._log.uri,
                 version=version,
                 path=gone[0],

@@ -40,6 +40,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.util import ambient
 from txlog.util.arguments import invalid
+from txlog.util.wording import argument, setting
 
 __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 
@@ -251,7 +252,7 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
         if _RETENTION in properties.unreadable:
             raise InvalidInputError(
                 f"table property {_RETENTION} is {properties.unreadable[_RETENTION]!r}, which is not an interval of"
-                " fixed length: set it to one such as 'interval 7 days', or pass retention_hours"
+                f" fixed length: set it to one such as 'interval 7 days', or pass {argument('retention_hours')}"
             )
         return properties.deleted_file_retention_ms
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours < math.inf:
@@ -259,10 +260,11 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
     retention_ms = round(min(hours, _HOURS_MAX) * HOUR_MS)
     if retention_ms < properties.deleted_file_retention_ms and not options.force:
         raise InvalidInputError(
-            f"retention_hours={hours:g} is shorter than the table's {_RETENTION}, which is"
+            f"{setting('retention_hours', int(hours) if hours == int(hours) else hours)} is shorter than"
+            f" the table's {_RETENTION}, which is"
             f" {properties.deleted_file_retention_ms / HOUR_MS:g} hours: readers, time travel, and writers that are"
-            " about to commit may need what it would delete. If none of them does, pass force=True; else set the table"
-            " property"
+            f" about to commit may need what it would delete. If none of them does, pass {setting('force', True)};"
+            " else set the table property"
         )
     return retention_ms
 

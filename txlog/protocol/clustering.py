@@ -18,6 +18,7 @@ from txlog.protocol.properties import TableProperties, column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.protocol.statistics import ColumnPath, StatisticsPolicy
 from txlog.util.arguments import invalid, names_in
+from txlog.util.wording import argument
 
 __all__ = [
     "CLUSTERING_DOMAIN",
@@ -89,18 +90,22 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
         stored, data_type = _stored(path, schema)
         if not isinstance(data_type, Decimal) and not (isinstance(data_type, Primitive) and data_type.name in _ORDERED):
             raise InvalidInputError(
-                f"cluster_by names {name}, a {type_name(data_type)}: use number, string, date or timestamp columns"
+                f"{argument('cluster_by')} names {name}, a {type_name(data_type)}: use number, string, date or"
+                " timestamp columns"
             )
         if stored not in covered:
             raise InvalidInputError(
-                f"cluster_by names {name}, which has no statistics, since only the first"
-                f" {properties.data_skipping_num_indexed_cols} columns do: move it further to the front, or name it in"
-                " the property delta.dataSkippingStatsColumns"
+                f"{argument('cluster_by')} names {name}, which has no statistics, since only the first"
+                f" {properties.data_skipping_num_indexed_cols} columns do: move it further to the front, or name it"
+                " in the property delta.dataSkippingStatsColumns"
                 if properties.data_skipping_stats_columns is None
-                else f"cluster_by names {name}, which delta.dataSkippingStatsColumns leaves out: name it there too"
+                else f"{argument('cluster_by')} names {name}, which delta.dataSkippingStatsColumns leaves out: name"
+                " it there too"
             )
         if stored in columns:
-            raise InvalidInputError(f"cluster_by names a column twice: {', '.join('.'.join(each) for each in named)}")
+            raise InvalidInputError(
+                f"{argument('cluster_by')} names a column twice: {', '.join('.'.join(each) for each in named)}"
+            )
         columns.append(stored)
     return _domain(columns)
 

@@ -130,7 +130,7 @@ class CheckpointCommits:
             except NotFoundError:
                 continue  # another committer has removed it meanwhile
             except InvalidInputError as error:
-                error.message += f". It is still staged: sink.discard({earlier.checkpoint_id}) gives it up"
+                error.template += f". It is still staged: sink.discard({earlier.checkpoint_id}) gives it up"
                 raise
             if found is None:
                 raise InvalidInputError(

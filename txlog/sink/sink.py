@@ -339,7 +339,7 @@ class Sink:
         except TxlogError as error:
             error.recovery = Recovery(results)  # type: ignore[attr-defined]
             if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
-                error.message = error.message.rstrip(".") + (
+                error.template = error.template.rstrip(".") + (
                     f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
                     f" again, or sink.discard({each.checkpoint_id}) and write it again;"
                     f" sink.abandon({each.checkpoint_id}) goes on without its rows"

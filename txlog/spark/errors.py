@@ -13,16 +13,17 @@ import contextlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from msgspec.structs import asdict
 
 from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
+from txlog.spark.wording import in_spark
 from txlog.util.logs import logger
 
-__all__ = ["CHANGE_OPTION_NAMES", "TxlogErrorInSpark", "crossing", "error_from", "with_option_names"]
+__all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
 NOT_FOUND_ADVICE = (
@@ -39,9 +40,6 @@ _SPARK_MESSAGES = {
     ),
 }
 """Messages that Spark raises before it calls the data source -> what the user should do."""
-_FOR_PYTHON = "or pass a credential_provider"
-_FOR_SPARK = "which in Spark are .options(**txlog.spark.storage_options(spark))"
-"""What to do about missing credentials, where a worker has no way to pass a provider."""
 _MESSAGE_CHARACTERS_MAX = 8_192
 """A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would break it."""
 _JSON_BYTES_MAX = 1 << 20
@@ -76,37 +74,10 @@ def crossing() -> Iterator[None]:
     try:
         yield
     except TxlogError as error:
-        error.message = error.message.replace(_FOR_PYTHON, _FOR_SPARK)
+        error.spell(in_spark)
         # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
-
-
-CHANGE_OPTION_NAMES: Mapping[str, str] = {
-    r"Send all rows of a key to one task \(Sink\.partition_of\)": (
-        "Bring all rows of a key into one task by df.repartition(<upsertKeys>)"
-    ),
-    r", or give sequence_by\b": ", or set the option sequenceBy",
-    r" row_kinds defines the meaning of other values": "; convert other values in the DataFrame",
-    r"\bsequence_by\b": "sequenceBy",
-    r"commit with another on_mismatch, such as \{'(\w+)': '(\w+)'\}": r"write with another onMismatch, such as \1=\2",
-}
-"""For `with_option_names`: Python names in the errors of writes that change rows -> what Spark users set instead."""
-
-
-@contextlib.contextmanager
-def with_option_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Replace the Python names in an `InvalidInputError`'s message with the names of the options that the user set.
-
-    Args:
-        names: Regular expression -> replacement, as for ``re.sub``.
-    """
-    try:
-        yield
-    except InvalidInputError as error:
-        for pattern, name in names.items():
-            error.message = re.sub(pattern, name, error.message)
-        raise
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:
@@ -150,7 +121,7 @@ def error_from(exc: BaseException) -> TxlogError | None:
 
 def encode(error: TxlogError) -> str:
     """The marker of an error: ``[txlog-error:1:CRC32:BASE64URL(ZLIB(JSON))]``, one line of plain characters."""
-    fields = {name: _plain(value) for name, value in vars(error).items() if value is not None}
+    fields = {name: _plain(value) for name, value in vars(error).items() if value is not None and name != "template"}
     fields["message"] = _cut(error.message)
     body = json.dumps({"kind": error.kind, "fields": fields}, default=str, separators=(",", ":")).encode()
     packed = zlib.compress(body, 9)

@@ -27,10 +27,10 @@ from txlog.log.state import TableState
 from txlog.protocol.merge_options import MERGE_ENGINE, PREFIX, merge_options
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
-from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
+from txlog.spark.wording import in_stream
 from txlog.store.probe import probe_store
 from txlog.util.logs import logger
 from txlog.writer.changelog.mismatch import USUAL
@@ -87,8 +87,7 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
         job = _planned(open_table, columns, options, overwrite)
     else:
         job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
-    with with_option_names(_BATCH_NAMES):
-        return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
+    return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
 
 
 def commit(
@@ -115,8 +114,7 @@ def commit(
     open_table.state_if_exists()  # another process may have planned the job on a newer version than this one knows
     committer = GlobalCommitter(open_table)
     try:
-        with with_option_names(_BATCH_NAMES):
-            result = committer.commit(job, committables)
+        result = committer.commit(job, committables)
         committer.remove_keys(committables)
         return result
     finally:
@@ -183,10 +181,10 @@ def answer_known(
         return None
     if batch_id == last:
         try:
-            with with_option_names(_MICRO_BATCH_NAMES):
-                found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
+            found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
-            error.message += f": {_OTHER_INPUT}"
+            error.spell(in_stream)
+            error.template += f": {_OTHER_INPUT}"
             raise
         return WriteResult(found.version if found else None, "already_committed", 0, "")
     if not skip_committed:
@@ -210,8 +208,7 @@ def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
     Raises:
         InvalidInputError: The table no longer contains it.
     """
-    with with_option_names(_BATCH_NAMES):
-        result = GlobalCommitter(process_table(options)).replay_of(job)
+    result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         app_id, version = job.commit.transaction or (None, None)
         raise InvalidInputError(
@@ -221,25 +218,6 @@ def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
             table=job.plan.table,
         )
     return result
-
-
-_BATCH_NAMES = {
-    r"\bcheckpoint (\d+) of (?=['\"])": r"txnVersion \1 of txnAppId ",
-    r"\bapp_id\b": "txnAppId",
-    r"\bcheckpoint_id\b": "txnVersion",
-    r"\(fingerprint\b": "(txnFingerprint",
-    **CHANGE_OPTION_NAMES,
-}
-_MICRO_BATCH_NAMES = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
-_OVERWRITE_NAMES = {
-    r"\bread_version\b": "readVersion",
-    r"\brow_mode\b": "rowMode",
-    r"\bon_conflict\b": "onConflict",
-    r"\bwithout where\b": "without replaceWhere",
-    r"^isolation\b": "isolationLevel",
-    r"\bmode=\"merge-on-read\"": "rowMode=merge-on-read",
-    "leave mode out": "leave rowMode out",
-}
 
 
 def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions, overwrite: bool) -> WriteJob:
@@ -276,12 +254,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions,
         compression=options.compression,
         row_mode=options.row_mode,
     )
-    try:
-        with with_option_names(_OVERWRITE_NAMES):
-            return write_planning.plan_write(open_table, to_arrow(columns), requested)
-    except SchemaMismatchError as error:
-        error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
-        raise
+    return write_planning.plan_write(open_table, to_arrow(columns), requested)
 
 
 def _planned_changes(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
-from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
@@ -88,10 +87,9 @@ def write_in_task(
 
 def _write_changes(writer: ChangelogWriter, batches: Iterator[pa.RecordBatch]) -> Committable:
     try:
-        with with_option_names(CHANGE_OPTION_NAMES):
-            for batch in batches:
-                writer.write(batch)
-            return writer.close()
+        for batch in batches:
+            writer.write(batch)
+        return writer.close()
     except BaseException:
         writer.abort()
         raise

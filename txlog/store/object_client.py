@@ -18,10 +18,12 @@ import msgspec
 from txlog.errors import InvalidInputError, NotFoundError, StorageError
 from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
 from txlog.store.retry import read_again
+from txlog.util.wording import advice
 
 __all__ = ["Location", "ObjectClient"]
 
 _READ_RETRIES = 5
+_OWN_CREDENTIALS = "pass them in the environment or in storage_options, or pass a credential_provider"
 _READ_RETRY_TIMEOUT = timedelta(seconds=60)
 
 T = TypeVar("T")
@@ -119,8 +121,8 @@ class ObjectClient:
             return ". Check the credentials and their permissions, then run it again."
         if _INSTANCE_ROLE.search(str(error)):
             return (
-                ". No credentials were given, and the machine has none of its own: pass them in the environment or in"
-                " storage_options (docs/storage.md), or pass a credential_provider."
+                ". No credentials were given, and the machine has none of its own (docs/storage.md):"
+                f" {advice('own credentials', _OWN_CREDENTIALS)}."
             )
         if "builder error" in str(error) or "InvalidUri" in str(error):
             return (

@@ -15,6 +15,7 @@ from numbers import Number
 from typing import Any
 
 from txlog.errors import InvalidInputError
+from txlog.util.wording import argument
 
 __all__ = ["check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
 
@@ -86,7 +87,8 @@ def invalid(
     Returns:
         The error, for the caller to raise.
     """
-    message = f"Invalid {name} {described(value)}: expected {expected}"
+    named = argument(name) if name.isidentifier() else name
+    message = f"Invalid {named} {described(value)}: expected {expected}"
     return InvalidInputError(f"{message}. {hint}" if hint else message, table=table)
 
 

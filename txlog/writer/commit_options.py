@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import check_text, invalid, one_of, whole_number
+from txlog.util.wording import argument
 
 __all__ = [
     "PLAIN_COMMIT",
@@ -60,7 +61,10 @@ class CommitOptions(msgspec.Struct, frozen=True):
         check_text("fingerprint", self.fingerprint)
         check_text("user_metadata", self.user_metadata)
         if self.fingerprint is not None and self.app_id is None:
-            raise InvalidInputError("a fingerprint needs an app_id and a checkpoint_id: give both")
+            raise InvalidInputError(
+                f"a {argument('fingerprint')} needs an {argument('app_id')} and a {argument('checkpoint_id')}:"
+                f" give both"
+            )
         if self.on_conflict is not None:
             check_choice("on_conflict", self.on_conflict, OnConflict)
         if self.isolation is not None:
@@ -90,7 +94,10 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
     """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
     if (app_id is None) != (checkpoint_id is None):
-        raise InvalidInputError("an exactly-once write needs both app_id and checkpoint_id: give both, or neither")
+        raise InvalidInputError(
+            f"an exactly-once write needs both {argument('app_id')} and {argument('checkpoint_id')}: give both, or"
+            " neither"
+        )
     if app_id is not None:
         check_app_id(app_id)
     if checkpoint_id is not None:
@@ -104,7 +111,8 @@ def check_isolation(commit: CommitOptions, default: OnConflict) -> None:
     """
     if commit.isolation is not None and commit.is_reexecuted(default):
         raise InvalidInputError(
-            "isolation decides which concurrent commits are conflicts, and a change that runs again after a lost race"
+            f"{argument('isolation')} decides which concurrent commits are conflicts, and a change that"
+            f" runs again after a lost race"
             " conflicts with none, so that it is always Serializable: leave it out"
         )
 

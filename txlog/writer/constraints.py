@@ -57,7 +57,7 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
         try:
             parse_stored_condition(text, schema)
         except InvalidInputError as error:
-            error.message = f"the constraint {name} ({text}) does not fit the schema: {error.message}"
+            error.template = f"the constraint {name} ({text}) does not fit the schema: {error.template}"
             raise
 
 
@@ -75,7 +75,7 @@ def check_invariants(schema: Struct) -> None:
         try:
             parse_stored_condition(sql, schema)
         except InvalidInputError as error:
-            error.message = f"the invariant of column {path} ({sql}) does not fit the schema: {error.message}"
+            error.template = f"the invariant of column {path} ({sql}) does not fit the schema: {error.template}"
             raise
     unchecked = [path for path, metadata in _members_of_lists(schema) if _INVARIANTS in metadata]
     if unchecked:

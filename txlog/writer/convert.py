@@ -41,6 +41,7 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.util.wording import setting
 
 __all__ = [
     "BadRow",
@@ -125,7 +126,7 @@ def match_fields(
                 prefix + extra.name,
                 "has no such column",
                 str(extra.type),
-                'drop it, or add it with schema_mode="merge"',
+                f"drop it, or add it with {setting('schema_mode', 'merge')}",
             )
         )
     return positions

@@ -74,7 +74,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
         try:
             return self.value.evaluate(self.stored(rows))
         except InvalidInputError as error:
-            error.message = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.message}"
+            error.template = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.template}"
             raise
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -286,7 +286,7 @@ def _check_generated(field: Field, schema: Struct) -> None:
     try:
         _generated(field.name, sql, schema)
     except InvalidInputError as error:
-        error.message = f"the generated column {field.name} ({sql}) does not fit the schema: {error.message}"
+        error.template = f"the generated column {field.name} ({sql}) does not fit the schema: {error.template}"
         raise
     written = _parsed(sql, schema).type
     if written != field.type:

@@ -92,7 +92,7 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
     try:
         return _first_not_true(constraint.condition, rows)
     except InvalidInputError as error:
-        error.message = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.message}"
+        error.template = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.template}"
         raise
 
 

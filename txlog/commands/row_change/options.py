@@ -13,6 +13,7 @@ import msgspec
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.util.arguments import invalid
+from txlog.util.wording import argument, call, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, OnConflict, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
@@ -31,7 +32,7 @@ class RowOptions(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.mode is not None:
-            check_choice("mode", self.mode, RowMode)
+            check_choice("row_mode", self.mode, RowMode)
         check_isolation(self.commit, "rerun")
         if self.on_progress is not None and not callable(self.on_progress):
             raise invalid("on_progress", self.on_progress, "a function of the files read and all files")
@@ -48,7 +49,7 @@ def check_changeable(state: TableState, what: str) -> None:
     if properties.append_only:
         raise InvalidInputError(
             f"the table is append-only (delta.appendOnly): {what} would change rows. Append to it, or unset the"
-            ' property first, by table.unset_properties(["delta.appendOnly"])'
+            f" property first, by {call('unset_properties', ['delta.appendOnly'])}"
         )
 
 
@@ -61,7 +62,8 @@ def uses_vectors(state: TableState, mode: RowMode | None) -> bool:
     is_enabled = state.properties.enable_deletion_vectors and "deletionVectors" in features
     if mode == "merge-on-read" and not is_enabled:
         raise InvalidInputError(
-            'mode="merge-on-read" needs a table with deletion vectors, which not every reader supports: enable them by'
-            ' table.set_properties({"delta.enableDeletionVectors": "true"}), or leave mode out'
+            f"{setting('row_mode', 'merge-on-read')} needs a table with deletion vectors, which not every reader"
+            f" supports: enable them by {call('set_properties', {'delta.enableDeletionVectors': 'true'})}, or leave"
+            f" {argument('row_mode')} out"
         )
     return is_enabled and mode != "copy-on-write"

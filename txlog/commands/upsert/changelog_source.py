@@ -15,6 +15,7 @@ import pyarrow as pa
 from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.util.wording import argument
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
@@ -121,7 +122,8 @@ class _Reader:
         at = next((at for at, each in enumerate(batch.schema.names) if fold_name(each) == fold_name(name)), None)
         if at is None:
             raise InvalidInputError(
-                f"row_kind names {name!r}, which the source lacks; it has {', '.join(batch.schema.names)}",
+                f"{argument('row_kind')} names {name!r}, which the source lacks; it has"
+                f" {', '.join(batch.schema.names)}",
                 table=self._table,
             )
         self._found.append(self._kinds.of(batch.column(at), name, first_row))

@@ -30,6 +30,7 @@ from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLI
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.util.arguments import invalid
+from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.keys import key_columns
@@ -65,9 +66,9 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     if upsert.sequence_by is not None:
         if state.schema.find(upsert.sequence_by) is None:
             raise InvalidInputError(
-                f"sequence_by names {upsert.sequence_by!r}, which is not a column of the table; there are"
-                f" {', '.join(state.schema.names)}. Rows are compared with those of the table too, which has to keep"
-                ' their sequence: add the column with schema_mode="merge"'
+                f"{argument('sequence_by')} names {upsert.sequence_by!r}, which is not a column of the table; there"
+                f" are {', '.join(state.schema.names)}. Rows are compared with those of the table too, which has to"
+                f" keep their sequence: add the column with {setting('schema_mode', 'merge')}"
             )
         asked = {**asked, "sequence.field": upsert.sequence_by}
     keys = [key.path[0] for key in key_columns(upsert.keys, state.schema)]
@@ -88,11 +89,14 @@ def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str 
     state = open_table.log.newest_state(refresh=False)
     with TxlogError.located(open_table.uri, state.version):
         if not keys:
-            raise InvalidInputError('merge_engine is for changes of rows: give mode="upsert" or "retract", and keys')
+            raise InvalidInputError(
+                f'{argument("merge_engine")} is for changes of rows: give mode="upsert" or "retract", and keys'
+            )
         asked = {PREFIX + name: value for name, value in _asked(given).items()}
         if not merge_options(state.metadata.configuration):
             raise InvalidInputError(
-                f"the table's properties do not define how its rows are merged: run table.set_properties({asked}) first"
+                f"the table's properties do not define how its rows are merged: run"
+                f" {call('set_properties', asked)} first"
             )
         merge_engine_of(state, UpsertOptions(keys, merge_engine=asked))
 
@@ -115,7 +119,7 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
     found = validate(named)
     options = merge_options(found)
     if unknown := sorted(name for name in found if name[len(PREFIX) :] not in options):
-        raise InvalidInputError(f"merge_engine has no option {unknown[0].removeprefix(PREFIX)!r}")
+        raise InvalidInputError(f"{argument('merge_engine')} has no option {unknown[0].removeprefix(PREFIX)!r}")
     return options
 
 
@@ -144,7 +148,8 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
     for name in ("when_matched", "when_not_matched", "update_columns"):
         if getattr(upsert, name) != getattr(plain, name):
             raise InvalidInputError(
-                f"{name} is for upserts without a merge engine; this one has merge-engine {engine.name}, which decides"
+                f"{argument(name)} is for upserts without a merge engine; this one has merge-engine"
+                f" {engine.name}, which decides"
                 " what happens to rows of one key"
             )
 

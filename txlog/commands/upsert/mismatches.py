@@ -21,6 +21,7 @@ from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.store.base import QUARANTINE
 from txlog.util import ambient
 from txlog.util.logs import logger
+from txlog.util.wording import setting
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable
@@ -170,7 +171,7 @@ class HeldBack:
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         return InvalidInputError(
             f"the changes do not fit the table's rows: {_WHAT[case]} {shown}{more}. Nothing was committed."
-            f" Fix the rows of the table, or commit with another on_mismatch, such as {{'{case}': 'quarantine'}}",
+            f" Fix the rows of the table, or write with {setting('on_mismatch', {case: 'quarantine'})}",
             table=self._open_table.uri,
             version=self._open_table.log.newest_state(refresh=False).version,
         )

@@ -17,6 +17,7 @@ from txlog.arrow.spill import held
 from txlog.commands.upsert.numbered_keys import NumberedKeys, index_of
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.util.wording import argument, setting
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.completer import completed
 from txlog.writer.generated_columns import ComputedColumns
@@ -104,8 +105,9 @@ def read_source(
     if on_duplicate == "error":
         first, second = repeated
         raise InvalidInputError(
-            f"rows {first} and {second} of the source (counting from 0) have one key, {key_text(keys, columns, first)}:"
-            ' remove one of them, or pass on_duplicate="last" to use the later one, or the greatest by sequence_by',
+            f"rows {first} and {second} of the source (counting from 0) have one key,"
+            f" {key_text(keys, columns, first)}: remove one of them, or pass {setting('on_duplicate', 'last')} to use"
+            f" the later one, or the greatest by {argument('sequence_by')}",
             table=table,
         )
     order = None if sequence_by is None else _order_by(rows, sequence_by, table)
@@ -153,7 +155,8 @@ def require_columns(
     if absent:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}: an upsert replaces whole rows, and would put nulls there. Add the"
-            ' columns, or name those that it has, in update_columns, with when_not_matched="ignore"',
+            f" columns, or name those that it has, in {argument('update_columns')}, with"
+            f" {setting('when_not_matched', 'ignore')}",
             table=table,
         )
 
@@ -179,18 +182,22 @@ def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]
     at = next((i for i, found in enumerate(rows.schema.names) if fold_name(found) == fold_name(name)), None)
     if at is None:
         raise InvalidInputError(
-            f"sequence_by names {name!r}, which the source lacks; it has {', '.join(rows.schema.names)}", table=table
+            f"{argument('sequence_by')} names {name!r}, which the source lacks; it has {', '.join(rows.schema.names)}",
+            table=table,
         )
     column = rows.column(at)
     if column.null_count:
         raise InvalidInputError(
-            f"sequence_by column {name} has {column.null_count} nulls, which have no order: fill or drop those rows",
+            f"{argument('sequence_by')} column {name} has {column.null_count} nulls, which have no order: fill or"
+            " drop those rows",
             table=table,
         )
     ordered = pa.table([column, pa.array(np.arange(len(column)))], names=["sequence", "arrival"])
     try:
         places = pc.sort_indices(ordered, sort_keys=[("sequence", "ascending"), ("arrival", "ascending")])
     except (pa.ArrowException, TypeError) as error:
-        raise InvalidInputError(f"sequence_by column {name} has no order: {error}", table=table) from error
+        raise InvalidInputError(
+            f"{argument('sequence_by')} column {name} has no order: {error}", table=table
+        ) from error
     found: NDArray[np.int64] = places.to_numpy().astype(np.int64)
     return found

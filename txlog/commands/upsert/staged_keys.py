@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.upsert.sorted_keys import ColumnValues, SortedKeys, sort_order
+from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
 from txlog.read.key_cache import FileKeys
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
 from txlog.util.parallel import parallel_map
+from txlog.util.wording import argument
 from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
 from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.keys import KeyColumn, key_text
@@ -261,8 +263,8 @@ class _KeyFiles:
         except pa.ArrowException as error:
             types = sorted({str(each.type) for each in found})
             raise InvalidInputError(
-                f"the sequence_by column has the types {' and '.join(types)} in different tasks, whose values cannot be"
-                " compared: nothing was committed. Give it one type in all tasks",
+                f"the {argument('sequence_by')} column has the types {' and '.join(types)} in different tasks, whose"
+                " values cannot be compared: nothing was committed. Give it one type in all tasks",
                 table=self.table,
             ) from error
 
@@ -315,8 +317,8 @@ def _settled(
         what = "have no sequence" if sequence is None else f"have the same sequence, {sequence[first].as_py()!s:.60}"
         raise InvalidInputError(
             f"tasks {tasks[first]} and {tasks[second]} both changed the row with {source.text_of(int(rows[first]))},"
-            f" and their changes {what}: it is unknown which came later. Nothing was committed. Send all rows of a key"
-            " to one task (Sink.partition_of), or give sequence_by",
+            f" and their changes {what}: it is unknown which came later. Nothing was committed."
+            f" {ONE_TASK_FOR_EACH_KEY}, or set {argument('sequence_by')}",
             table=source.table,
         )
 

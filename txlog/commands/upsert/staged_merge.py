@@ -21,7 +21,7 @@ from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
 from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
-from txlog.commands.upsert.task_order import first_unclear, is_order_free
+from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -153,8 +153,8 @@ def _refuse_unclear(
     raise InvalidInputError(
         f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
         + (f", of one sequence, {', '.join(values)}" if values else "")
-        + f", and merge-engine {engine.name} must know which came later: nothing was committed. Send all rows of a key"
-        " to one task (Sink.partition_of)" + ("" if values else ", or set txlog.sequence.field"),
+        + f", and merge-engine {engine.name} must know which came later: nothing was committed."
+        f" {ONE_TASK_FOR_EACH_KEY}" + ("" if values else ", or set txlog.sequence.field"),
         table=open_table.uri,
     )
 

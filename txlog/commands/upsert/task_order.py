@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from txlog.util.wording import advice
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Unclear", "first_unclear", "is_order_free"]
+__all__ = ["ONE_TASK_FOR_EACH_KEY", "Unclear", "first_unclear", "is_order_free"]
+
+ONE_TASK_FOR_EACH_KEY = advice("one task for each key", "Send all rows of a key to one task (Sink.partition_of)")
 
 
 class Unclear(msgspec.Struct, frozen=True):

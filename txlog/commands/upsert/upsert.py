@@ -39,6 +39,7 @@ from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.util.arguments import described, invalid, one_of
+from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
 from txlog.writer.generated_columns import generated_of
 from txlog.writer.input import open_data
@@ -92,9 +93,14 @@ class UpsertOptions(msgspec.Struct, frozen=True):
         if self.when_matched == self.when_not_matched == "ignore":
             raise InvalidInputError("an upsert that ignores both matched and unmatched rows does nothing")
         if self.row_kinds is not None and self.row_kind is None:
-            raise InvalidInputError("row_kinds defines the values of the row_kind column: give row_kind, its name, too")
+            raise InvalidInputError(
+                f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: give"
+                f" {argument('row_kind')}, its name, too"
+            )
         if self.update_columns is not None and self.when_matched != "update":
-            raise InvalidInputError('update_columns needs when_matched="update", and it is "ignore"')
+            raise InvalidInputError(
+                f'{argument("update_columns")} needs {setting("when_matched", "update")}, and it is "ignore"'
+            )
 
 
 def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
@@ -153,7 +159,8 @@ def source_columns(
     """
     if upsert.sequence_by is not None and upsert.on_duplicate != "last":
         raise InvalidInputError(
-            'sequence_by decides which of several rows is the last: give on_duplicate="last" too, or a merge_engine'
+            f"{argument('sequence_by')} decides which of several rows is the last: give"
+            f" {setting('on_duplicate', 'last')} too, or a {argument('merge_engine')}"
         )
     keys = key_columns(upsert.keys, schema, partition_columns)
     updated = _updated_columns(upsert, keys, schema)
@@ -171,15 +178,19 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
         field = schema.find(name) if isinstance(name, str) else None
         if field is None:
             raise InvalidInputError(
-                f"update_columns names {described(name)}, which is not a column; there are {', '.join(schema.names)}"
+                f"{argument('update_columns')} names {described(name)}, which is not a column; there are"
+                f" {', '.join(schema.names)}"
             )
         if any(field.name == key.path[0] for key in keys):
             raise InvalidInputError(
-                f"update_columns names {field.name}, a key column: matched rows have its value already"
+                f"{argument('update_columns')} names {field.name}, a key column: matched rows have its value already"
             )
         found.append(field.name)
     if not found:
-        raise InvalidInputError('update_columns is empty: give when_matched="ignore" to leave matched rows as they are')
+        raise InvalidInputError(
+            f"{argument('update_columns')} is empty: give {setting('when_matched', 'ignore')} to leave matched rows"
+            " as they are"
+        )
     return tuple(dict.fromkeys(found))
 
 

@@ -40,6 +40,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
+from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
@@ -254,8 +255,8 @@ def upsert_spec(
     how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
     if on_duplicate == "last" and sequence_by is None:
         raise InvalidInputError(
-            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so only a column'
-            " can define which is the last"
+            f"{setting('on_duplicate', 'last')} needs {setting('sequence_by', '<column>')}: the rows of a DataFrame"
+            " have no order, so only a column can define which is the last"
         )
     return UpsertSpec(how)
 
@@ -366,8 +367,9 @@ def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableS
     """Refuse a source that was computed from the table, unless the call says from which version."""
     if options.is_reexecuted and reads_table(frame, uri):
         raise InvalidInputError(
-            "the source reads the table itself, so changes that others make meanwhile could be overwritten unseen: read"
-            f" one version of the table (such as version={state.version}), and pass it as read_version",
+            "the source reads the table itself, so changes that others make meanwhile could be overwritten unseen:"
+            f" read one version of the table (such as version={state.version}), and pass it as"
+            f" {argument('read_version')}",
             table=uri,
             version=state.version,
         )

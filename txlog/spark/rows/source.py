@@ -24,6 +24,7 @@ from txlog.spark.rows.part import PartSource
 from txlog.spark.rows.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.spark.rows.target import Extent
 from txlog.spark.schema import frame_schema, spark_type
+from txlog.util.wording import argument, setting
 from txlog.writer.completer import completed, completer_for
 from txlog.writer.keys import compared_as
 
@@ -97,7 +98,8 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table:
         sequence = _sequence(spec)
         if sequence is not None and shape.schema.find(sequence) is None:
             raise InvalidInputError(
-                f"sequence_by names {sequence!r}, which the source lacks; it has {', '.join(shape.schema.names)}"
+                f"{argument('sequence_by')} names {sequence!r}, which the source lacks; it has"
+                f" {', '.join(shape.schema.names)}"
             )
     with typed_errors():
         keyed = frame.mapInArrow(_keying(shape, table), _spark_type_of(shape)).localCheckpoint()
@@ -220,15 +222,16 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
         )
     if facts["unordered"]:
         raise InvalidInputError(
-            f"sequence_by column {_sequence(spec)} has {facts['unordered']} nulls, which have no order: fill or drop"
-            " those rows",
+            f"{argument('sequence_by')} column {_sequence(spec)} has {facts['unordered']} nulls, which have no order:"
+            " fill or drop those rows",
             table=table,
         )
     if facts["repeated"] and _sequence(spec) is None:
         key = ", ".join(f"{name}={str(facts['example'][f'k{at}'])[:60]}" for at, name in enumerate(names))
         raise InvalidInputError(
             f"{facts['repeated']} keys are in more than one row of the source, such as {key}. To use the row with the"
-            ' greatest value of a column, set on_duplicate="last" and sequence_by="<column>"',
+            f" greatest value of a column, set {setting('on_duplicate', 'last')} and"
+            f" {setting('sequence_by', '<column>')}",
             table=table,
         )
 

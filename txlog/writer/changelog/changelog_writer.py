@@ -19,6 +19,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER
 from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
+from txlog.util.wording import argument
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, sorted_by_key
@@ -299,12 +300,12 @@ class ChangelogWriter:
             wanted = Struct((replace(field, nullable=True),))
             found = conformer_for(wanted, arrow, self._plan.table).conform(given, self.num_rows).column(0)
         if isinstance(field.type, Struct | Array | Map):
-            raise InvalidInputError(f"sequence_by column {name} has nested values, which have no order")
+            raise InvalidInputError(f"{argument('sequence_by')} column {name} has nested values, which have no order")
         if found.null_count:
             row = self.num_rows + int(found.is_null().index(True).as_py())
             raise InvalidInputError(
-                f"sequence_by column {name} is null in row {row} (counting from 0): a row without a sequence has no"
-                " order. Fill or drop such rows"
+                f"{argument('sequence_by')} column {name} is null in row {row} (counting from 0): a row without a"
+                " sequence has no order. Fill or drop such rows"
             )
         self._sequence = field
         return pa.chunked_array([found])
@@ -353,7 +354,7 @@ def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> Mer
     if column is None or found.sequence != (column.name,):
         ordered = f"by {', '.join(found.sequence)}" if found.sequence else "by arrival or by sequence groups"
         raise InvalidInputError(
-            f"the table orders rows of one key {ordered} (merge-engine {found.name}), not by {spec.sequence_by}: leave"
-            " sequence_by out, or set txlog.sequence.field"
+            f"the table orders rows of one key {ordered} (merge-engine {found.name}), not by {spec.sequence_by}:"
+            f" leave {argument('sequence_by')} out, or set txlog.sequence.field"
         )
     return found

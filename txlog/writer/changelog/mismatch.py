@@ -14,6 +14,7 @@ from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
+from txlog.util.wording import argument
 
 if TYPE_CHECKING:
     from txlog.writer.changelog.spec import ChangelogSpec
@@ -50,7 +51,9 @@ class MismatchPolicy(msgspec.Struct, frozen=True):
         if given is None:
             return cls()
         if changelog is None:
-            raise InvalidInputError('on_mismatch is only for changes of rows: give mode="upsert" or "retract"')
+            raise InvalidInputError(
+                f'{argument("on_mismatch")} is only for changes of rows: give mode="upsert" or "retract"'
+            )
         actions = dict.fromkeys(names, given) if isinstance(given, str) else given
         if not isinstance(actions, Mapping) or not {*actions} <= {*names}:
             expected = f"{one_of(get_args(MismatchAction))}, or a mapping from {', '.join(names)} to these"

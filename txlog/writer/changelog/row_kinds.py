@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, invalid, one_of
+from txlog.util.wording import advice, argument
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,14 @@ TAKEN_BACK: Final = 4
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
 """Flink's ``RowKind.shortString()``, by code."""
+
+_OTHER_WORDS: Final = advice(
+    "other words for row kinds", f"{argument('row_kinds')} defines the meaning of other values"
+)
+_BOOLEANS: Final = advice(
+    "booleans as row kinds",
+    f'define their meaning by {argument("row_kinds")}, such as row_kinds={{True: "-D", False: "+U"}}',
+)
 
 _WORDS: Final[Mapping[str, int]] = {
     **{word: code for code, word in enumerate(KINDS)},
@@ -60,7 +69,9 @@ class RowKinds:
             self._codes: dict[Any, int] = {**_WORDS, **{code: code for code in range(len(KINDS))}}
             return
         if not isinstance(words, Mapping) or not words:
-            raise InvalidInputError(f"row_kinds must map values to {', '.join(KINDS)}, but is {described(words)}")
+            raise InvalidInputError(
+                f"{argument('row_kinds')} must map values to {', '.join(KINDS)}, but is {described(words)}"
+            )
         for word, kind in words.items():
             if kind not in KINDS:
                 raise invalid(f"row_kinds[{word!r}]", kind, one_of(KINDS))
@@ -93,7 +104,7 @@ class RowKinds:
             shown = "null" if word is None else repr(word)
             raise InvalidInputError(
                 f"Invalid row kind {shown} in column {name}, row {row} (counting from 0): expected {known}."
-                " row_kinds defines the meaning of other values"
+                f" {_OTHER_WORDS}"
             )
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
@@ -105,10 +116,7 @@ class RowKinds:
         if types.is_boolean(data_type):
             if any(isinstance(word, bool) for word in self._codes):
                 return
-            raise InvalidInputError(
-                f"the row kinds in column {name} are booleans: define their meaning by row_kinds, such as"
-                ' row_kinds={True: "-D", False: "+U"}'
-            )
+            raise InvalidInputError(f"the row kinds in column {name} are booleans: {_BOOLEANS}")
         is_text = types.is_string(data_type) or types.is_large_string(data_type)
         if not (is_text or types.is_integer(data_type) or types.is_null(data_type)):
             raise InvalidInputError(

@@ -12,6 +12,7 @@ import msgspec
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of
+from txlog.util.wording import argument
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
 
@@ -62,11 +63,14 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
             if value is not None and (type(value) is not str or not value):
                 raise invalid(name, value, "the name of a column")
         if mode == "retract" and row_kind is None:
-            raise InvalidInputError('mode="retract" needs row_kind, the column with the kind of each row')
+            raise InvalidInputError(
+                f'mode="retract" needs {argument("row_kind")}, the column with the kind of each row'
+            )
         if row_kinds is not None:
             if row_kind is None:
                 raise InvalidInputError(
-                    "row_kinds defines the values of the row_kind column: give row_kind, its name, too"
+                    f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: give"
+                    f" {argument('row_kind')}, its name, too"
                 )
             RowKinds(row_kinds)
             row_kinds = dict(row_kinds)
@@ -95,5 +99,7 @@ def changelog_of(
     given = (keys, row_kind, row_kinds, *others)
     for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), given, strict=True):
         if value is not None:
-            raise InvalidInputError(f'{name} is for changes of rows: give mode="upsert" or "retract", not "{mode}"')
+            raise InvalidInputError(
+                f'{argument(name)} is for changes of rows: give mode="upsert" or "retract", not "{mode}"'
+            )
     return None

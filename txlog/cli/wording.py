@@ -1,0 +1,79 @@
+"""The command line's door for the words of errors: arguments are named as options, and calls as commands.
+
+In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
+"""
+
+from __future__ import annotations
+
+from txlog.util.wording import Word, in_python, spelled
+
+__all__ = ["OPTIONS", "in_commands"]
+
+OPTIONS = {
+    "allow_expired_files": "--allow-expired-files",
+    "allow_missing_files": "--allow-missing-files",
+    "app_id": "--app-id",
+    "checkpoint_id": "--checkpoint-id",
+    "cluster_by": "--cluster-by",
+    "columns": "--columns",
+    "exist_ok": "--exist-ok",
+    "force": "--force",
+    "from_version": "--from",
+    "inventory": "--inventory",
+    "keys": "--key",
+    "limit": "--limit",
+    "max_bytes": "--max-bytes",
+    "merge_engine": "--merge-engine",
+    "on_conflict": "--on-conflict",
+    "on_duplicate": "--on-duplicate",
+    "partition_by": "--partition-by",
+    "properties": "--property",
+    "read_version": "--read-version",
+    "retention_hours": "--retention-hours",
+    "row_kind": "--row-kind",
+    "row_kinds": "--row-kinds",
+    "row_mode": "--mode",
+    "sequence_by": "--sequence-by",
+    "small_files_min": "--small-files",
+    "storage_options": "--storage-option",
+    "target_file_size": "--target-file-size",
+    "timestamp": "--timestamp",
+    "to_version": "--to",
+    "user_metadata": "--user-metadata",
+    "version": "--version",
+    "when_matched": "--when-matched",
+    "when_not_matched": "--when-not-matched",
+    "where": "--where",
+}
+"""Argument -> option of a command."""
+
+_ADVICE = {
+    "open an existing table": "--exist-ok accepts it",
+    "booleans as row kinds": "convert them in the files",
+    "create the table": "create the table, by txlog create or txlog append --create",
+}
+
+
+def in_commands(word: Word) -> str:
+    """The word as a user of the command line reads it."""
+    option = OPTIONS.get(word.name)
+    if word.kind == "argument" and option is not None:
+        return option
+    if word.kind == "setting":
+        if (word.name, word.value) == ("schema_mode", "merge"):
+            return "--merge-schema"
+        if option is not None:
+            return option if word.value is True else f"{option} {word.value}"
+    if word.kind == "call" and word.name == "set_properties":
+        return f"txlog set URI {' '.join(f'{key}={value}' for key, value in word.value.items())}"
+    if word.kind == "call" and word.name == "unset_properties":
+        return f"txlog set URI {' '.join(f'--unset {key}' for key in word.value)}"
+    if word.kind == "advice":
+        return _ADVICE.get(word.name) or spelled(word.value, in_commands)
+    return in_python(word) + (
+        " (in Python)" if word.kind in ("argument", "setting") and word.name in _PYTHON_ONLY else ""
+    )
+
+
+_PYTHON_ONLY = {"fingerprint", "isolation", "on_mismatch", "schema_mode", "update_columns"}
+"""What no command has an option for."""

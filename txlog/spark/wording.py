@@ -1,0 +1,72 @@
+"""Spark's door for the words of errors: arguments are named as the options that a user of Spark set.
+
+In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from txlog.util.wording import Word, in_python, spelled
+
+__all__ = ["OPTIONS", "in_spark", "in_stream"]
+
+OPTIONS = {
+    "app_id": "txnAppId",
+    "checkpoint_id": "txnVersion",
+    "cluster_by": "clusterBy",
+    "compression": "compression",
+    "fingerprint": "txnFingerprint",
+    "hooks": "hooks",
+    "isolation": "isolationLevel",
+    "keys": "upsertKeys",
+    "max_records_per_file": "maxRecordsPerFile",
+    "merge_engine": "mergeEngine",
+    "on_conflict": "onConflict",
+    "on_mismatch": "onMismatch",
+    "partition_by": "partitionBy",
+    "read_version": "readVersion",
+    "row_kind": "rowKindColumn",
+    "row_mode": "rowMode",
+    "sequence_by": "sequenceBy",
+    "target_file_size": "targetFileSize",
+    "user_metadata": "userMetadata",
+    "where": "replaceWhere",
+}
+"""Argument -> option of ``df.write``."""
+
+_SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+_ADVICE = {
+    "one task for each key": "Bring all rows of a key into one task by df.repartition(<upsertKeys>)",
+    "booleans as row kinds": "convert them in the DataFrame",
+    "other words for row kinds": "Convert other values in the DataFrame",
+    "own credentials": "pass them in the environment, or by .options(**txlog.spark.storage_options(spark))",
+}
+
+
+def in_spark(word: Word) -> str:
+    """The word as a user of ``df.write`` reads it."""
+    option = OPTIONS.get(word.name)
+    if word.kind == "argument" and option is not None:
+        return option
+    if word.kind == "setting":
+        if word.name == "schema_mode":
+            return f"{_SCHEMA_MODES[word.value]}=true"
+        if option is not None:
+            return f"{option}={_value_of(word.value)}"
+    if word.kind == "batch":
+        return f"txnVersion {word.value} of txnAppId {word.name!r}"
+    if word.kind == "call":
+        return in_python(word).replace("table.", "txlog.Table.open(path).", 1)
+    if word.kind == "advice":
+        return _ADVICE.get(word.name) or spelled(word.value, in_spark)
+    return in_python(word)
+
+
+def in_stream(word: Word) -> str:
+    """A micro-batch by its own name; the words that streams have no name for stay."""
+    return f"micro-batch {word.value} of stream {word.name!r}" if word.kind == "batch" else word.token()
+
+
+def _value_of(value: object) -> str:
+    return ",".join(f"{key}={each}" for key, each in value.items()) if isinstance(value, Mapping) else str(value)

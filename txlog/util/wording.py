@@ -1,0 +1,136 @@
+"""Words of a message that each door writes in its own way: the name of an argument, a setting, a call, some advice.
+
+In: what is meant, as a value: `argument("read_version")`. Out: a token to put into the text of an error, which keeps
+it. The doors (Python, Spark, the command line) spell it: ``read_version``, ``readVersion``, ``--read-version``. A token
+stands between two noncharacters, which Unicode reserves for the inside of a program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+__all__ = [
+    "Door",
+    "Word",
+    "advice",
+    "argument",
+    "call",
+    "in_python",
+    "in_write",
+    "is_worded",
+    "setting",
+    "spelled",
+    "words_in",
+]
+
+_BEGIN, _END = "\ufdd0", "\ufdd1"
+
+
+class Word:
+    """A word that doors write in their own way, by its ``kind``.
+
+    An "argument" has a ``name``; a "setting" also the ``value`` of that argument, and a "call" of a method of `Table`
+    the value of its one argument. A "batch" has the name of its application and its number. "advice" has a name and, as
+    its value, the text for users of Python.
+    """
+
+    __slots__ = ("kind", "name", "value")
+
+    def __init__(self, kind: str, name: str, value: Any = None) -> None:
+        self.kind: Final = kind
+        self.name: Final = name
+        self.value: Final = value
+
+    def token(self) -> str:
+        """The word as it stands in the template of an error."""
+        return f"{_BEGIN}{json.dumps([self.kind, self.name, self.value])}{_END}"
+
+
+Door: TypeAlias = Callable[[Word], str]
+"""How a door writes a word."""
+
+
+def argument(name: str) -> str:
+    """The name of an argument."""
+    return Word("argument", name).token()
+
+
+def setting(name: str, value: Any) -> str:
+    """An argument with a value: ``schema_mode="merge"``."""
+    return Word("setting", name, value).token()
+
+
+def call(name: str, value: Any) -> str:
+    """A call of a method of `Table` with one argument: ``table.set_properties({...})``."""
+    return Word("call", name, value).token()
+
+
+def batch(app_id: str, checkpoint_id: int) -> str:
+    """A batch of an application: ``checkpoint 7 of 'orders'``."""
+    return Word("batch", app_id, checkpoint_id).token()
+
+
+def advice(name: str, text: str) -> str:
+    """A part of a sentence: ``text``, which may have words too, or what the doors that know its name write instead."""
+    return Word("advice", name, text).token()
+
+
+def is_worded(text: str) -> bool:
+    """Whether a text has words that doors write in their own way."""
+    return _BEGIN in text
+
+
+def spelled(text: str, door: Door) -> str:
+    """A text as a door writes it."""
+    return "".join(piece if isinstance(piece, str) else door(piece) for piece in _pieces(text))
+
+
+def words_in(text: str) -> Iterator[Word]:
+    """The words of a text that doors write in their own way, in their order."""
+    return (piece for piece in _pieces(text) if isinstance(piece, Word))
+
+
+def in_python(word: Word) -> str:
+    """Python's door."""
+    name = _PYTHON_NAMES.get(word.name, word.name)
+    if word.kind == "argument":
+        return name
+    if word.kind == "setting":
+        return f"{name}={_source_of(word.value)}"
+    if word.kind == "call":
+        return f"table.{name}({_source_of(word.value)})"
+    return f"checkpoint {word.value} of {word.name!r}" if word.kind == "batch" else spelled(word.value, in_python)
+
+
+def in_write(word: Word) -> str:
+    """`txlog.write`, which has another ``mode``, calls that of rows ``row_mode``. All other words stay."""
+    if word.name != "row_mode":
+        return word.token()
+    return "row_mode" if word.kind == "argument" else f"row_mode={_source_of(word.value)}"
+
+
+def _source_of(value: Any) -> str:
+    """A value as in Python's source, with strings in double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_source_of(key)}: {_source_of(each)}" for key, each in value.items()) + "}"
+    return "[" + ", ".join(map(_source_of, value)) + "]" if isinstance(value, list) else repr(value)
+
+
+_PYTHON_NAMES = {"row_mode": "mode"}
+"""Where an argument has another name than the field that holds it."""
+
+
+def _pieces(text: str) -> Iterator[str | Word]:
+    first, *rest = text.split(_BEGIN)
+    yield first
+    for each in rest:
+        token, _, after = each.partition(_END)
+        try:
+            yield Word(*json.loads(token))
+        except (ValueError, TypeError):  # these characters came from a user's data
+            yield token
+        yield after
