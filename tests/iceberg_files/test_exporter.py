@@ -235,6 +235,25 @@ def test_a_put_whose_answer_is_never_certain_is_an_error_and_the_commit_is_kept(
     assert table.count() == 1
 
 
+def test_metadata_that_is_visible_and_not_durable_is_not_acknowledged_until_it_is() -> None:
+    table = created()
+    table.append(rows(1))
+    state = table._open_table.log.newest_state()
+    for number in (1, 2, 3):
+
+        def visible_only(store: Scripted, name: str, body: bytes, number: int = number) -> PutOutcome | None:
+            if store.puts != number:
+                return None
+            store.land(name, body)
+            return PutOutcome.NOT_DURABLE
+
+        late = exporter(with_iceberg(store_of(table), Scripted(shared(store_of(table)), visible_only)))
+        with pytest.raises(txlog.StorageError, match="could not be synced to disk"):
+            late.export(state)
+        shared(store_of(table)).objects.clear()
+    assert exporter(store_of(table)).export(state).version == 1
+
+
 def test_the_loser_of_a_race_goes_on_from_the_winner() -> None:
     table = created()
     table.append(rows(1))

@@ -185,6 +185,20 @@ def test_a_tag_is_written_although_an_answer_of_the_store_was_lost(table: txlog.
     assert [named.name for named in table.tags()] == ["a"]
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_tag_that_is_visible_and_not_durable_is_not_acknowledged_until_it_is(table: txlog.Table, step: int) -> None:
+    store = open_store(table.uri)
+    assert store.versions is not None
+    versions = FaultyLogStore(store.versions, f"put_if_absent#{step}=not_durable")
+    late = txlog.Table(OpenTable(replace(store, versions=versions)))
+    with pytest.raises(txlog.StorageError, match="could not be synced to disk"):
+        late.tag("a", 2)
+    versions.calls.clear()
+    assert late.tag("a", 2).version == 2
+    written = set(versions.names("put_if_absent")) | set(versions.names("make_durable"))
+    assert {name.rpartition(".")[2] for name in written} == {"version", "files"}
+
+
 def test_a_vacuum_is_refused_while_a_tag_is_damaged(table: txlog.Table) -> None:
     table.tag("a", 2)
     table.overwrite(rows(7))

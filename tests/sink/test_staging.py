@@ -81,7 +81,7 @@ def test_a_store_that_never_answers_raises_an_error_within_the_timeout(
     scripted: TableStore, scripted_log: Any, clock: Any
 ) -> None:
     scripted_log.script["put_if_absent"] = [lost_before_landing] * 1000
-    with pytest.raises(txlog.StorageError, match="Stage it again"):
+    with pytest.raises(txlog.StorageError, match="Run it again"):
         Staging(scripted, RetryPolicy(total_timeout=2)).stage(committable())
     assert sum(clock.slept_s) == pytest.approx(2, abs=0.5)
 

@@ -16,7 +16,8 @@ from txlog.errors import IcebergExportError, NotFoundError, StorageError
 from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.names import HINT, NewFile, content_version, metadata_name, metadata_number
 from txlog.iceberg.table_metadata import Exported, Place, current_snapshot, encoded, parsed
-from txlog.store.base import LogStore, PutOutcome
+from txlog.store.base import LogStore
+from txlog.store.write_once import write_once
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
@@ -24,7 +25,6 @@ from txlog.util.parallel import parallel_map
 __all__ = ["MetadataFile", "MetadataFolder"]
 
 _PUTS_AT_ONCE = 8
-_ATTEMPTS = 3
 _KEPT_BYTES = 32 << 20
 """Manifests kept in memory: small ones are read again soon, to be merged."""
 _TRUSTED_S = 600.0
@@ -228,15 +228,4 @@ class MetadataFolder:
 
     def _put(self, name: str, body: bytes) -> bool:
         """Put a new file and know that it is there and durable. False if the name holds other bytes."""
-        for _ in range(_ATTEMPTS):
-            outcome = self.store.put_if_absent(name, body)
-            if outcome is PutOutcome.WRITTEN:
-                return True
-            try:
-                if self.store.read(name) != body:
-                    return False
-                self.store.make_durable(name)
-                return True
-            except NotFoundError:
-                continue  # the put did not land, or has not yet: the same bytes are sent again
-        raise StorageError(f"{_ATTEMPTS} puts had no definite answer, and the file is not there", path=name)
+        return write_once(self.store, name, body) == body

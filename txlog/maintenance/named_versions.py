@@ -45,6 +45,7 @@ from txlog.snapshot import Snapshot
 from txlog.store.base import LogStore, ObjectMeta, PutOutcome
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.table_store import TableStore
+from txlog.store.write_once import write_once
 from txlog.util import ambient
 from txlog.util.arguments import described, invalid
 from txlog.writer import sealed_json
@@ -114,6 +115,8 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
     known = _find(open_table.store, name)
     if known is not None:
         if (known.version, known.table_id) == (state.version, state.metadata.id):
+            for each in (known.checkpoint_name, name + _SUFFIX):
+                store.make_durable(each)  # who wrote them may have been told that they are not
             return known
         raise InvalidInputError(
             f"{name!r} is the name of version {known.version} already: choose another name, or table.untag({name!r})"
@@ -291,21 +294,10 @@ def _named(value: dict[str, Any], version: int) -> NamedVersion:
 
 
 def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:
-    """Write an object once; durable on return. Raises InvalidInputError if it exists already."""
-    for _ in range(3):
-        outcome = store.put_if_absent(name, body)
-        if outcome is PutOutcome.WRITTEN:
-            return
-        if outcome is not PutOutcome.NOT_DURABLE:
-            try:
-                found = store.read(name)
-            except NotFoundError:
-                continue
-            if found != body:
-                raise InvalidInputError(f"{name} exists already", table=uri, path=name)
-        store.make_durable(name)
-        return
-    raise StorageError(f"{name} could not be written: the store gave no definite answer. Run it again", table=uri)
+    """Write an object once; durable on return. Raises InvalidInputError if it exists already, StorageError."""
+    with TxlogError.located(uri):
+        if write_once(store, name, body) != body:
+            raise InvalidInputError(f"{name} exists already", path=name)
 
 
 def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:

@@ -43,12 +43,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
 from txlog.result import counted, human_size
-from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome
+from txlog.store.base import STAGING, LogStore, ObjectMeta
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
+from txlog.store.write_once import write_once
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 from txlog.writer import sealed_json
@@ -342,24 +343,8 @@ class Staging:
 
     def _create(self, name: str, body: bytes) -> bytes:
         """Write ``body`` as ``name`` if absent. Returns the object's content: ``body``, or another writer's bytes."""
-        store = self._required()
-        pacing = self._retry.pacing(store.round_trip_s)
-        while True:
-            outcome = store.put_if_absent(name, body)
-            if outcome is PutOutcome.WRITTEN:
-                return body
-            if outcome is PutOutcome.NOT_DURABLE:
-                why = "it is visible, but could not be synced to disk"
-            else:
-                try:
-                    found = store.read(name)
-                    store.make_durable(name)
-                    return found
-                except NotFoundError:
-                    if pacing.pause():
-                        continue
-                why = "the store gave no definite answer before the retry policy ended"
-            raise StorageError(f"could not stage {name}: {why}. Stage it again", table=self._table, path=name)
+        with TxlogError.located(self._table):
+            return write_once(self._required(), name, body, self._retry)
 
     def _each(self, call: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
         """The results in order. Calls run in parallel if each is a request."""

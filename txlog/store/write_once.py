@@ -1,0 +1,58 @@
+"""`write_once`: an object that is written once, and known to be there and durable when the call returns.
+
+In: a `LogStore`, a name and bytes. Out: what the object holds. Commits have their own loop, which decides whose bytes
+may stand; this one is for objects that anybody may have written first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txlog.errors import NotFoundError, StorageError
+from txlog.store.base import LogStore, PutOutcome
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["BRIEFLY", "write_once"]
+
+BRIEFLY: Final = RetryPolicy(max_attempts=3, max_wait=1.0)
+"""For objects that can be written later as well."""
+
+
+def write_once(store: LogStore, name: str, body: bytes, retry: RetryPolicy = BRIEFLY) -> bytes:
+    """Write ``body`` as ``name`` if nothing has that name, and settle what is there.
+
+    Args:
+        store: The store of the object.
+        name: Its name.
+        body: Its content.
+        retry: How long to send the same bytes again if the store's answer is lost and nothing is there.
+
+    Returns:
+        The content of the object, which is durable: ``body``, or the bytes of whoever wrote it first.
+
+    Raises:
+        StorageError: The object is visible, but not durable: that is final, since a later sync may succeed although
+            the bytes of the first one are lost. Or the store gave no definite answer, or cannot be read.
+    """
+    pacing = retry.pacing(store.round_trip_s)
+    while True:
+        outcome = store.put_if_absent(name, body)
+        if outcome is PutOutcome.WRITTEN:
+            return body
+        if outcome is PutOutcome.NOT_DURABLE:
+            raise StorageError(
+                f"{name} is visible, but could not be synced to disk, so a power cut may take it away. Run it again",
+                path=name,
+            )
+        try:
+            found = store.read(name)
+            store.make_durable(name)  # its writer may have died before it synced it
+        except NotFoundError:
+            if pacing.pause():
+                continue
+            raise StorageError(
+                f"{name} could not be written: the store gave no definite answer to {pacing.attempts} puts, and the"
+                " object is not there. Run it again",
+                path=name,
+            ) from None
+        return found
