@@ -152,7 +152,7 @@ class OpenTable:
         Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
         proves, and for one that was committed with another fingerprint.
         """
-        from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
+        from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Rewound, check_replay
 
         last = state.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
@@ -160,8 +160,9 @@ class OpenTable:
         found = check_replay(app_id, checkpoint_id, fingerprint, last, self._proofs(state, checkpoint_id, last))
         if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
             found = Rewound(app_id, checkpoint_id, last.version)
-        if not isinstance(found, AlreadyCommitted):
+        if isinstance(found, Rewound | FingerprintMismatch):
             raise InvalidInputError(found.message, table=self.uri, version=state.version)
+        assert isinstance(found, AlreadyCommitted)
         if found.version is not None:
             self.log.versions.make_durable(found.version)
         if not quietly:
