@@ -15,14 +15,12 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.protocol.schema import from_arrow
 from txlog.table import Table
 from txlog.writer.commit_options import CommitOptions
-from txlog.writer.committable import Committable, ReplacedFile
+from txlog.writer.committable import Committable
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
-from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -148,61 +146,6 @@ def test_an_overwrite_planned_on_a_version_that_was_cleaned_up_is_a_conflict(
     with pytest.raises(txlog.ConflictError, match="cleaned up"):
         GlobalCommitter(open_handle()).commit(job, [committable])
     assert ids_of(open_table) == [1, 3]
-
-
-# --- single files replaced ------------------------------------------------------------------------------------------
-
-
-def replacing(open_table: OpenTable, job: WriteJob, *ids: int, vector_id: str | None = None) -> Committable:
-    """A task that puts rows in the place of the table's only file."""
-    path = Table(open_table).snapshot().files().column("path")[0].as_py()
-    return replace(written(open_table, job, *ids), replaced=(ReplacedFile(path, vector_id),))
-
-
-@pytest.fixture
-def change_job(open_table: OpenTable) -> WriteJob:
-    return replace(planned(open_table), intent=WriteIntent("change_rows"))
-
-
-def test_a_task_may_replace_single_files(open_table: OpenTable, change_job: WriteJob) -> None:
-    committable = replacing(open_table, change_job, 2)
-    committed(open_table, 3)
-    result = GlobalCommitter(open_table).commit(change_job, [committable])
-    assert (result.version, result.metrics.files_removed) == (2, 1)
-    assert ids_of(open_table) == [2, 3]
-
-
-def test_a_vector_on_a_live_file_is_a_pair_of_actions(open_table: OpenTable, change_job: WriteJob) -> None:
-    committable = replacing(open_table, change_job)
-    vector = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 40, 1)
-    committable = replace(committable, replaced=(replace(committable.replaced[0], deletion_vector=vector),))
-    result = GlobalCommitter(open_table).commit(change_job, [committable])
-    actions = open_table.log.read_commit(result.version or 0).actions
-    removed, added = (action for action in actions if isinstance(action, AddFile | RemoveFile))
-    assert isinstance(removed, RemoveFile)
-    assert isinstance(added, AddFile)
-    assert (removed.path, removed.deletion_vector) == (added.path, None)
-    assert added.deletion_vector == vector
-
-
-def test_a_file_that_is_no_longer_as_the_task_found_it_is_a_conflict(
-    open_table: OpenTable, change_job: WriteJob
-) -> None:
-    with pytest.raises(txlog.ConcurrentDeleteDeleteError, match="which this write replaces"):
-        GlobalCommitter(open_table).commit(change_job, [replacing(open_table, change_job, 2, vector_id="uold@1")])
-    committable = replacing(open_table, change_job, 2)
-    committed(open_table, 3, mode="overwrite")
-    with pytest.raises(txlog.ConflictError) as caught:
-        GlobalCommitter(open_table).commit(change_job, [committable])
-    assert caught.value.winner_version == 1
-    assert ids_of(open_table) == [3]
-
-
-def test_a_committed_row_change_is_not_a_blind_append(open_table: OpenTable, change_job: WriteJob) -> None:
-    committable = written(open_table, change_job, 2)
-    result = GlobalCommitter(open_table).commit(change_job, [committable])
-    assert Table(open_table).history()[0]["version"] == result.version
-    assert Table(open_table).history()[0]["isBlindAppend"] is False
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------------------

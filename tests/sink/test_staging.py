@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from msgspec.structs import replace
 from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
@@ -19,7 +18,6 @@ from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
-from txlog.writer import sealed_json
 from txlog.writer.write_intent import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent
 
 
@@ -238,44 +236,8 @@ def test_every_field_of_a_manifest_with_a_valid_checksum_is_checked(change: dict
 
 
 def test_the_error_for_a_manifest_of_a_newer_release_says_so() -> None:
-    with pytest.raises(txlog.UnsupportedFeatureError, match="format 4"):
-        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 3 ", b"manifest 4 ", 1))
-
-
-def of_format_1(manifest: Manifest, **changes: Any) -> bytes:
-    """The manifest as the first release wrote it: a mode, and tasks that only add files."""
-    body = orjson.loads(manifest.to_bytes().partition(b"\n")[2])
-    body["mode"] = body.pop("intent")["kind"]
-    for task in body["tasks"]:
-        del task["num_replaced"], task["num_keys"]
-    text = orjson.dumps({**body, **changes})
-    return b"txlog-manifest 1 %s\n%s" % (sealed_json.checksum(text).encode(), text)
-
-
-def test_a_manifest_of_the_second_format_is_read() -> None:
-    manifest = sealed(committable(task_id=1))
-    body = orjson.loads(manifest.to_bytes().partition(b"\n")[2])
-    del body["intent"]["keys"]
-    for task in body["tasks"]:
-        del task["num_keys"]
-    text = orjson.dumps(body)
-    data = b"txlog-manifest 2 %s\n%s" % (sealed_json.checksum(text).encode(), text)
-    assert Manifest.from_bytes(data) == manifest
-
-
-@pytest.mark.parametrize("intent", [APPEND, OVERWRITE], ids=str)
-def test_a_manifest_of_the_first_format_is_read_with_the_intent_of_its_mode(intent: WriteIntent) -> None:
-    manifest = replace(sealed(committable(task_id=1), committable(task_id=2)), intent=intent)
-    assert Manifest.from_bytes(of_format_1(manifest)) == manifest
-
-
-@pytest.mark.parametrize("changes", [{"mode": "overwrite_where"}, {"mode": None}, {"intent": {"kind": "append"}}])
-def test_an_invalid_manifest_of_the_first_format_is_refused(changes: dict[str, Any]) -> None:
-    data = of_format_1(sealed(committable()), **changes)
-    if "intent" in changes:
-        data = data.replace(b'"mode":"append",', b"")
-    with pytest.raises(txlog.InvalidInputError, match="manifest"):
-        Manifest.from_bytes(data)
+    with pytest.raises(txlog.UnsupportedFeatureError, match="format 2"):
+        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 1 ", b"manifest 2 ", 1))
 
 
 @pytest.mark.parametrize(

@@ -12,36 +12,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, action_to_json
-from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.actions import AddFile, action_to_json
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import STRING, Field
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.writer import sealed_json
-from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
+from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.committable_checks import validate_committables
-from txlog.writer.write_intent import OVERWRITE, WriteIntent
+from txlog.writer.write_intent import APPEND, OVERWRITE, WriteIntent
 
 FILE = PendingFile("day=a/part-0.parquet", 5, 3, 1_700_000_000_000, {"day": "a"}, '{"numRecords":3}')
 SEALED = Committable("orders", 17, "job-1", 3, 0, "table-id", 11, (FILE,))
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 counts = st.integers(0, 2**63 - 1)
-vectors = st.builds(
-    DeletionVectorDescriptor,
-    texts,
-    texts,
-    st.none() | st.integers(0, 2**31 - 1),
-    st.integers(0, 2**31 - 1),
-    counts,
-    st.none() | counts,
-)
 partition_values = st.dictionaries(texts, st.none() | texts, max_size=3)
-pending_files = st.builds(
-    PendingFile, texts, counts, counts, counts, partition_values, st.none() | texts, st.none() | vectors
-)
-replaced_files = st.builds(ReplacedFile, texts, st.none() | texts, st.none() | vectors)
-change_files = st.builds(ChangeFile, texts, counts, counts, partition_values)
+pending_files = st.builds(PendingFile, texts, counts, counts, counts, partition_values, st.none() | texts)
 key_files = st.builds(KeyFile, texts, counts, counts, counts)
 committables = st.builds(
     Committable,
@@ -53,8 +39,6 @@ committables = st.builds(
     texts,
     st.integers(-1, 2**63 - 1),
     st.lists(pending_files, max_size=3).map(tuple),
-    st.lists(replaced_files, max_size=2).map(tuple),
-    st.lists(change_files, max_size=2).map(tuple),
     st.lists(key_files, max_size=2).map(tuple),
 )
 
@@ -82,59 +66,17 @@ def test_any_changed_or_lost_byte_of_a_committable_is_detected(data: st.DataObje
         Committable.from_bytes(changed)
 
 
-def of_format(version: int, body: dict[str, Any]) -> bytes:
-    text = orjson.dumps(body)
-    return b"txlog-committable %d %s\n%s" % (version, sealed_json.checksum(text).encode(), text)
-
-
-def of_format_1(committable: Committable, **changes: Any) -> bytes:
-    """The committable as the first release wrote it: new files alone."""
-    body = orjson.loads(committable.to_bytes().partition(b"\n")[2])
-    del body["replaced"], body["changes"], body["keys"]
-    for file in body["files"]:
-        del file["deletion_vector"]
-    return of_format(1, {**body, **changes})
-
-
-def of_format_2(committable: Committable, **changes: Any) -> bytes:
-    """The same before keys could be staged."""
-    body = orjson.loads(committable.to_bytes().partition(b"\n")[2])
-    del body["keys"]
-    return of_format(2, {**body, **changes})
-
-
-def test_a_committable_of_the_first_format_is_read() -> None:
-    assert Committable.from_bytes(of_format_1(SEALED)) == SEALED
-
-
-def test_a_committable_of_the_first_format_with_fields_of_the_second_is_refused() -> None:
-    vector = {"deletion_vector": None}
-    files = orjson.loads(of_format_1(SEALED).partition(b"\n")[2])["files"]
-    for changes in ({"replaced": []}, {"changes": []}, {"files": [file | vector for file in files]}):
-        with pytest.raises(InvalidInputError, match="not a committable"):
-            Committable.from_bytes(of_format_1(SEALED, **changes))
-
-
-def test_a_committable_of_the_second_format_is_read_and_with_fields_of_the_third_refused() -> None:
-    assert Committable.from_bytes(of_format_2(SEALED)) == SEALED
+@pytest.mark.parametrize("changes", [{"keys": None}, {"replaced": []}, {"files": [{"path": "a"}]}], ids=str)
+def test_a_committable_without_its_fields_or_with_others_is_refused(changes: dict[str, Any]) -> None:
+    value = {**orjson.loads(SEALED.to_bytes().partition(b"\n")[2]), **changes}
+    body = orjson.dumps({name: each for name, each in value.items() if each is not None})
     with pytest.raises(InvalidInputError, match="not a committable"):
-        Committable.from_bytes(of_format_2(SEALED, keys=[]))
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_committable_of_a_format_without_its_fields_is_refused(version: int) -> None:
-    for name in ("replaced", "changes", "keys")[:version]:
-        value = orjson.loads(SEALED.to_bytes().partition(b"\n")[2])
-        if version == 2:
-            del value["keys"]
-        value.pop(name, None)
-        with pytest.raises(InvalidInputError, match="not a committable"):
-            Committable.from_bytes(of_format(version, value))
+        Committable.from_bytes(b"txlog-committable 1 %s\n%s" % (sealed_json.checksum(body).encode(), body))
 
 
 def test_the_error_for_a_newer_format_says_so() -> None:
-    newer = SEALED.to_bytes().replace(b"txlog-committable 3 ", b"txlog-committable 4 ", 1)
-    with pytest.raises(UnsupportedFeatureError, match="format 4"):
+    newer = SEALED.to_bytes().replace(b"txlog-committable 1 ", b"txlog-committable 2 ", 1)
+    with pytest.raises(UnsupportedFeatureError, match="format 2"):
         Committable.from_bytes(newer)
 
 
@@ -221,76 +163,29 @@ def test_a_scheme_in_a_path_is_only_a_name_below_the_table() -> None:
     assert resolve_data_path(sealed(1, "s3:/a").adds()[0].path).is_relative
 
 
-VECTOR = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 40, 6)
-CHANGE_ROWS = WriteIntent("change_rows")
+KEYS = KeyFile("keys-0.parquet", 5, 3, 1_700_000_000_000)
 
 
-def changed(*replaced: ReplacedFile, changes: tuple[ChangeFile, ...] = (), **more: Any) -> Committable:
-    return replace(SEALED, replaced=replaced, changes=changes, **more)
-
-
-def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> None:
-    change = ChangeFile("_change_data/cdc-0.parquet", 5, 1, {"day": "a"})
-    check(
-        changed(ReplacedFile("day=a/x"), ReplacedFile("day=a/y", "uold@1", VECTOR), changes=(change,)),
-        sealed(4, "day=a/z"),
-        intent=CHANGE_ROWS,
-    )
-    add = replace(FILE, deletion_vector=VECTOR).to_add()
-    assert (add.deletion_vector, change.to_cdc().data_change) == (VECTOR, False)
+def test_only_a_write_that_changes_rows_may_name_keys() -> None:
+    staged = replace(SEALED, keys=(KEYS,))
+    check(staged, intent=WriteIntent("upsert", keys=("id",)))
+    for intent in (APPEND, OVERWRITE):
+        with pytest.raises(InvalidInputError, match="changes rows by their keys"):
+            check(staged, intent=intent)
 
 
 @pytest.mark.parametrize(
-    ("committable", "intent", "reason"),
+    ("committable", "reason"),
     [
-        (changed(ReplacedFile("a")), WriteIntent("append"), "intent is to append"),
-        (changed(ReplacedFile("a")), OVERWRITE, "intent is to overwrite"),
-        (changed(changes=(ChangeFile("_change_data/c", 1, 1, {"day": "a"}),)), OVERWRITE, "intent is to overwrite"),
-        (changed(ReplacedFile("a b"), ReplacedFile("a%20b")), CHANGE_ROWS, "named twice"),
-        (changed(ReplacedFile("../a")), CHANGE_ROWS, "invalid path"),
-        (
-            changed(ReplacedFile("a", None, replace(VECTOR, cardinality=0))),
-            CHANGE_ROWS,
-            "empty deletion vector",
-        ),
-        (changed(ReplacedFile("a", None, replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "not in a file"),
-        (
-            changed(ReplacedFile("a", None, replace(VECTOR, size_in_bytes=0))),
-            CHANGE_ROWS,
-            "unreadable deletion vector",
-        ),
-        (changed(changes=(ChangeFile("c", 1, 1, {"day": "a"}),)), CHANGE_ROWS, "wrong side of _change_data"),
-        (changed(files=(replace(FILE, path="_change_data/x"),)), CHANGE_ROWS, "wrong side of _change_data"),
-        (
-            changed(files=(replace(FILE, deletion_vector=replace(VECTOR, cardinality=0)),)),
-            CHANGE_ROWS,
-            "empty deletion vector",
-        ),
+        (replace(SEALED, files=(replace(FILE, path="_change_data/x"),)), "lies in _change_data"),
+        (replace(SEALED, keys=(replace(KEYS, path="../a"),)), "no writer may use"),
+        (replace(SEALED, keys=(replace(KEYS, num_keys=0),)), "empty"),
+        (replace(SEALED, keys=(KEYS, KEYS)), "named twice"),
     ],
 )
-def test_an_invalid_file_replacement_is_refused(committable: Committable, intent: WriteIntent, reason: str) -> None:
+def test_an_invalid_file_of_changes_is_refused(committable: Committable, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        check(committable, intent=intent)
-
-
-def test_the_files_of_deletion_vectors_and_change_data_are_looked_up_too() -> None:
-    found = changed(
-        ReplacedFile("x", None, VECTOR),
-        changes=(ChangeFile("_change_data/c", 5, 1, {"day": "a"}),),
-        files=(),
-    )
-    path = vector_path(VECTOR)
-    assert path is not None
-    files = MemoryFileStore()
-    files.publish("_change_data/c", b"12345")
-    with pytest.raises(NotFoundError):
-        check(found, intent=CHANGE_ROWS, files=files)
-    files.publish(path.path, b"x" * (4 + 4 + 40 + 3))
-    with pytest.raises(InvalidInputError, match="has 51 bytes, but its task wrote 52"):
-        check(found, intent=CHANGE_ROWS, files=files)
-    files.delete(path.path)
-    files.publish(path.path, b"x" * 100)
-    check(found, intent=CHANGE_ROWS, files=files)
+        check(committable, intent=WriteIntent("upsert", keys=("id",)))
 
 
 @pytest.mark.parametrize("count", [1, 9])

@@ -16,11 +16,9 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, ConflictReason
-from txlog.log.files import live_files
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.paths import canonical_path
 from txlog.result import WriteMetrics
 from txlog.util import ambient
 from txlog.writer.committable import Committable
@@ -42,7 +40,6 @@ class WriteExecution:
     ) -> None:
         self._open_table = open_table
         self._job = job
-        self._committables = committables
         self._files = [file for committable in committables for file in committable.files]
         self._owner = owner
         self._txn_id = ambient.uuid4()
@@ -82,7 +79,6 @@ class WriteExecution:
             self._change_files.begin()
         self._replaced = self._replace(builder, state)
         builder.add(*[file.to_add() for file in self._files])
-        builder.change_data(*[file.to_cdc() for each in self._committables for file in each.changes])
         self._metrics = self._replaced.metrics(self._files)
         if self._change_files is not None:
             self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
@@ -99,7 +95,6 @@ class WriteExecution:
             user_metadata=job.commit.user_metadata,
             fingerprint=job.commit.fingerprint,
             is_reexecutable=is_reexecutable,
-            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not report which rows they copied
         )
 
     def _isolation(self, state: TableState | None) -> Isolation:
@@ -110,33 +105,12 @@ class WriteExecution:
         job = self._job
         if state is None or job.intent.is_append:
             return Replaced()
-        if job.intent.kind == "change_rows":
-            builder.read_table()
-            return self._replace_named(builder, state)
         if self._region is None:
             from txlog.commands.row_change.change_files import ChangeFiles
 
             self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
             self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)
         return self._region.replace(builder, state, self._files)
-
-    def _replace_named(self, builder: ProposalBuilder, state: TableState) -> Replaced:
-        """Remove the files that tasks name, or mark their rows."""
-        replaced = Replaced()
-        live = self._open_table.log.files(state)
-        named = [each for committable in self._committables for each in committable.replaced]
-        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in named])}
-        for each in named:
-            file = found.get(canonical_path(each.path))
-            if file is None or file.key[1] != each.vector_id:
-                detail = f"or a later one changed {each.path}, which this write replaces"
-                raise_conflict_since(self._open_table, "ConcurrentDeleteDeleteError", state, detail)
-            if each.deletion_vector is None:
-                replaced.remove_whole(file)
-                builder.remove(file)
-            else:
-                builder.replace_vector(file, each.deletion_vector)
-        return replaced
 
 
 def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:

@@ -288,7 +288,7 @@ def _find(store: TableStore, name: str) -> NamedVersion | None:
         raise
 
 
-def _named(value: dict[str, Any], version: int) -> NamedVersion:
+def _named(value: dict[str, Any]) -> NamedVersion:
     texts = {key: read_text(value[key]) for key in ("name", "table_id", "checkpoint_id")}
     return NamedVersion(version=read_size(value["version"]), created_ms=read_size(value["created_ms"]), **texts)
 

@@ -55,7 +55,7 @@ from txlog.util.parallel import parallel_map
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum
-from txlog.writer.write_intent import WriteIntent, intent_of_mode, read_intent
+from txlog.writer.write_intent import WriteIntent, read_intent
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
@@ -79,7 +79,6 @@ class SealedTask(msgspec.Struct, frozen=True):
     num_files: int
     num_rows: int
     size_bytes: int
-    num_replaced: int = 0
     num_keys: int = 0
 
     @classmethod
@@ -91,7 +90,6 @@ class SealedTask(msgspec.Struct, frozen=True):
             len(committable.files),
             committable.num_rows,
             committable.size_bytes,
-            len(committable.replaced),
             committable.num_keys,
         )
 
@@ -115,8 +113,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no task wrote a file, replaced one, or changes rows by their keys."""
-        return not any(task.num_files or task.num_replaced or task.num_keys for task in self.tasks)
+        """Whether no task wrote a file, or changes rows by their keys."""
+        return not any(task.num_files or task.num_keys for task in self.tasks)
 
     @property
     def num_rows(self) -> int:
@@ -406,10 +404,9 @@ def _manifest_name(key: str, checkpoint_id: int) -> str:
     return f"{key}.{checkpoint_id:020d}{_MANIFEST}"
 
 
-def _manifest(value: dict[str, Any], version: int) -> Manifest:
+def _manifest(value: dict[str, Any]) -> Manifest:
     """Read a manifest. Every field is checked, since a program that can write a manifest can write its checksum."""
-    newer = ("num_replaced", "num_keys")[: version - 1]
-    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", *newer)
+    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", "num_keys")
     tasks = tuple(
         SealedTask(checksum=read_text(task["checksum"]), **{name: read_size(task[name]) for name in sizes})
         for task in value["tasks"]
@@ -420,7 +417,7 @@ def _manifest(value: dict[str, Any], version: int) -> Manifest:
         app_id=read_text(value["app_id"]),
         checkpoint_id=read_size(value["checkpoint_id"]),
         table_id=read_text(value["table_id"]),
-        intent=intent_of_mode(value["mode"]) if version == 1 else read_intent(value["intent"]),
+        intent=read_intent(value["intent"]),
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
     )

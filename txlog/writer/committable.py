@@ -1,9 +1,8 @@
 """What a task sends to the committer: a `Committable`, as a value and as checked bytes.
 
-In: the outcome of one sealed task: new files (`PendingFile`), live files that go or get another deletion vector
-(`ReplacedFile`), change data files (`ChangeFile`). Out: plain data for the driver, which uses none of it before
-``committable_checks`` has checked it. The bytes carry a format version and a checksum, since they travel through
-message queues and are stored in staging areas.
+In: the outcome of one sealed task: new files (`PendingFile`) and files of keys (`KeyFile`). Out: plain data for the
+driver, which uses none of it before ``committable_checks`` has checked it. The bytes carry a format version and a
+checksum, since they travel through message queues and are stored in staging areas.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.actions import AddCDCFile, AddFile
 from txlog.protocol.paths import encode_path
-from txlog.protocol.wire import read_int32, read_long, read_size, read_text, read_text_map
+from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
 from txlog.util.values import repr_without
 from txlog.writer import sealed_json
@@ -25,7 +23,7 @@ from txlog.writer import sealed_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ChangeFile", "Committable", "FileTail", "KeyFile", "PendingFile", "ReplacedFile"]
+__all__ = ["ChangeFile", "Committable", "FileTail", "KeyFile", "PendingFile"]
 
 _TAIL_BYTES = 64 << 10
 
@@ -50,7 +48,6 @@ class PendingFile(msgspec.Struct, frozen=True):
     """A finished data file that no commit names yet.
 
     ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
-    ``deletion_vector`` marks those of its rows that the same write replaced later; ``num_rows`` counts them too.
     ``_tail`` stays in the process that wrote the file: names with an underscore are left out of `Committable.to_bytes`.
     """
 
@@ -60,7 +57,6 @@ class PendingFile(msgspec.Struct, frozen=True):
     modified_ms: int
     partition_values: dict[str, str | None]
     stats: str | None
-    deletion_vector: DeletionVectorDescriptor | None = None
     _tail: FileTail | None = None
 
     __repr__ = repr_without("_tail")
@@ -78,21 +74,7 @@ class PendingFile(msgspec.Struct, frozen=True):
             modification_time=self.modified_ms,
             data_change=data_change,
             stats=self.stats,
-            deletion_vector=self.deletion_vector,
         )
-
-
-class ReplacedFile(msgspec.Struct, frozen=True):
-    """A live file that the write removes from the table, or gives another deletion vector.
-
-    ``path`` is the file's name in the log, as the log spells it, and ``vector_id`` the unique id of the deletion vector
-    that it has there (None: it has none); together they are its key in the log. ``deletion_vector`` is the new, durable
-    one; None removes the file.
-    """
-
-    path: str
-    vector_id: str | None = None
-    deletion_vector: DeletionVectorDescriptor | None = None
 
 
 class ChangeFile(msgspec.Struct, frozen=True):
@@ -136,8 +118,6 @@ class Committable(msgspec.Struct, frozen=True):
         table_id: The table that the task wrote for, as ``metaData.id`` names it.
         read_version: The version of the table on which the write was planned.
         files: New data files.
-        replaced: Live files that the write removes or gives another deletion vector.
-        changes: Files of change data.
         keys: Files of the keys whose rows are replaced or deleted, for a write of the intent "upsert"; without them,
             its keys are those of the rows in ``files``.
     """
@@ -150,14 +130,12 @@ class Committable(msgspec.Struct, frozen=True):
     table_id: str
     read_version: int
     files: tuple[PendingFile, ...]
-    replaced: tuple[ReplacedFile, ...] = ()
-    changes: tuple[ChangeFile, ...] = ()
     keys: tuple[KeyFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
-        return not (self.files or self.replaced or self.changes or self.keys)
+        return not (self.files or self.keys)
 
     @property
     def num_keys(self) -> int:
@@ -177,23 +155,17 @@ class Committable(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         owner = "" if self.app_id is None else f"app_id={self.app_id!r}, checkpoint_id={self.checkpoint_id}, "
         counts = [counted(len(self.files), "file"), counted(self.num_rows, "row"), human_size(self.size_bytes)]
-        if self.replaced:
-            counts.append(f"{counted(len(self.replaced), 'file')} replaced")
         if self.keys:
             counts.append(counted(self.num_keys, "key"))
         return f"Committable({owner}task_id={self.task_id}, attempt={self.attempt}, {', '.join(counts)})"
 
     def named_paths(self) -> set[str]:
-        """The files below the table's root that it names, those of deletion vectors too.
+        """The files below the table's root that it names.
 
         Returns:
             Relative paths, decoded.
         """
-        vectors = [file.deletion_vector for file in self.files] + [file.deletion_vector for file in self.replaced]
-        found = [vector_path(vector) for vector in vectors if vector is not None]
-        own = {file.path for file in self.files} | {file.path for file in self.changes}
-        own |= {file.path for file in self.keys}
-        return own | {at.path for at in found if at is not None and at.is_relative}
+        return {file.path for file in self.files} | {file.path for file in self.keys}
 
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
         """Its new files as ``add`` actions, as the log will name them.
@@ -231,19 +203,11 @@ class Committable(msgspec.Struct, frozen=True):
         return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 
 
-def _committable(value: dict[str, Any], version: int) -> Committable:
+def _committable(value: dict[str, Any]) -> Committable:
     """Read a committable. Every field is checked, since a program that can write a message can write its checksum."""
-    files = value.pop("files")
-    if version == 1:
-        if any("deletion_vector" in file for file in files):
-            raise ValueError("a file of format 1 has no deletion vector")
-        pending = tuple(PendingFile(**_fields(file, _READ_FILE)) for file in files)
-        return Committable(files=pending, **_fields(value, _READ_COMMITTABLE))
     return Committable(
-        files=tuple(PendingFile(**_fields(file, _READ_FILE)) for file in files),
-        replaced=tuple(ReplacedFile(**_fields(file, _READ_REPLACED)) for file in value.pop("replaced")),
-        changes=tuple(ChangeFile(**_fields(file, _READ_CHANGE)) for file in value.pop("changes")),
-        keys=tuple(KeyFile(**_fields(file, _READ_KEYS)) for file in (value.pop("keys") if version > 2 else ())),
+        files=tuple(PendingFile(**_fields(file, _READ_FILE)) for file in value.pop("files")),
+        keys=tuple(KeyFile(**_fields(file, _READ_KEYS)) for file in value.pop("keys")),
         **_fields(value, _READ_COMMITTABLE),
     )
 
@@ -256,18 +220,6 @@ def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
 
-def _vector(value: Any) -> DeletionVectorDescriptor:
-    return DeletionVectorDescriptor(**_fields(value, _READ_VECTOR))
-
-
-_READ_VECTOR: dict[str, Callable[[Any], Any]] = {
-    "storage_type": read_text,
-    "path_or_inline": read_text,
-    "offset": _or_none(read_int32),
-    "size_in_bytes": read_int32,
-    "cardinality": read_size,
-    "max_row_index": _or_none(read_size),
-}
 _READ_FILE: dict[str, Callable[[Any], Any]] = {
     "path": read_text,
     "size_bytes": read_size,
@@ -275,18 +227,6 @@ _READ_FILE: dict[str, Callable[[Any], Any]] = {
     "modified_ms": read_long,
     "partition_values": read_text_map,
     "stats": _or_none(read_text),
-    "deletion_vector": _or_none(_vector),
-}
-_READ_REPLACED: dict[str, Callable[[Any], Any]] = {
-    "path": read_text,
-    "vector_id": _or_none(read_text),
-    "deletion_vector": _or_none(_vector),
-}
-_READ_CHANGE: dict[str, Callable[[Any], Any]] = {
-    "path": read_text,
-    "size_bytes": read_size,
-    "num_rows": read_size,
-    "partition_values": read_text_map,
 }
 _READ_KEYS: dict[str, Callable[[Any], Any]] = {
     "path": read_text,

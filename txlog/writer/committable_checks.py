@@ -10,16 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import block_size_bytes, vector_path
 from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
+from txlog.protocol.paths import encode_path, resolve_data_path
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import statistics_problem
 from txlog.store.base import FileStore
 from txlog.util.arguments import described
 from txlog.util.parallel import parallel_map
-from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
+from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.write_intent import APPEND, WriteIntent
 
 __all__ = ["require_committables", "validate_committables"]
@@ -57,9 +55,9 @@ def validate_committables(
 
     Each committable is for this table, application and checkpoint (if given). No task and no path appears twice. Paths
     stay below the table. Partition values are values of exactly ``partition_fields``, by their names in the log.
-    Statistics are JSON. Only a write of the intent "change_rows" replaces single files, and only an "upsert" has
-    files of keys. With ``files``, the size of every file is checked too, and that it was not modified before
-    ``since_ms`` (in ms since the epoch), since a vacuum may remove older files as orphans.
+    Statistics are JSON. Only a write of the intent "upsert" has files of keys. With ``files``, the size of every file
+    is checked too, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum may remove
+    older files as orphans.
 
     Raises InvalidInputError; NotFoundError, StorageError from the store.
     """
@@ -72,55 +70,19 @@ def validate_committables(
         if problem is not None:
             raise InvalidInputError(f"the committed file {file.path!r} {problem}: nothing was committed", table=table)
         seen.add(file.path)
-    _check_replaced(committables, intent, table)
+    _check_keys(committables, intent, table)
     if files is not None:
-        _look_up([*_sizes_of(committables)], files, since_ms or 0, table)
+        _look_up([*_new_files(committables)], files, since_ms or 0, table)
 
 
-def _check_replaced(committables: Sequence[Committable], intent: WriteIntent, table: str | None) -> None:
-    seen: set[str] = set()
+def _check_keys(committables: Sequence[Committable], intent: WriteIntent, table: str | None) -> None:
     for committable in committables:
-        if (committable.replaced or committable.changes) and intent.kind != "change_rows":
-            raise InvalidInputError(
-                f"task {committable.task_id} replaces files of the table, but the write's intent is to {intent}:"
-                " nothing was committed",
-                table=table,
-            )
         if committable.keys and intent.kind != "upsert":
             raise InvalidInputError(
                 f"task {committable.task_id} changes rows by their keys, but the write's intent is to {intent}:"
                 " nothing was committed",
                 table=table,
             )
-        for replaced in committable.replaced:
-            problem = _replacement_problem(replaced)
-            if problem is None and canonical_path(replaced.path) in seen:
-                problem = "is named twice"
-            if problem is not None:
-                raise InvalidInputError(
-                    f"the replaced file {replaced.path!r} {problem}: nothing was committed", table=table
-                )
-            seen.add(canonical_path(replaced.path))
-
-
-def _replacement_problem(replaced: ReplacedFile) -> str | None:
-    try:
-        resolve_data_path(replaced.path)
-    except CorruptLogError as error:
-        return f"has an invalid path ({error.message})"
-    return None if replaced.deletion_vector is None else _vector_problem(replaced.deletion_vector)
-
-
-def _vector_problem(vector: DeletionVectorDescriptor) -> str | None:
-    """txlog writes vectors only into files below the table: not every Delta engine reads those inside the log."""
-    try:
-        path = vector_path(vector)
-        if path is None or not path.is_relative:
-            return "gets a deletion vector that is not in a file below the table"
-        block_size_bytes(vector)
-    except CorruptLogError as error:
-        return f"gets an unreadable deletion vector ({error.message})"
-    return None if vector.cardinality else "gets an empty deletion vector"
 
 
 def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
@@ -144,62 +106,38 @@ def _check_origin(committables: Sequence[Committable], table: str | None, wanted
         tasks.add(task)
 
 
-def _new_files(committables: Iterable[Committable]) -> Iterator[PendingFile | ChangeFile | KeyFile]:
+def _new_files(committables: Iterable[Committable]) -> Iterator[PendingFile | KeyFile]:
     for committable in committables:
         yield from committable.files
-        yield from committable.changes
         yield from committable.keys
 
 
-def _problem(file: PendingFile | ChangeFile | KeyFile, partition_fields: Mapping[str, Field]) -> str | None:
+def _problem(file: PendingFile | KeyFile, partition_fields: Mapping[str, Field]) -> str | None:
     try:
         path = resolve_data_path(encode_path(file.path))
     except CorruptLogError as error:
         return f"has a path that no writer may use ({error.message})"
     if not path.is_relative or path.scheme is not None:
         return "does not lie below the table"
-    if isinstance(file, ChangeFile) != file.path.startswith(_CHANGE_DATA):
-        return f"lies on the wrong side of {_CHANGE_DATA}, where files of change data are, and no others"
+    if file.path.startswith(_CHANGE_DATA):
+        return f"lies in {_CHANGE_DATA}, where only files of change data are"
     num_rows = file.num_keys if isinstance(file, KeyFile) else file.num_rows
     if file.size_bytes <= 0 or num_rows <= 0:
         return f"is empty ({file.size_bytes} bytes, {num_rows} rows)"
     if isinstance(file, KeyFile):
         return None
-    if isinstance(file, PendingFile):
-        if (problem := statistics_problem(file.stats)) is not None:
-            return problem
-        if file.deletion_vector is not None and (problem := _vector_problem(file.deletion_vector)) is not None:
-            return problem
+    if (problem := statistics_problem(file.stats)) is not None:
+        return problem
     return problem_of(file.partition_values, partition_fields)
 
 
-def _sizes_of(committables: Iterable[Committable]) -> Iterator[tuple[str, int, bool]]:
-    """Every file to look up: its path, its size in bytes, and whether it may be longer than that."""
-    committables = [*committables]
-    for file in _new_files(committables):
-        yield file.path, file.size_bytes, False
-    ends: dict[str, int] = {}
-    for vector in _vectors_of(committables):
-        path = vector_path(vector)
-        assert path is not None
-        ends[path.path] = max(ends.get(path.path, 0), (vector.offset or 0) + block_size_bytes(vector))
-    for name, end in ends.items():
-        yield name, end, True
-
-
-def _vectors_of(committables: Iterable[Committable]) -> Iterator[DeletionVectorDescriptor]:
-    for committable in committables:
-        yield from (file.deletion_vector for file in committable.files if file.deletion_vector is not None)
-        yield from (file.deletion_vector for file in committable.replaced if file.deletion_vector is not None)
-
-
-def _look_up(found: list[tuple[str, int, bool]], files: FileStore, since_ms: int, table: str | None) -> None:
-    def check(file: tuple[str, int, bool]) -> None:
-        path, size_bytes, may_be_longer = file
-        seen = files.stat(path)
-        if seen.size < size_bytes if may_be_longer else seen.size != size_bytes:
+def _look_up(found: Sequence[PendingFile | KeyFile], files: FileStore, since_ms: int, table: str | None) -> None:
+    def check(file: PendingFile | KeyFile) -> None:
+        path, seen = file.path, files.stat(file.path)
+        if seen.size != file.size_bytes:
             raise InvalidInputError(
-                f"{path} has {seen.size} bytes, but its task wrote {size_bytes}: nothing was committed", table=table
+                f"{path} has {seen.size} bytes, but its task wrote {file.size_bytes}: nothing was committed",
+                table=table,
             )
         if seen.modified_ms < since_ms:
             raise InvalidInputError(

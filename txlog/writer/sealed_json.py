@@ -3,9 +3,7 @@
 In: the kind ("committable", "manifest") and a value, or untrusted bytes. Out: the bytes; or the value, from a function
 that checks every field, since a program that can write such bytes can write their checksum too.
 
-Formats. 1: only added files, and a mode, "append" or "overwrite". 2: also files that are removed or get another
-deletion vector, change data files, and a write intent in place of the mode. 3: also files of
-keys, and the key columns of an intent. txlog reads all and writes 3.
+The format is a number, so that a later release can change it: see `_FORMAT_VERSION`.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from txlog.util.values import public_fields
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 
-_FORMAT_VERSION = 3
-_READABLE_VERSIONS = (1, 2, 3)
+_FORMAT_VERSION = 1
 
 Value = TypeVar("Value")
 
@@ -33,8 +30,8 @@ def to_bytes(kind: str, value: object) -> bytes:
     return b"txlog-%s %d %s\n%s" % (kind.encode(), _FORMAT_VERSION, checksum(body).encode(), body)
 
 
-def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_damaged: str = "") -> Value:
-    """The result of ``read`` for the body and its format version.
+def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damaged: str = "") -> Value:
+    """The result of ``read`` for the body.
 
     Raises InvalidInputError if a byte was changed or lost (``if_damaged`` says what to do then) and
     UnsupportedFeatureError if a newer txlog wrote it.
@@ -46,16 +43,16 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:
         raise InvalidInputError(f"these bytes are not a {kind} of txlog")
     version = int(parts[1])
-    if version not in _READABLE_VERSIONS:
+    if version != _FORMAT_VERSION:
         raise UnsupportedFeatureError(
-            f"the {kind} has format {version}, this txlog reads formats {', '.join(map(str, _READABLE_VERSIONS))}: "
+            f"the {kind} has format {version}, and this txlog reads format {_FORMAT_VERSION}: "
             "commit it with the txlog that wrote it, or a newer one",
             features=(kind,),
         )
     if parts[2] != checksum(body).encode():
         raise InvalidInputError(f"the {kind} is damaged (its checksum differs){if_damaged}")
     try:
-        return read(orjson.loads(body), version)
+        return read(orjson.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidInputError(f"these bytes are not a {kind} of txlog: {error}") from None
 

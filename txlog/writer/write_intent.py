@@ -17,18 +17,15 @@ __all__ = [
     "IntentKind",
     "RowMode",
     "WriteIntent",
-    "intent_of_mode",
     "read_intent",
 ]
 
 RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 """Rows are marked dead by deletion vectors, or their files are written again without them."""
 
-IntentKind: TypeAlias = Literal[
-    "append", "overwrite", "overwrite_where", "overwrite_partitions", "change_rows", "upsert"
-]
-"""Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; change
-single rows that tasks have found (delete, update, merge); replace the rows with keys that tasks name, and add rows."""
+IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "upsert"]
+"""Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; replace
+the rows with keys that tasks name, and add rows."""
 
 
 class WriteIntent(msgspec.Struct, frozen=True):
@@ -77,20 +74,13 @@ OVERWRITE_PARTITIONS = WriteIntent("overwrite_partitions")
 
 
 def read_intent(value: Any) -> WriteIntent:
-    """An intent from its JSON object; format 2 of manifests has no ``keys``.
+    """An intent from its JSON object.
 
     Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else.
     """
-    where, keys = value["where"], value.get("keys", [])
+    where, keys = value["where"], value["keys"]
     if where is not None and type(where) is not str:
         raise ValueError(f"the predicate of a write intent must be a string, not {where!r}")
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise ValueError(f"the key columns of a write intent must be a list of strings, not {keys!r}")
     return WriteIntent(value["kind"], where, tuple(keys))
-
-
-def intent_of_mode(mode: Any) -> WriteIntent:
-    """The intent that format 1 of manifests has as a word. Raises ``ValueError`` for any other."""
-    if mode not in ("append", "overwrite"):
-        raise ValueError(f"mode {mode!r} is unknown")
-    return WriteIntent(mode)
