@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.cli.file_problems import csv_problem, json_problem
 from txlog.errors import InvalidInputError
+from txlog.result import counted
 
 __all__ = ["DataFiles", "TextFormat", "open_data_files"]
 
 BATCH_ROWS = 65_536
-HEADER_BYTES_MAX = 1_000_000
 
 _FORMAT_OF_SUFFIX = {
     ".parquet": "parquet",
@@ -146,8 +145,14 @@ class _DataFile(msgspec.Struct, frozen=True):
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             # For a damaged Parquet file Arrow raises an OSError without a number.
-            message = f"{self.path} cannot be read as {self.format}: {self._problem(str(error).strip())}"
-            raise InvalidInputError(message, path=str(self.path)) from None
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception, rows_before: int = 0) -> InvalidInputError:
+        """Arrow's own message. In JSON it counts rows, from 0, after those of the batches before."""
+        form = "json, one object on each line" if self.format == "json" else self.format
+        after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
+        message = f"{self.path} cannot be read as {form}{after}: {str(error).strip()}"
+        return InvalidInputError(message, path=str(self.path))
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         import pyarrow.parquet as pq
@@ -168,7 +173,16 @@ class _DataFile(msgspec.Struct, frozen=True):
         reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
         types = self.text_format.column_types
         schema = pa.schema([pa.field(m.name, types[m.name]) if self._is_time(m.name) else m for m in reader.schema])
-        return schema, ((_lined_up(batch, schema), self._passed(handle)) for batch in reader)
+        return schema, self._text_batches(reader, schema, handle)
+
+    def _text_batches(self, reader: Any, schema: pa.Schema, handle: Any) -> Iterator[tuple[pa.RecordBatch, int]]:
+        rows = 0
+        try:
+            for batch in reader:
+                yield _lined_up(batch, schema), self._passed(handle)
+                rows += batch.num_rows
+        except pa.ArrowException as error:
+            raise self._unreadable(error, rows) from None
 
     def _passed(self, handle: Any) -> int:
         """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
@@ -191,7 +205,8 @@ class _DataFile(msgspec.Struct, frozen=True):
         reader = csv.open_csv(
             source,
             read_options=csv.ReadOptions(
-                column_names=None if self.text_format.has_header else list(self.text_format.column_types)
+                use_threads=False,  # or else Arrow's errors do not name the row
+                column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
@@ -221,25 +236,9 @@ class _DataFile(msgspec.Struct, frozen=True):
                 path=str(self.path),
             )
 
-    def _problem(self, arrow_says: str) -> str:
-        types = self.text_format.column_types
-        if self.format == "csv":
-            return csv_problem(arrow_says, self._csv_header, types)
-        return json_problem(arrow_says, types) if self.format == "json" else arrow_says
-
     def _is_time(self, column: str) -> bool:
         known = self.text_format.column_types.get(column)
         return known is not None and (pa.types.is_date(known) or pa.types.is_timestamp(known))
-
-    def _csv_header(self) -> list[str]:
-        import csv
-        import io
-
-        if not self.text_format.has_header:
-            return list(self.text_format.column_types)
-        with pa.OSFile(str(self.path)) as handle:
-            text = self._decompressed(handle).read(HEADER_BYTES_MAX).decode("utf-8-sig", "replace")
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter), [])
 
     def _json_reader(self, source: Any) -> Any:
         from pyarrow import json
