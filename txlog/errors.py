@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from txlog.util.wording import Door, in_python, is_worded, spelled, words_in
+from txlog.util.wording import in_python, is_worded, spelled, words_in
 
 __all__ = [
     "CommitRetriesExhaustedError",
@@ -121,10 +121,6 @@ class TxlogError(Exception):
         if self.version is not None:
             where.append(f"v{self.version}")
         return f"{' '.join(where)}: {self.message}" if where else self.message
-
-    def spell(self, door: Door) -> None:
-        """Write the message as a door does."""
-        self.template = spelled(self.template, door)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))

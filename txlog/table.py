@@ -25,7 +25,7 @@ from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.whole_import import whole_import
-from txlog.util.wording import in_write
+from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _written(
     try:
         return write_batch(open_table, data, options, on_progress)
     except InvalidInputError as error:
-        error.spell(in_write)
+        error.template = spelled(error.template, in_write)
         raise
     except TableExistsError as error:
         if ignores_existing:

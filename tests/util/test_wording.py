@@ -115,7 +115,7 @@ def test_an_error_shows_pythons_words_and_keeps_the_argument_as_a_value() -> Non
     assert error.parameter == "read_version"
     assert InvalidInputError("no word").parameter is None
     error.template += f"; or set {setting('on_conflict', 'fail')}"
-    error.spell(in_spark)
+    error.template = spelled(error.template, in_spark)
     assert error.message == "readVersion is 7: leave readVersion out; or set onConflict=fail"
     assert error.parameter == "read_version"
 
@@ -123,7 +123,7 @@ def test_an_error_shows_pythons_words_and_keeps_the_argument_as_a_value() -> Non
 def test_the_words_of_an_error_survive_a_journey_to_another_process() -> None:
     error: TxlogError = pickle.loads(pickle.dumps(invalid("on_conflict", "x", "'fail'")))
     assert (error.message, error.parameter) == ("Invalid on_conflict 'x': expected 'fail'", "on_conflict")
-    error.spell(in_commands)
+    error.template = spelled(error.template, in_commands)
     assert error.message == "Invalid --on-conflict 'x': expected 'fail'"
 
 

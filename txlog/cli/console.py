@@ -33,6 +33,7 @@ from txlog.cli.wording import in_commands
 from txlog.errors import TxlogError
 from txlog.util.logs import logger
 from txlog.util.values import public_fields
+from txlog.util.wording import spelled
 
 __all__ = ["FAILED", "Output", "error_to_json"]
 
@@ -75,7 +76,7 @@ class Output:
             with self._warnings():
                 yield
         except TxlogError as error:
-            error.spell(in_commands)
+            error.template = spelled(error.template, in_commands)
             self._fail(error.kind, str(error), error_to_json(error))
         except BrokenPipeError:
             raise typer.Exit(FAILED) from None

@@ -22,6 +22,7 @@ from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.spark.wording import in_spark
 from txlog.util.logs import logger
+from txlog.util.wording import spelled
 
 __all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
 
@@ -74,7 +75,7 @@ def crossing() -> Iterator[None]:
     try:
         yield
     except TxlogError as error:
-        error.spell(in_spark)
+        error.template = spelled(error.template, in_spark)
         # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)

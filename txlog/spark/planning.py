@@ -33,6 +33,7 @@ from txlog.spark.schema import as_nullable, frame_schema
 from txlog.spark.wording import in_stream
 from txlog.store.probe import probe_store
 from txlog.util.logs import logger
+from txlog.util.wording import spelled
 from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
@@ -183,7 +184,7 @@ def answer_known(
         try:
             found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
-            error.spell(in_stream)
+            error.template = spelled(error.template, in_stream)
             error.template += f": {_OTHER_INPUT}"
             raise
         return WriteResult(found.version if found else None, "already_committed", 0, "")
