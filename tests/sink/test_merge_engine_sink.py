@@ -150,7 +150,7 @@ def test_a_sink_that_asks_for_another_merge_than_the_table_is_refused(tmp_path: 
     with pytest.raises(InvalidInputError, match=r"differ from txlog\.merge-engine = first-row"):
         sink_of(table, merge_engine="first-row")
     plain = made(tmp_path / "p", {})
-    with pytest.raises(InvalidInputError, match=r"set_properties\({'txlog.merge-engine': 'first-row'}\)"):
+    with pytest.raises(InvalidInputError, match=r'set_properties\(\{"txlog.merge-engine": "first-row"\}\)'):
         sink_of(plain, merge_engine="first-row")
     with pytest.raises(InvalidInputError, match="orders rows of one key by arrival"):
         sink_of(table, sequence_by="s").task(0)

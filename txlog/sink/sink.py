@@ -24,6 +24,7 @@ from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.logs import logger
+from txlog.util.wording import in_write, spelled
 from txlog.writer.changelog.key_hash import task_of_rows
 from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, changelog_of
@@ -118,7 +119,9 @@ class Sink:
         check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
-            raise invalid("row_mode", row_mode, one_of(get_args(RowMode)))
+            error = invalid("row_mode", row_mode, one_of(get_args(RowMode)))
+            error.template = spelled(error.template, in_write)
+            raise error
         if row_mode is not None and self._changelog is None:
             raise InvalidInputError(
                 f'row_mode is for changes of single rows, and mode="{mode}" makes none: leave it out'

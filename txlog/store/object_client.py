@@ -23,7 +23,7 @@ from txlog.util.wording import advice
 __all__ = ["Location", "ObjectClient"]
 
 _READ_RETRIES = 5
-_OWN_CREDENTIALS = "pass them in the environment or in storage_options, or pass a credential_provider"
+_OWN_CREDENTIALS = "pass them in the environment or in storage_options (docs/storage.md), or pass a credential_provider"
 _READ_RETRY_TIMEOUT = timedelta(seconds=60)
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class ObjectClient:
             return ". Check the credentials and their permissions, then run it again."
         if _INSTANCE_ROLE.search(str(error)):
             return (
-                ". No credentials were given, and the machine has none of its own (docs/storage.md):"
+                ". No credentials were given, and the machine has none of its own:"
                 f" {advice('own credentials', _OWN_CREDENTIALS)}."
             )
         if "builder error" in str(error) or "InvalidUri" in str(error):

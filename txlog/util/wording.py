@@ -105,7 +105,7 @@ def in_python(word: Word) -> str:
 
 
 def in_write(word: Word) -> str:
-    """`txlog.write`, which has another ``mode``, calls that of rows ``row_mode``. All other words stay."""
+    """`txlog.write` and sinks have another ``mode`` and call that of rows ``row_mode``. All other words stay."""
     if word.name != "row_mode":
         return word.token()
     return "row_mode" if word.kind == "argument" else f"row_mode={_source_of(word.value)}"
