@@ -107,6 +107,68 @@ def test_a_process_forked_while_a_thread_holds_any_lock_appends_exports_and_ends
     assert int(done.stdout) >= 8
 
 
+FORKED_AT_EACH_ACQUISITION = """
+import itertools, signal, types
+from txlog.util import locks
+
+class Traced:
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.release, self._is_owned = self.lock.release, self.lock._is_owned
+        self._at_fork_reinit = self.lock._at_fork_reinit
+    def __enter__(self):
+        self.lock.acquire()
+        if next(acquisitions) == at:
+            held.set()
+            may_go_on.wait()
+    def __exit__(self, *_):
+        self.lock.release()
+
+def fork_once_held():
+    held.wait()
+    if is_over:
+        return
+    child = os.fork()
+    if not child:
+        may_go_on.set()
+        signal.alarm(30)
+        table.append(ROW)
+        for work in (table._open_table.post_commit, *background._all):
+            work.drain()
+        os._exit(0)
+    ended.append(os.waitpid(child, 0)[1])
+    may_go_on.set()
+
+from txlog.util import background
+locks.threading = types.SimpleNamespace(RLock=Traced)
+ended, is_over = [], False
+for at in itertools.count():
+    acquisitions = itertools.count()
+    held, may_go_on = threading.Event(), threading.Event()
+    forker = threading.Thread(target=fork_once_held)
+    forker.start()
+    table = txlog.Table.open(uri)
+    table.append(ROW)
+    for work in list(background._all):
+        work.drain()
+    is_over = not held.is_set()
+    held.set()
+    forker.join()
+    if is_over:
+        break
+print(ended)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_process_that_another_thread_forks_at_each_acquisition_of_a_lock_appends_and_exports(tmp_path: Path) -> None:
+    done = run(PREPARE.replace("SLOW", "") + FORKED_AT_EACH_ACQUISITION, str(tmp_path / "t"))
+    assert done.returncode == 0, done.stderr
+    ended = json.loads(done.stdout)
+    assert ended == [0] * len(ended)
+    assert len(ended) >= 8
+
+
 FORKED_DURING_AN_EXPORT = """
 from txlog.iceberg_files.exporter import IcebergExporter
 begun, may_go_on = threading.Event(), threading.Event()
