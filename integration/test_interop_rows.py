@@ -93,13 +93,8 @@ def as_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr((row["id"], row["day"], row["v"], row["s"] and row["s"]["n"])) for row in rows)
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        pytest.param({}, id="copies", marks=pytest.mark.hunt(part="spark")),
-        pytest.param(MAPPED, id="vectors, mapped"),
-    ],
-)
+@pytest.mark.hunt(part="spark")  # test_spark_rows compares the same commands with those in Spark's tasks, too
+@pytest.mark.parametrize("properties", [{}, MAPPED], ids=["copies", "vectors, mapped"])
 def test_random_commands_leave_the_rows_that_sparks_own_delta_leaves(
     tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, properties: dict[str, str]
 ) -> None:

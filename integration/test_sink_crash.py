@@ -7,13 +7,13 @@ changes or syncs something below its table (`deaths`); then it runs again. A rec
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sink_job
 from deaths import judge_every_death
 from fault_tools import end_of, process
-from msgspec.structs import replace
 from sink_job import SinkJob
 
 Record = Callable[[str, object], None]

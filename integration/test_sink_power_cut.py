@@ -13,12 +13,12 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sink_job
 from fault_tools import end_of, mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
-from msgspec.structs import replace
 from sink_job import SinkJob
 from staging_contract import staging_of
 

@@ -86,7 +86,7 @@ NESTED = "info struct<`a b`: int, list: array<struct<x: int, y: string>>>, tags 
 VALUES = "named_struct('a b', 1, 'list', array(named_struct('x', 7, 'y', 'q'), null)), map('k', named_struct('v', 5))"
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.hunt(part="spark"))])
 def test_columns_that_spark_maps_renames_and_drops_are_found(
     mode: str, sql: Callable[[str], None], read_delta: Read, tmp_path: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_columns_that_spark_maps_renames_and_drops_are_found(
     assert len(everybody_reads(path, read_delta)) == 5
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["id", pytest.param("name", marks=pytest.mark.hunt(part="spark"))])
 def test_spark_goes_on_with_a_mapped_table_that_was_made_here(
     mode: str, sql: Callable[[str], None], read_delta: Read, tmp_path: Path
 ) -> None:

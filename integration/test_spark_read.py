@@ -308,7 +308,7 @@ def test_spark_reads_partition_values_of_every_type_from_the_log(
         assert as_rows(ours.where(where)) == as_rows(theirs.where(where))
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.hunt(part="spark"))])
 def test_renamed_dropped_and_added_columns_also_nested_are_those_of_the_newest_schema(
     mode: str, spark: SparkSession, delta: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:
