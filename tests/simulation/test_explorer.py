@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mutants import MUTANTS
 
-from txlog.testing.actors import SCENARIOS, any_story
+from txlog.testing.actors import SAMPLED, SCENARIOS, any_story
 from txlog.testing.casting import actors_of
 from txlog.testing.explorer import explore_all, explore_random, replay
 from txlog.testing.other_engines import append_unsynced, clean_up_now
@@ -52,6 +52,14 @@ def test_a_broken_promise_is_reported_with_a_line_that_reproduces_it(monkeypatch
     with pytest.raises(InvariantBroken, match=failure.invariant):
         replay(lambda choices: SCENARIOS[name], failure.line)
     assert failure.line in str(failure)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fits_the_code_that_it_changes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the explorer finds it is for the hunt; a change of the code is noticed here."""
+    mutant, scenario = MUTANTS[name]
+    mutant(monkeypatch)
+    assert scenario in SCENARIOS | SAMPLED
 
 
 def test_a_schedule_is_the_same_after_it_was_written_and_read() -> None:
