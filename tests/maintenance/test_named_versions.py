@@ -188,9 +188,9 @@ def test_a_tag_is_written_although_an_answer_of_the_store_was_lost(table: txlog.
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_tag_that_is_visible_and_not_durable_is_not_acknowledged_until_it_is(table: txlog.Table, step: int) -> None:
     store = open_store(table.uri)
-    assert store.versions is not None
-    versions = FaultyLogStore(store.versions, f"put_if_absent#{step}=not_durable")
-    late = txlog.Table(OpenTable(replace(store, versions=versions)))
+    assert store.named_versions is not None
+    versions = FaultyLogStore(store.named_versions, f"put_if_absent#{step}=not_durable")
+    late = txlog.Table(OpenTable(replace(store, named_versions=versions)))
     with pytest.raises(txlog.StorageError, match="could not be synced to disk"):
         late.tag("a", 2)
     versions.calls.clear()
