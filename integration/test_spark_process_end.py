@@ -21,12 +21,15 @@ from test_spark_s3 import python_path
 
 JOB = Path(__file__).with_name("short_spark_job.py")
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-STARTS = {"a script": [sys.executable, str(JOB)], "spark-submit": [str(SUBMIT), str(JOB)]}
+STARTS = [
+    pytest.param([sys.executable, str(JOB)], id="a script"),
+    pytest.param([str(SUBMIT), str(JOB)], id="spark-submit", marks=pytest.mark.hunt(part="ends")),
+]
 
 
 @pytest.mark.parametrize("start", STARTS)
 def test_a_spark_job_has_written_the_checkpoints_that_were_due_as_it_ends(
-    s3_server: S3Server, tmp_path: Path, start: str
+    s3_server: S3Server, tmp_path: Path, start: list[str]
 ) -> None:
     places = {}
     for number, store in enumerate((s3_server.new_location(), S3Location(str(tmp_path / "a table"), {}))):
@@ -42,7 +45,7 @@ def test_a_spark_job_has_written_the_checkpoints_that_were_due_as_it_ends(
     tables = [(way, place.uri, place.storage_options) for (way, _), place in places.items()]
     environment = {**java_home.spark_environment(), **python_path(), "JDK_JAVA_OPTIONS": SHORT_LIVED}
     done = subprocess.run(
-        [*STARTS[start], json.dumps(tables), str(folder)],
+        [*start, json.dumps(tables), str(folder)],
         env={**environment, "SPARK_HOME": str(SUBMIT.parent.parent), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
