@@ -315,6 +315,34 @@ def test_a_hint_overtaken_by_another_exporter_is_corrected() -> None:
     assert shared(store_of(table)).read("version-hint.text") == b"2"
 
 
+class HintedMeanwhile(MemoryLogStore):
+    """Shares the objects of another store. Just before its first hint lands, others do ``meanwhile``."""
+
+    def __init__(self, shared: MemoryLogStore, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.objects, self._meanwhile = shared.objects, [meanwhile]
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        super().put(name, body)
+
+
+def test_a_hint_that_another_exporter_moves_on_in_between_ends_at_the_newest_metadata() -> None:
+    table = created()
+    table.append(rows(1))
+    state = table._open_table.log.newest_state()
+
+    def another() -> None:
+        table.append(rows(2))
+        exporter(store_of(table)).export(table._open_table.log.newest_state())
+        assert shared(store_of(table)).read("version-hint.text") == b"2"
+
+    slow = HintedMeanwhile(shared(store_of(table)), another)
+    assert exporter(with_iceberg(store_of(table), slow)).export(state).version == 1
+    assert shared(store_of(table)).read("version-hint.text") == b"2"
+
+
 def foreign_commit(store: TableStore, number: int) -> None:
     """What an Iceberg writer does: a metadata file of its own, with a snapshot whose files lie elsewhere."""
     document = decoded.document(store)

@@ -144,6 +144,11 @@ def test_a_change_that_a_later_one_of_another_task_replaces_is_not_in_quarantine
     assert quarantined(table) == [{"id": 3, "name": "new", "_kind": "+U", "_case": "several"}]
 
 
+def test_each_change_in_quarantine_has_its_own_case_beside_changes_of_its_file_that_fit(table: txlog.Table) -> None:
+    commit(sink_of(table, "quarantine"), 1, changes(("+U", 2, "B"), ("+I", 4, "d"), ("+U", 3, "new"), ("-D", 7, None)))
+    assert [(row["id"], row["_case"]) for row in quarantined(table)] == [(3, "several"), (7, "missing")]
+
+
 def test_a_commit_that_fails_before_its_put_leaves_nothing_in_quarantine(
     table: txlog.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
