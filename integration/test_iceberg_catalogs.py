@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import txlog
 from txlog.cli.app import app
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
-from txlog.iceberg_files.catalog import import_client, move_entry
+from txlog.iceberg_files.catalog import _SqlEntry, import_client, move_entry
 
 ENTRY = "here.sales.orders"
 KINDS = ("sql", "rest", "rest without overwriting", "glue")
@@ -112,6 +112,26 @@ def test_concurrent_exporters_leave_a_catalog_entry_at_the_newest_metadata(
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda location: move_entry(ENTRY, location), locations))
     assert rows_in(catalog) == list(range(6))
+
+
+def test_an_entry_of_a_sql_catalog_that_moved_on_since_it_was_read_is_not_moved_back(
+    tmp_path: Path, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = configure("sql")
+    table, first = exported(tmp_path / "t")
+    older, newer = grown(table, 1), grown(table, 2)
+    assert move_entry(ENTRY, first)
+    read, others = _SqlEntry.location, [lambda: move_entry(ENTRY, newer)]
+
+    def read_before_others(entry: _SqlEntry) -> str | None:
+        found = read(entry)
+        if others:
+            assert others.pop()()
+        return found
+
+    monkeypatch.setattr(_SqlEntry, "location", read_before_others)
+    assert not move_entry(ENTRY, older)
+    assert rows_in(catalog) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["sql", "rest", "glue"])

@@ -131,3 +131,42 @@ def test_an_entry_is_moved_though_the_interpreter_starts_no_thread_any_more(monk
     monkeypatch.setattr(threading.Thread, "start", refuse)
     follow("a.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
     assert theirs.location == second
+
+
+class Slow(Catalog):
+    """A catalog whose first answer comes late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def load_table(self, identifier: tuple[str, ...]) -> SimpleNamespace:
+        found = super().load_table(identifier)
+        self.asked.set()
+        assert self.may_answer.wait(30)
+        return found
+
+
+def test_an_export_that_waited_for_the_move_of_an_earlier_one_moves_the_entry_to_its_own_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The earlier one found the entry as it wanted it, so it did not look for newer metadata."""
+    theirs = Slow()
+    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    table = created({})
+    store = table._open_table.store
+    assert store.iceberg is not None
+    first = theirs.location = table.export_iceberg().metadata_location
+    earlier = threading.Thread(
+        target=follow, args=("b.sales.orders", first, MetadataFolder(store.iceberg, place_of(store.uri)))
+    )
+    earlier.start()
+    assert theirs.asked.wait(30)
+    table.append(ROW)
+    second = table.export_iceberg().metadata_location
+    answer = threading.Timer(0.2, theirs.may_answer.set)
+    answer.start()
+    follow("b.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
+    earlier.join(30)
+    answer.join()
+    assert theirs.location == second
