@@ -171,3 +171,21 @@ def test_every_snapshot_is_its_delta_version_and_equals_a_rebuild(
             mine = decoded.live_entries(store, snapshot, content)
             theirs = decoded.live_entries(rebuilt, found, content)
             assert comparable(mine, content, vectors) == comparable(theirs, content, vectors)
+
+
+def test_merged_manifests_cover_the_partition_values_of_all_their_files() -> None:
+    table = created("v2", ["id"])
+    store, log = table._open_table.store, table._open_table.log
+    exporter = IcebergExporter(log)
+    for number in range(-200, 200, 10):  # whose bytes have another order
+        table.append(rows(number, 1, 2))
+        exporter.export(log.newest_state())
+    (snapshot,) = decoded.document(store)["snapshots"][-1:]
+    merged = [each for each in decoded.manifests(store, snapshot) if each["existing_files_count"] > 1]
+    assert merged
+    for manifest in merged:
+        entries = decoded.avro(store, manifest["manifest_path"])
+        values = [entry["data_file"]["partition"]["id"] for entry in entries]
+        (summary,) = manifest["partitions"]
+        ends = [int.from_bytes(summary[name], "little", signed=True) for name in ("lower_bound", "upper_bound")]
+        assert ends == [min(values), max(values)]
