@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
@@ -137,8 +138,6 @@ class Snapshot:
     def size_bytes(self) -> int:
         """The total size of the live data files in bytes; loads the list of them."""
         whole_import("pyarrow.compute")
-        import pyarrow.compute as pc
-
         return int(pc.sum(self._files.column("size")).as_py() or 0)
 
     def files(self, where: str | Predicate | None = None) -> pa.Table:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
 from txlog.commands.transaction_history import history_metrics, history_parameters
@@ -411,8 +412,6 @@ class Transaction:
             NotFoundError: The snapshot has no live file of this path.
         """
         whole_import("pyarrow.compute")
-        import pyarrow.compute as pc
-
         self._require_open()
         columns = pa.Array | pa.ChunkedArray
         named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]

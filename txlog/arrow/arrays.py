@@ -9,12 +9,10 @@ from a log. Out: lists and arrays of the same values. Columnar format, "Buffer L
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["array_of", "flags_of", "from_flags", "from_numbers", "numbers_of"]
 
@@ -25,8 +23,6 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     Strings, integers, floats, booleans, and structs and maps of these are converted here; ``pa.array`` converts other
     types. A struct is a ``dict``, which may lack members. A map is a sequence of pairs.
     """
-    import numpy as np
-
     valid = np.array([value is not None for value in values], bool)
     if not valid.any():
         return pa.nulls(len(values), kind)
@@ -59,15 +55,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def from_flags(flags: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.BooleanArray:
-    import numpy as np
-
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
 
 
 def from_numbers(numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
     """64-bit integers or floats, null where not ``valid``."""
-    import numpy as np
-
     kind = pa.float64() if numbers.dtype == np.float64 else pa.int64()
     validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     body = pa.py_buffer(np.ascontiguousarray(numbers, _number_type(kind)))
@@ -85,8 +77,6 @@ def flags_of(array: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
     """The values of an array of 8 to 64-bit numbers, without a copy. Null slots hold arbitrary values."""
-    import numpy as np
-
     numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", _number_type(array.type))
     return numbers[array.offset : array.offset + len(array)]
 
@@ -98,16 +88,12 @@ def _number_type(kind: pa.DataType) -> str:
 
 
 def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    import numpy as np
-
     end = array.offset + len(array)
     found = np.unpackbits(np.frombuffer(buffer or b"", np.uint8), count=end, bitorder="little")
     return found[array.offset :].view(np.bool_)
 
 
 def _offsets(values: Sequence[Any]) -> pa.Buffer:
-    import numpy as np
-
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([len(value) for value in values], out=offsets[1:])
     return pa.py_buffer(offsets)

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.util.parallel import parallel_map
@@ -120,8 +121,7 @@ def _repeats_values(chunk: Any) -> bool:
 
 def _longest_of_dictionary(metadata: Any, source: Any, group: int, leaf: str) -> int | None:
     """The size of the longest value in a leaf's dictionary, in bytes; None if pyarrow does not show it."""
-    import numpy as np
-    import pyarrow.parquet as pq
+    from txlog.arrow.parquet import pq
 
     # No read-ahead: only the first page is needed, and the rest of the column may take hundreds of megabytes.
     file = pq.ParquetFile(source, metadata=metadata, read_dictionary=[leaf], pre_buffer=False, buffer_size=_READ_BYTES)

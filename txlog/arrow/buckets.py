@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Buckets"]
@@ -29,8 +29,6 @@ class Buckets:
 
     def add(self, rows: pa.Table, buckets: NDArray[np.int64]) -> None:
         """Write rows to their buckets. Raises ``OSError`` if there is no space."""
-        import numpy as np
-
         order = np.argsort(buckets, kind="stable")
         ends = np.searchsorted(buckets[order], np.arange(self.num_buckets), side="right").tolist()
         start = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 __all__ = ["PART_BYTES", "cut_by_text", "joined_chunks", "large_type", "small_offsets", "text_bytes"]
@@ -35,8 +36,6 @@ def small_offsets(array: pa.Array) -> pa.Array:
 
     A slice keeps the offsets of what it was cut from, and Arrow refuses to cast those that need more than 32 bits.
     """
-    import numpy as np
-
     if not len(array) or (body := array.buffers()[2]) is None:
         return array
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
@@ -89,7 +88,7 @@ def _has_dictionary(kind: Any) -> bool:
 
 
 def _dictionary_bytes(column: pa.DictionaryArray, enough_bytes: int) -> int:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     values = column.dictionary
     at_most_bytes = values.get_total_buffer_size() * len(column)  # `nbytes` fails for views in the lowest Arrow
@@ -109,8 +108,6 @@ def _is_text(kind: Any) -> bool:
 
 
 def _span(column: pa.Array, offset_type: str) -> int:
-    import numpy as np
-
     if not len(column):
         return 0
     offsets = np.frombuffer(column.buffers()[1], offset_type)
@@ -119,7 +116,5 @@ def _span(column: pa.Array, offset_type: str) -> int:
 
 def _view_bytes(column: pa.Array) -> int:
     """The bytes of the text in a column of views: each view takes 16 bytes and begins with a length."""
-    import numpy as np
-
     lengths = np.frombuffer(column.buffers()[1] or b"", "<i4")[::4][column.offset : column.offset + len(column)]
     return int(lengths.sum(dtype=np.int64))

@@ -5,6 +5,7 @@ Not ``Array.cast``: from list_view to list it silently loses elements (pyarrow 2
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 __all__ = ["LIST_TYPES", "offsets_and_mask"]
@@ -14,8 +15,7 @@ LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewTy
 
 def offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     """Offsets into ``array.flatten()`` (which skips null lists and what lies outside a slice), and the null lists."""
-    import numpy as np
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     mask = array.is_null() if array.null_count else None
     lengths = pc.list_value_length(array).fill_null(0)

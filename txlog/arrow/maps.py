@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
@@ -18,8 +19,7 @@ STRING_MAP = pa.map_(pa.string(), pa.string())
 
 def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
     """The raw strings of one partition column, and a mask of the maps that lack it (None if no map lacks it)."""
-    import numpy as np
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     offsets = numbers_of(maps.offsets)
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import from_numbers
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["joined_rows", "taken_batches", "taken_column", "taken_rows"]
@@ -55,8 +55,6 @@ def taken_column(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> pa.Chun
 
 
 def _pieces(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> Iterator[pa.Array]:
-    import numpy as np
-
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     starts = np.cumsum([0, *map(len, chunks)])
     waiting = [numbers[at : at + _ROWS_AT_ONCE] for at in range(0, len(numbers), _ROWS_AT_ONCE)][::-1]
@@ -75,8 +73,6 @@ def _gathered(
     chunks: list[pa.Array], starts: NDArray[np.int64], numbers: NDArray[np.int64], kind: pa.DataType
 ) -> pa.Array:
     """The values, taken chunk by chunk and then put in order."""
-    import numpy as np
-
     given = np.flatnonzero(numbers >= 0)
     order = given[np.argsort(numbers[given], kind="stable")]
     ascending = numbers[order]

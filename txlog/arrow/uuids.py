@@ -5,6 +5,7 @@ In: an Arrow array of UUIDs. Out: a string array of their canonical form, ``6f1c
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 __all__ = ["is_uuid", "uuid_strings"]
@@ -21,8 +22,7 @@ def is_uuid(arrow: pa.DataType) -> bool:
 
 def uuid_strings(array: pa.Array) -> pa.Array:
     """Each UUID as its 36 characters, in lower case; nulls stay."""
-    import numpy as np
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     count, storage = len(array), array.storage
     values = storage.buffers()[1]

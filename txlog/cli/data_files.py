@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.errors import InvalidInputError
 from txlog.result import counted
@@ -155,8 +156,6 @@ class _DataFile(msgspec.Struct, frozen=True):
         return InvalidInputError(message, path=str(self.path))
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
-        import pyarrow.parquet as pq
-
         parquet = pq.ParquetFile(handle)
         rows_total = parquet.metadata.num_rows
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import asdict
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
@@ -23,8 +25,6 @@ from txlog.protocol.schema import type_name
 from txlog.result import WriteResult, counted, human_size, utc_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from txlog.commands.overwrite_preview import OverwritePreview
     from txlog.commands.row_change.preview import RowPreview
     from txlog.snapshot import Snapshot
@@ -263,9 +263,6 @@ def _whole(uri: str, path: str) -> str:
 
 def _rows_of(files: pa.Table) -> list[int | None]:
     """``numRecords`` of each file's statistics, found without parsing the rest of the JSON."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = pc.extract_regex(files.column("stats").cast(pa.string()), r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})')
     rows: list[int | None] = pc.struct_field(found, "rows").cast(pa.int64()).to_pylist()
     return rows

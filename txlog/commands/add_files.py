@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.errors import (
     CorruptLogError,
@@ -107,8 +108,6 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
 
 
 def _add_of(store: TableStore, state: TableState, path: str, uri_path: str) -> AddFile:
-    import pyarrow.parquet as pq
-
     from txlog.arrow.parquet_footer import read_footer
 
     found = store.files.stat(path)
@@ -148,8 +147,6 @@ def _add_of(store: TableStore, state: TableState, path: str, uri_path: str) -> A
 
 
 def _checked_metadata(footer: bytes) -> Any:
-    import pyarrow.parquet as pq
-
     from txlog.arrow.parquet_footer import check_footer
 
     metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata

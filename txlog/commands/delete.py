@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.partitions import PartitionPredicate
@@ -31,7 +32,6 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Condition", "DeleteRows", "RowsOfCondition", "delete_rows"]
@@ -74,8 +74,6 @@ class Condition:
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         """Which files may hold a row for which it is true; True in case of doubt."""
-        import numpy as np
-
         mask = self._pruner.mask_of_table(files)
         if self._decided is not None:
             at = np.flatnonzero(mask)
@@ -94,8 +92,6 @@ class Condition:
     ) -> tuple[NDArray[np.uint64], pa.RecordBatch | None]:
         """The positions of the rows of one file for which it is true, dead ones included, and their values of
         ``fields``; None instead of values that take more memory than ``values_max_bytes``."""
-        import numpy as np
-
         positions = [np.empty(0, np.int64)]
         values: list[pa.RecordBatch] | None = [] if fields else None
         left_bytes = values_max_bytes
@@ -157,8 +153,6 @@ class RowsOfCondition(ABC):
         return None
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        import numpy as np
-
         return [np.full(len(each.replaced), self.makes_images) for each in touched], np.zeros(0, bool)
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:

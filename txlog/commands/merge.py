@@ -11,6 +11,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.merge_clauses import AMBIGUOUS, NONE, Clause, MergeClauses, MergeOptions, When
@@ -37,7 +38,6 @@ from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["MergeRows", "bound_merge", "merge_rows"]
@@ -146,8 +146,6 @@ class MergeRows(RemembersFiles):
     # --- look-up --------------------------------------------------------------------------------------------
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        import numpy as np
-
         if self._clauses.of["not matched by source"]:
             return np.ones(files.num_rows, dtype=bool)
         return self._pruner.mask_of_table(files)
@@ -179,8 +177,6 @@ class MergeRows(RemembersFiles):
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
         """If more than keys decides, rows with a key of the source are only recorded: `look_up` reads them."""
-        import numpy as np
-
         if self._known is None:
             return {}
         places = self._known.recall(files, are_all_live=are_all_live)
@@ -204,8 +200,6 @@ class MergeRows(RemembersFiles):
     def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
         """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
         None if keys alone decide. Of several source rows with one key, ``source_rows`` has any one."""
-        import numpy as np
-
         clauses = np.full(len(positions), NONE, dtype=np.int16)
         joined, alone = np.flatnonzero(source_rows >= 0), np.flatnonzero(source_rows < 0)
         if self._clauses.of["matched"]:
@@ -222,8 +216,6 @@ class MergeRows(RemembersFiles):
     # --- rows -----------------------------------------------------------------------------------------------
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        import numpy as np
-
         assert hits.clauses is not None
         assert hits.source_rows is not None
         for bound in self._clauses.bound:
@@ -244,8 +236,6 @@ class MergeRows(RemembersFiles):
 
     def _refuse_ambiguous(self, touched: Sequence[Touched]) -> None:
         """Raises ``InvalidInputError`` if several source rows change one live row, and not all of them delete it."""
-        import numpy as np
-
         for each in touched:
             assert each.hits.clauses is not None
             assert each.hits.source_rows is not None
@@ -261,13 +251,9 @@ class MergeRows(RemembersFiles):
 
     def _insert_clauses(self) -> NDArray[np.int16]:
         """The clause that would insert each row of the source; -1 for none."""
-        import numpy as np
-
         return self._clauses.first(self._clauses.of["not matched"], None, None, np.arange(self._source.rows.num_rows))
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        import numpy as np
-
         updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         found = []
         for each in touched:
@@ -277,8 +263,6 @@ class MergeRows(RemembersFiles):
         return found, np.zeros(self._source.rows.num_rows, bool)
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-
         clauses = self._insert_clauses()
         for bound in self._clauses.of["not matched"]:
             assert bound.assignments is not None
@@ -288,8 +272,6 @@ class MergeRows(RemembersFiles):
                 yield bound.assignments.apply(None, rows, rows.num_rows)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        import numpy as np
-
         assert is_written is not None
         updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         updated = deleted = 0
@@ -302,8 +284,6 @@ class MergeRows(RemembersFiles):
 
 
 def _joined(found: Sequence[Hits]) -> Hits:
-    import numpy as np
-
     empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
     columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
     return Hits(*(np.concatenate(each) for each in columns))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +30,6 @@ from txlog.protocol.schema import Struct
 from txlog.writer.generated_columns import computed_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["AMBIGUOUS", "NONE", "BoundClause", "Clause", "MergeClauses", "MergeOptions", "When"]
@@ -145,8 +145,6 @@ class MergeClauses:
         A source row to which no clause applies changes nothing. If several change a row, and all of them delete it, any
         of them stands for the others; else the clause is `AMBIGUOUS`.
         """
-        import numpy as np
-
         matched = self.of["matched"]
         chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)
         if matched[0].predicate is None:  # all of them do the same
@@ -172,8 +170,6 @@ class MergeClauses:
     ) -> NDArray[np.int16]:
         """The number of the first clause that applies to each pair of a row of ``batch`` and one of the source; -1 for
         none. Without ``rows`` or ``source_rows`` the clauses are for rows that only the other side has."""
-        import numpy as np
-
         given = rows if rows is not None else source_rows
         assert given is not None
         clauses = np.full(len(given), NONE, dtype=np.int16)

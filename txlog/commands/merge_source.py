@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +30,6 @@ from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, compared_as, key_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["MergeSource", "merge_join", "read_merge_source"]
@@ -56,8 +56,6 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """The number of the source row that each row of the table joins: the last one of several, -1 for none."""
-        import numpy as np
-
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
             can_join = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
@@ -70,8 +68,6 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
         """Whether each source row joins a row of the table: all source rows with the key of a row ``matched`` do."""
-        import numpy as np
-
         found = np.zeros(self.rows.num_rows, dtype=bool)
         codes = np.zeros(self.index.num_keys, dtype=bool)
         for rows in matched:
@@ -81,8 +77,6 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     def is_repeated(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the key of each of these source rows is that of other source rows too."""
-        import numpy as np
-
         if self.index.num_keys == len(self.indexed):
             return np.zeros(len(rows), dtype=bool)
         found: NDArray[np.bool_] = self._counts[self._codes[rows]] > 1
@@ -93,8 +87,6 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
         The pairs of one place are adjacent, in the order of the source. However many there are, they are made in parts.
         """
-        import numpy as np
-
         codes = self._codes[rows]
         counts = self._counts[codes]
         ends = np.cumsum(counts)
@@ -112,8 +104,6 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def _codes(self) -> NDArray[np.int64]:
         """The number of the key of each row of the source; meaningless for a row with a null key."""
-        import numpy as np
-
         if len(self.indexed) == self.rows.num_rows:
             return self.index.code_of_row
         found = np.zeros(self.rows.num_rows, dtype=np.int64)
@@ -123,15 +113,11 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def _counts(self) -> NDArray[np.int64]:
         """How many rows of the source have each key."""
-        import numpy as np
-
         return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
 
     @functools.cached_property
     def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The source rows whose keys are repeated, key by key, and the place of the first row of each such key."""
-        import numpy as np
-
         is_repeated = self._counts > 1
         at = np.flatnonzero(is_repeated[self.index.code_of_row])
         in_order = at[np.argsort(self.index.code_of_row[at], kind="stable")]
@@ -153,8 +139,6 @@ def read_merge_source(
 
     Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
-    import numpy as np
-
     stream = open_data(data)
     schema = from_arrow(stream.schema)
     parts = merge_join(condition, state, schema, now, source_alias, target_alias)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.assignments import Assignments
@@ -28,7 +29,6 @@ from txlog.writer.generated_columns import computed_columns
 if TYPE_CHECKING:
     import datetime
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["UpdateRows", "bound_update", "update_rows"]
@@ -88,8 +88,6 @@ class UpdateRows(RowsOfCondition):
         return Hits(positions, values=values)
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        import numpy as np
-
         yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:

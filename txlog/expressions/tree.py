@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
+import pyarrow.compute as pc
 from msgspec.structs import fields
 
 from txlog.expressions.values import Ordered, value_text
@@ -25,7 +26,6 @@ from txlog.protocol.schema import DataType, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
 __all__ = [
     "Call",

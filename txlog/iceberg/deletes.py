@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.iceberg.names import NewFile, content_name
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -91,8 +92,6 @@ def delete_files(
 def _positions(vector: Vector) -> bytes:
     """A Parquet file that names one data file in each row. Readers learn that data file from the bounds of the manifest
     entry."""
-    import pyarrow.parquet as pq
-
     counted = DeletionVectorDescriptor("i", "", cardinality=vector.cardinality)
     rows = dead_rows(vector.bitmap, counted, _ROWS_MAX).view("int64")
     names = pa.DictionaryArray.from_arrays(pa.nulls(len(rows), pa.int32()).fill_null(0), pa.array([vector.data_file]))

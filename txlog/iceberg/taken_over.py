@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = ["may_be_taken_over", "taken_over_files"]
 
@@ -22,6 +23,4 @@ def may_be_taken_over(uri_text: str) -> bool:
 
 def taken_over_files(files: pa.Table) -> pa.Table:
     """The live files (``FILES_SCHEMA``) that may come from another program."""
-    import pyarrow.compute as pc
-
     return files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _DELTA_NAME)))

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers
@@ -164,7 +165,7 @@ def add_files_of(files: pa.Table) -> list[AddFile]:
 
 def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
     """The live ``files`` that ``paths`` name. A path may be spelled differently than in the log."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     wanted = array_of(list({canonical_path(path) for path in paths}), pa.string())
     if not len(wanted):
@@ -186,7 +187,7 @@ class NamedFiles:
 
     def rows(self, paths: pa.StringArray) -> Any:
         """For each path, as a log spells it, whether it is one of them."""
-        import pyarrow.compute as pc
+        from txlog.arrow.compute import pc
 
         return flags_of(pc.is_in(_comparable_paths(paths), value_set=self._array))
 
@@ -295,7 +296,7 @@ def _deletion_vectors(column: pa.StructArray) -> pa.Array:
 
 
 def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     if text is None:
         return statistics_as_json(parsed)
@@ -363,8 +364,7 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a checkpoint batch, of files or tombstones, that the tail does not name."""
     if not newest:
         return batch
-    import numpy as np
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     paths = _comparable_paths(batch.column("path"))
     hits = pc.is_in(paths, value_set=array_of(list({path for path, _ in newest}), pa.string()))
@@ -381,7 +381,7 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def vector_ids(vectors: pa.StructArray | pa.ChunkedArray) -> list[str | None]:
     """The unique id of each deletion vector; None where there is none."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     if vectors.null_count == len(vectors):
         return [None] * len(vectors)
@@ -411,8 +411,6 @@ def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
 
     Nearly all have it already; the raw bytes show it.
     """
-    import numpy as np
-
     offsets = np.frombuffer(paths.buffers()[1], dtype=np.int32)[paths.offset : paths.offset + len(paths) + 1]
     text = memoryview(paths.buffers()[2] or b"")[offsets[0] : offsets[-1]].tobytes()
     # A damaged log may name an empty path. If it is the last one, it starts after the end of the buffer.

@@ -30,7 +30,7 @@ def trusted_s(properties: TableProperties, most_s: float) -> float:
 def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, now_ms: int) -> pa.Table:
     """The tombstones of files removed less than ``delta.deletedFileRetentionDuration`` ago; one without a time
     counts as expired."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     cutoff_ms = now_ms - properties.deleted_file_retention_ms
     return tombstones.filter(pc.fill_null(pc.greater(tombstones["deletionTimestamp"], cutoff_ms), False))

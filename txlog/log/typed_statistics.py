@@ -8,6 +8,7 @@ statistics or other columns than the next one needs. PROTOCOL.md, "Checkpoint Sc
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_flags, from_numbers
@@ -58,8 +59,6 @@ def _completed(typed: pa.StructArray, texts: pa.StringArray) -> pa.StructArray:
     """``typed``, with parsed values for the rows that have only JSON text."""
     if not typed.null_count:
         return typed
-    import numpy as np
-
     absent = flags_of(typed.is_null()) & flags_of(texts.is_valid())
     if not absent.any():
         return typed

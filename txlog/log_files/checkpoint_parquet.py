@@ -48,8 +48,7 @@ class CheckpointParquet:
     """One file with its footer. ``is_remote``: a request costs more than the bytes it returns."""
 
     def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
-        import pyarrow.parquet as pq
-
+        from txlog.arrow.parquet import pq
         from txlog.arrow.parquet_footer import check_footer, read_footer
 
         self.name = name
@@ -203,7 +202,7 @@ class CheckpointParquet:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[tuple[Any, Any]]:
-        import pyarrow.parquet as pq
+        from txlog.arrow.parquet import pq
 
         # Reading ahead pays if a request costs more than the bytes it brings; on a disk it only costs memory.
         remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES

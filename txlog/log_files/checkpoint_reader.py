@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
@@ -319,8 +320,6 @@ def _actions_of_batch(batch: pa.RecordBatch) -> Iterator[Action]:
 
 def _set_rows(column: pa.StructArray) -> list[int]:
     """The rows that are not null, read off the validity bitmap: pyarrow.compute takes 27 ms to import."""
-    import numpy as np
-
     if not column.null_count:
         return list(range(len(column)))
     bitmap = np.frombuffer(column.buffers()[0], dtype=np.uint8)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
@@ -256,6 +257,4 @@ class CheckpointWriter:
 
 
 def _totals(live: pa.Table) -> Totals:
-    import pyarrow.compute as pc
-
     return Totals(live.num_rows, pc.sum(live.column("size")).as_py() or 0)

@@ -7,9 +7,9 @@ that came together stay together and the bounds of the new files stay narrow. Pu
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.log.files import add_files_of
@@ -18,9 +18,6 @@ from txlog.protocol.clustering import CLUSTERING_PROVIDER, in_a_cube
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "CLUSTERED_BY",
@@ -88,8 +85,6 @@ def bins_of(
 
 def bins_to_purge(files: pa.Table, also: Collection[str] = ()) -> list[Bin]:
     """A bin for each of the live files that has a deletion vector, or whose ``path`` is in ``also``."""
-    import pyarrow as pa
-
     is_marked = pc.is_valid(files.column("deletionVector"))
     is_named = pc.is_in(files.column("path"), pa.array([*also], pa.string()))
     return [Bin((add,)) for add in _in_order(files.filter(pc.or_(is_marked, is_named)))]

@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
@@ -38,7 +41,6 @@ from txlog.util import ambient
 from txlog.writer.vector_file import write_vectors
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Compaction", "Description", "Done", "rows_to_mark"]
@@ -193,9 +195,6 @@ class Compaction:
         another one has its path."""
         if self._looked_up is not None and self._looked_up[0] is state:
             return self._looked_up[1]
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
         files = self._open_table.log.files(state)
         live = {add.file_id: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
@@ -209,8 +208,6 @@ class Compaction:
 
     def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
         """For each bin the numbers of its rows that died since it was read; None if the bin is given up."""
-        import numpy as np
-
         reader = DeletionVectorReader(self._open_table.store, state.version)
         found: dict[int, list[NDArray[np.uint64]] | None] = {number: [] for number in range(len(self._bins))}
         for number, source, live in self._sources(state):
@@ -229,8 +226,6 @@ class Compaction:
         self, dead: Mapping[_Place, NDArray[np.uint64]]
     ) -> tuple[dict[_Place, DeletionVectorDescriptor], dict[_Place, str]]:
         """The vectors of new files in which some rows, but not all, are dead, and the statistics that fit them."""
-        import numpy as np
-
         files = {place: self._bins[place[0]].files[place[1]].file for place in dead}
         marked = {place: rows for place, rows in dead.items() if 0 < len(rows) < files[place].num_rows}
         known = {
@@ -256,8 +251,6 @@ def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) ->
 
     None if a row that was left out is live again, since no new file has it. Raises ``CorruptLogError``.
     """
-    import numpy as np
-
     if live.key == source.add.key:
         return np.empty(0, np.uint64)
     if live.deletion_vector is None:

@@ -7,7 +7,8 @@ paths of files whose footers have more columns than the table's schema. PROTOCOL
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
@@ -18,9 +19,6 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import file_schema
 from txlog.protocol.schema import Array, DataType, Map, Struct
 from txlog.util.parallel import parallel_map
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["files_with_dropped_columns"]
 
@@ -86,8 +84,6 @@ def _members(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
 
 
 def _inside(kind: pa.DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
-    import pyarrow as pa
-
     if pa.types.is_struct(kind):
         for member in kind:
             yield (*path, member.name), member

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.errors import NotFoundError
@@ -78,8 +79,6 @@ class NeededFiles:
             self._named.add(named)
 
     def _take_files(self, state: TableState, paths: PathSet) -> None:
-        import pyarrow.compute as pc
-
         live, tombstones = self._log.files_and_tombstones(state, with_stats=False)
         cutoff_ms = array_of([self._cutoff_ms], pa.int64())[0]
         # `filter` drops a row whose flag is null: a remove without a time has expired, as in every engine.

@@ -14,6 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commands.partitions import PartitionPredicate
@@ -52,8 +54,6 @@ from txlog.util.wording import argument
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from txlog.expressions.predicates import Predicate
 
 __all__ = ["OnBins", "optimize", "purge"]
@@ -190,9 +190,6 @@ def purge(
 
 
 def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, ...]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     wanted = pa.array(paths, pa.string())
     found = []
     for named in named_versions(open_table.store) if paths else ():
@@ -205,8 +202,6 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
 
 
 def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable[[TableState], pa.Table]:
-    import pyarrow as pa
-
     now = datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
 
     def select(state: TableState) -> pa.Table:

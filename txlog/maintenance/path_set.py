@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -37,8 +38,6 @@ class PathSet:
 
     def add_logged(self, uri_texts: pa.ChunkedArray) -> None:
         """Add paths as ``add.path`` and ``remove.path`` have them. Raises CorruptLogError."""
-        import pyarrow.compute as pc
-
         for chunk in uri_texts.chunks:
             others = pc.match_substring_regex(chunk, _NOT_PLAIN)
             if others.true_count:
@@ -49,8 +48,6 @@ class PathSet:
 
     def add_vectors(self, vectors: pa.ChunkedArray) -> None:
         """Add the files of a column of deletion vectors, ``log.files.DELETION_VECTOR``. Raises CorruptLogError."""
-        import pyarrow.compute as pc
-
         if vectors.null_count == len(vectors):
             return
         texts = [pc.struct_field(vectors.drop_null(), name) for name in ("storageType", "pathOrInlineDv")]
@@ -69,8 +66,6 @@ class PathSet:
 
     def holds(self, paths: pa.Array) -> pa.BooleanArray:
         """For each of ``paths``, which are names of the store, whether it is in the set."""
-        import pyarrow.compute as pc
-
         if len(self._chunks) != 1:
             self._chunks = [pa.concat_arrays([array_of([], pa.string()), *self._chunks])]
         return pc.is_in(paths, value_set=self._chunks[0])

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import asdict
 
 from txlog.arrow.arrays import array_of
@@ -203,8 +204,6 @@ class _Check:
     def _begin(self) -> tuple[pa.Array, set[str]]:
         """The clean live files of the version, which have lost neither a row nor a column; and the others,
         normalized."""
-        import pyarrow.compute as pc
-
         files = self._log.files(self._state)
         whole = files.filter(pc.is_null(files["deletionVector"]))
         listed = PathSet(self._log.uri)
@@ -222,8 +221,6 @@ class _Check:
 
     def _follow(self, at_first: tuple[pa.Array, set[str]]) -> None:
         """What later commits added, and until when files that are not clean were live."""
-        import pyarrow.compute as pc
-
         whole, dirty = at_first
         commits = [
             _Changes.of(commit) for commit in self._log.commits_between(self._state.version + 1, self._newest.version)
@@ -251,8 +248,6 @@ class _Check:
     # --- what is not ------------------------------------------------------------------------------------------------
 
     def _suspects(self) -> dict[str, ObjectMeta]:
-        import pyarrow.compute as pc
-
         names = [name for name in self._listed if not _VECTOR.search(name) and not _HADOOP_CHECKSUM.search(name)]
         names = array_of(names, pa.string())
         found = names.filter(pc.invert(self._clean.holds(names))).to_pylist()
@@ -432,8 +427,6 @@ def _among(names: Iterable[str], uri: str, files: pa.Table) -> set[str]:
 
 def _removed_ms(names: Iterable[str], tombstones: pa.Table) -> dict[str, int]:
     """When the files ``names`` that have a tombstone were removed; the last time, if more than once."""
-    import pyarrow.compute as pc
-
     name_of = {encode_path(name): name for name in names}
     paths = canonical_paths(tombstones["path"])
     is_wanted = pc.is_in(paths, array_of(list(name_of), pa.string()))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -35,7 +36,6 @@ from txlog.writer.task_committer import write_task
 from txlog.writer.write_plan import MIB, TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
@@ -62,8 +62,6 @@ class Source(msgspec.Struct, frozen=True):
 
     def numbers(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The numbers of the rows at these positions, which were live. Ascending, as ``positions``."""
-        import numpy as np
-
         left_out = np.searchsorted(self.dead, positions).astype(np.uint64)
         found: NDArray[np.uint64] = positions - left_out + np.uint64(self.first)
         return found
@@ -77,8 +75,6 @@ class NewFile(msgspec.Struct, frozen=True):
 
     def places(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The positions in the file, ascending, of those numbered rows that it holds."""
-        import numpy as np
-
         if self.order is None:
             return numbers
         return np.flatnonzero(np.isin(np.load(self.order, mmap_mode="r"), numbers)).astype(np.uint64)
@@ -132,8 +128,6 @@ class BinRewriter:
 
         ``folder`` holds data that does not fit into memory; the result needs it. Raises as `rewrite`.
         """
-        import numpy as np
-
         sources: list[Source] = []
         rows_of_bin = sum(self._rows.count(add) for add in each.files)
         wanted = max(1, round(each.size_bytes / target_bytes))
@@ -218,8 +212,6 @@ class BinRewriter:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
     def _source(self, add: AddFile, first: int, num_live: int) -> Source:
-        import numpy as np
-
         if add.deletion_vector is None:
             return Source(add, num_live, np.empty(0, np.uint64), first, num_live)
         counted = num_records(add.stats)

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
@@ -121,8 +122,6 @@ class _Vacuum:
     # --- which files ----------------------------------------------------------------------------------------------
 
     def _doomed(self, expired_version: int | None) -> pa.Table:
-        import pyarrow.compute as pc
-
         found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
         doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=CANDIDATES)
         if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
@@ -164,14 +163,10 @@ class _Vacuum:
         return True
 
     def _unneeded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow.compute as pc
-
         old = batch.filter(pc.less(batch["modified_ms"], array_of([self._cutoff_ms], pa.int64())[0]))
         return old.filter(self._unneeded_flags(old["path"])) if old.num_rows else old
 
     def _unneeded_flags(self, paths: Any) -> Any:
-        import pyarrow.compute as pc
-
         return pc.invert(self._needed.paths.holds(paths))
 
     # --- deletion -------------------------------------------------------------------------------------------------
@@ -188,8 +183,6 @@ class _Vacuum:
         return pa.concat_tables([CANDIDATES.empty_table(), *deleted])
 
     def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
-        import pyarrow.compute as pc
-
         done = 0
         for start in range(0, doomed.num_rows, _DELETED_AT_ONCE):
             batch = doomed.slice(start, _DELETED_AT_ONCE)
@@ -270,15 +263,11 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
 
 
 def _has_change_data(doomed: pa.Table) -> bool:
-    import pyarrow.compute as pc
-
     return any(pc.starts_with(chunk, "_change_data/").true_count for chunk in doomed["path"].chunks)
 
 
 def _is_below(paths: Any, folder: str) -> Any:
     """Whether each path is ``folder`` or below it."""
-    import pyarrow.compute as pc
-
     return pc.or_(pc.equal(paths, array_of([folder], pa.string())[0]), pc.starts_with(paths, f"{folder}/"))
 
 
@@ -290,6 +279,4 @@ def _distinct(doomed: pa.Table) -> pa.Table:
 
 
 def _total(sizes: pa.ChunkedArray) -> int:
-    import pyarrow.compute as pc
-
     return pc.sum(sizes).as_py() or 0

@@ -10,7 +10,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.errors import InvalidInputError
@@ -115,9 +117,6 @@ def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterato
 
 def without_hidden(candidates: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
     """The files that a vacuum may look at: see `protocol.paths.is_hidden`. Includes temporary files left by a crash."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     suspects = flags_of(pc.match_substring_regex(candidates["path"], _MAYBE_HIDDEN))
     if not suspects.any():
         return candidates

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.errors import NotFoundError
@@ -55,8 +56,6 @@ class Difference(msgspec.Struct, frozen=True):
 
 def difference(older: pa.Table, newest: pa.Table) -> Difference:
     """Compare two lists of live files, ``log.files.FILES_SCHEMA``."""
-    import pyarrow.compute as pc
-
     older_keys, newest_keys = _keys(older), _keys(newest)
     return Difference(
         added=add_files_of(older.filter(pc.invert(pc.is_in(older_keys, value_set=newest_keys)))),
@@ -125,8 +124,6 @@ def removed_before(log: DeltaLog, state: TableState, added: Sequence[AddFile], s
 
 def _keys(files: pa.Table) -> pa.Array:
     """One string for each file or tombstone: its normalized path, and the id of its deletion vector."""
-    import pyarrow.compute as pc
-
     paths = canonical_paths(files["path"])
     has_vector = pc.is_valid(files["deletionVector"]).combine_chunks()
     if not has_vector.true_count:
@@ -150,8 +147,6 @@ def _has_one_file(add: AddFile) -> bool:
 
 def _removed_ms(tombstones: pa.Table, wanted: Sequence[str]) -> dict[str, int]:
     """When each of the ``wanted`` files was removed, as far as the log still has it."""
-    import pyarrow.compute as pc
-
     keys = _keys(tombstones)
     is_wanted = pc.is_in(keys, value_set=array_of(list(wanted), pa.string()))
     times = tombstones["deletionTimestamp"].filter(is_wanted).to_pylist()

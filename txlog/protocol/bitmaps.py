@@ -10,8 +10,9 @@ import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
@@ -20,7 +21,6 @@ __all__ = ["are_among", "bitmap_of", "is_in", "numbers_of", "pack", "union", "un
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
     """A bitmap of numbers >= 0 in any order."""
-    import numpy as np
     from pyroaring import BitMap64
 
     return BitMap64(array.array("Q", numbers.astype(np.uint64, copy=False).tobytes()))
@@ -28,8 +28,6 @@ def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
 
 def numbers_of(bitmap: BitMap64) -> NDArray[np.uint64]:
     """The bitmap's numbers in ascending order."""
-    import numpy as np
-
     return np.frombuffer(bitmap.to_array(), dtype=np.uint64) if bitmap else np.empty(0, np.uint64)
 
 
@@ -43,8 +41,6 @@ def are_among(numbers: NDArray[Any], others: NDArray[np.uint64]) -> NDArray[np.b
 
     NumPy's own function sorts or hashes first. If a change has few rows in many files, that costs more than all else.
     """
-    import numpy as np
-
     if not len(others):
         return np.zeros(len(numbers), dtype=bool)
     numbers = numbers.astype(np.uint64, copy=False)

@@ -13,12 +13,13 @@ import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import DataPath, resolve_data_path
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -111,7 +112,6 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
     Raises CorruptLogError if the bytes are not a roaring bitmap in the portable 64-bit format, mark another number
     of rows than the descriptor counts, or a row that the file does not have.
     """
-    import numpy as np
     from pyroaring import BitMap64
 
     if bitmap[: len(_MAGIC)] != _MAGIC:

@@ -101,14 +101,14 @@ def _each_distinct(values: pa.Array, convert: Callable[[Any], Any], result: pa.D
 
 
 def _null_where_empty(texts: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     # A comparison with "", and ``pa.scalar(None)``, would import pandas: see `txlog.arrow.arrays`.
     return pc.if_else(pc.binary_length(texts).cast(pa.bool_()), texts, pa.nulls(1, pa.string())[0])
 
 
 def _check_range(numbers: pa.Array, bounds: tuple[int, int], data_type: DataType, column: str) -> None:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     found = pc.min_max(numbers)
     low, high = found["min"].as_py(), found["max"].as_py()
@@ -118,7 +118,7 @@ def _check_range(numbers: pa.Array, bounds: tuple[int, int], data_type: DataType
 
 def _timestamp_texts(texts: pa.Array, *, with_zone: bool) -> pa.Array:
     """``2024-06-15T19:30:45.000000Z`` for an instant; ``2024-06-15 19:30:45[.ffffff]`` for wall-clock time."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     if with_zone:
         zone, nothing = array_of(["Z", ""], pa.string())

@@ -174,7 +174,7 @@ def canonical_path(uri_text: str) -> str:
 def canonical_paths(uri_texts: pa.Array) -> pa.Array:
     """`canonical_path` of a whole array (``pa.string()``, no nulls); paths that are canonical already cost no Python
     code."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     if isinstance(uri_texts, pa.ChunkedArray):
         uri_texts = uri_texts.combine_chunks()

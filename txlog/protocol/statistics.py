@@ -25,7 +25,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+    from txlog.arrow.parquet import pq
 
 __all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_columns", "file_leaves"]
 
@@ -201,7 +201,7 @@ class _FloatsSeen:
 
 
 def _holds_nan(array: pa.Array) -> bool:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     return pc.any(pc.is_nan(array)).as_py() is True
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers
@@ -65,8 +66,6 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Apply = map) -> pa.StructArray:
     """Parse one JSON object per row. Invalid JSON becomes null. ``apply`` maps over many rows."""
     if texts.null_count:
-        import numpy as np
-
         valid = flags_of(texts.is_valid())
         return statistics_as_struct(texts.drop_null(), kind, apply).take(from_numbers(np.cumsum(valid) - 1, valid))
     slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
@@ -101,7 +100,6 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
 
 def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    import numpy as np
     import pyarrow.json as pj
 
     if not len(texts):

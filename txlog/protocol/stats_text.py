@@ -22,7 +22,7 @@ def statistics_as_json(parsed: pa.StructArray) -> pa.StringArray:
 
 def _json_text(values: pa.Array) -> pa.StringArray:
     """The JSON text of each value; null stays null. Types without a JSON form in statistics become null."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     kind = values.type
     if pa.types.is_struct(kind):
@@ -45,7 +45,7 @@ def _json_text(values: pa.Array) -> pa.StringArray:
 
 
 def _object_text(values: pa.StructArray) -> pa.StringArray:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     # The opening brace is a member itself: Arrow's join yields no rows at all if every member is null.
     members = [pa.repeat("{", len(values))]
@@ -59,7 +59,7 @@ def _object_text(values: pa.StructArray) -> pa.StringArray:
 
 
 def _timestamp_text(values: pa.Array) -> pa.StringArray:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     zoned = values.type.tz is not None
     milliseconds = pc.floor_temporal(values.cast(pa.timestamp("us", values.type.tz)), unit="millisecond")
@@ -68,7 +68,7 @@ def _timestamp_text(values: pa.Array) -> pa.StringArray:
 
 
 def _string_text(values: pa.StringArray) -> pa.StringArray:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     awkward = pc.match_substring_regex(values, r'["\\\x00-\x1f]')
     if not awkward.true_count:
@@ -77,6 +77,6 @@ def _string_text(values: pa.StringArray) -> pa.StringArray:
 
 
 def _quoted(text: Any) -> pa.StringArray:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     return pc.binary_join_element_wise('"', text, '"', "")

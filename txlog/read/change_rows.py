@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -27,7 +28,6 @@ from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ChangeReader", "VersionChanges"]
@@ -117,8 +117,6 @@ class ChangeReader:
 
     def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
         """The rows that are dead under one vector and live under the other, and the row groups that have them."""
-        import numpy as np
-
         metadata = read_footer(self._store, path, path, version=version)
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         vectors = DeletionVectorReader(self._store, version)
@@ -171,7 +169,5 @@ class ChangeReader:
 
 
 def _at(batch: pa.RecordBatch, wanted: NDArray[Any]) -> pa.RecordBatch:
-    import numpy as np
-
     positions = batch.column(_POSITION).to_numpy().astype(np.uint64)
     return batch.filter(pa.array(np.isin(positions, wanted, assume_unique=True)))

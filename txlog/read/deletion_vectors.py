@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import (
@@ -23,7 +25,6 @@ from txlog.protocol.paths import path_below
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["DeletionVectorReader"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.paths import path_below, resolve_data_path
@@ -49,8 +50,6 @@ def read_footer(store: TableStore, path: str, log_path: str, *, version: int | N
         CorruptLogError: The footer cannot be read.
         StorageError: The store failed.
     """
-    import pyarrow.parquet as pq
-
     at: dict[str, Any] = {"table": store.uri, "version": version, "path": log_path}
     try:
         with store.files.open(path) as source:

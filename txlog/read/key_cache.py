@@ -20,6 +20,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from txlog.protocol.actions import FileId, LiveKey
 from txlog.read.key_values import KeyNumbers, KeyValues
@@ -27,7 +28,6 @@ from txlog.util import ambient
 from txlog.util.locks import new_lock
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
     from pyroaring import BitMap64
@@ -64,8 +64,6 @@ class FileKeys(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, file: FileId, values: KeyValues, positions: NDArray[Any]) -> FileKeys:
         """Sort the keys. The positions must be below 2^32."""
-        import numpy as np
-
         order = np.argsort(values.numbers)
         return cls(file, values.at(order), positions[order].astype(np.uint32))
 
@@ -91,8 +89,6 @@ class _Run(msgspec.Struct, frozen=True, dict=True):
         Where few are wanted of many, NumPy waits for memory at each step of each search, one search after another. Here
         a sample narrows each search down, and all of them take a step at once.
         """
-        import numpy as np
-
         numbers = self.values.numbers
         if len(numbers) < _SAMPLED_ROWS or len(wanted) > _SAMPLED_WANTED:
             return np.searchsorted(numbers, wanted)
@@ -241,8 +237,6 @@ class CachedKeys:
 
     def find(self, wanted: KeyValues, files: Collection[FileId]) -> dict[FileId, Places]:
         """The rows with ``wanted`` keys in each of ``files`` that is cached; other files are left out."""
-        import numpy as np
-
         held = self._held
         end = len(held.sizes)
         numbers = map(held.numbers.get, files, itertools.repeat(end))
@@ -281,8 +275,6 @@ class CachedKeys:
 
     def add(self, files: Sequence[FileKeys]) -> None:
         """Cache these files, as far as they fit into the budget."""
-        import numpy as np
-
         with self._cache.lock():
             held = self._held
             runs: list[_Run] = []
@@ -302,8 +294,6 @@ class CachedKeys:
 
     def drop_others(self, live: Collection[FileId]) -> None:
         """Forget files that are not ``live``, and drop their keys if those are more than a quarter."""
-        import numpy as np
-
         with self._cache.lock():
             held = self._held
             if len(self._looked_into) > 2 * len(live) + 1000:
@@ -325,8 +315,6 @@ class CachedKeys:
 
 def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
     """The indices in ``wanted`` of the keys found in the requested files, and where they are."""
-    import numpy as np
-
     order = None
     if (wanted.numbers[1:] < wanted.numbers[:-1]).any():
         order = np.argsort(wanted.numbers)
@@ -343,8 +331,6 @@ def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool
 
 def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
     """The same in one run, for ascending keys."""
-    import numpy as np
-
     numbers = run.values.numbers
     first = run.first_of(wanted.numbers)
     keys = np.flatnonzero(first < len(numbers))
@@ -373,8 +359,6 @@ def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:
 
 def _merged(runs: Sequence[_Run]) -> _Run:
     """One sorted run, built column by column, so that little is in memory twice."""
-    import numpy as np
-
     if len(runs) == 1:
         return runs[0]
     # A stable sort recognizes the sorted runs and merges them.
@@ -383,8 +367,6 @@ def _merged(runs: Sequence[_Run]) -> _Run:
 
 
 def _joined(runs: Sequence[_Run], order: NDArray[np.int64] | slice = slice(None)) -> _Run:
-    import numpy as np
-
     def joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate(columns)[order]
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["KeyNumbers", "KeyValues"]
@@ -51,8 +51,6 @@ class KeyNumbers:
     """
 
     def __init__(self, types: Sequence[pa.DataType], secret: bytes) -> None:
-        import numpy as np
-
         self.is_exact = len(types) == 1 and _is_integer_like(types[0])
         self._secret = hashlib.blake2b(secret, digest_size=32).digest()
         words = len(types) * (_WORDS_MAX + 1)
@@ -68,8 +66,6 @@ class KeyNumbers:
 
     def of(self, columns: Sequence[pa.Array]) -> tuple[KeyValues, NDArray[np.int64] | None]:
         """The numbers of keys without a null, and the rows that have them; None means every row."""
-        import numpy as np
-
         rows = None
         if any(column.null_count for column in columns):
             valid = np.logical_and.reduce([flags_of(column.is_valid()) for column in columns])
@@ -87,8 +83,6 @@ class KeyNumbers:
         return KeyValues(found[0], found[1]), rows
 
     def _sums(self, words: Sequence[_Fixed | _Variable], start: int, end: int) -> NDArray[np.uint64]:
-        import numpy as np
-
         sums = np.repeat(self._start[:, None], end - start, axis=1)
         for column, weights in zip(words, self._weights, strict=True):
             for number, (rows, word) in enumerate(column.words(start, end)):
@@ -120,8 +114,6 @@ class _Variable(msgspec.Struct, frozen=True):
     """The first word: the length, also for a value that was digested."""
 
     def words(self, start: int, end: int) -> Any:
-        import numpy as np
-
         yield None, self.marks[start:end]
         starts, lengths = self.starts[start:end], self.lengths[start:end]
         longest = int(lengths.max()) if len(lengths) else 0
@@ -141,8 +133,6 @@ def _is_integer_like(kind: pa.DataType) -> bool:
 
 
 def _integers(column: pa.Array) -> NDArray[np.int64]:
-    import numpy as np
-
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     found: NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -151,8 +141,6 @@ def _integers(column: pa.Array) -> NDArray[np.int64]:
 
 def _words(column: pa.Array, secret: bytes) -> _Fixed | _Variable:
     """The bytes of a column without nulls, as words of 64 bits."""
-    import numpy as np
-
     kind = column.type
     if pa.types.is_boolean(kind):
         return _Fixed(flags_of(column).astype(np.uint64)[None, :])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.log.state import TableState
 from txlog.protocol.actions import CommitInfo
@@ -33,8 +34,6 @@ def version_as_html(
         files: Its live files.
         commits: The last commits, newest first: version, ms since the epoch, and the commit's information.
     """
-    import pyarrow.compute as pc
-
     size_bytes = int(pc.sum(files.column("size")).as_py() or 0)
     facts = {
         "version": str(state.version),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -20,7 +21,6 @@ from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["count_rows"]
@@ -57,8 +57,6 @@ def count_rows(store: TableStore, selection: Selection, files: pa.Table) -> int:
 
 def _num_records(texts: pa.StringArray) -> NDArray[np.int64]:
     """``numRecords`` of each JSON text, -1 if it has none."""
-    import numpy as np
-
     rows = np.full(len(texts), -1, dtype=np.int64)
     present = texts.is_valid().to_numpy(zero_copy_only=False)
     found = texts.filter(texts.is_valid())

@@ -13,7 +13,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError
@@ -27,7 +29,6 @@ from txlog.read.parquet_columns import ParquetColumns
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from txlog.skipping.row_groups import RowGroupPruner
@@ -206,8 +207,6 @@ class TaskReader:
 
     def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
         """The live rows of the row groups that may match, as the columns that the selection needs."""
-        import pyarrow.parquet as pq
-
         from txlog.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
         where: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
@@ -366,8 +365,6 @@ class _Rows(msgspec.Struct, frozen=True):
 
     def positions(self, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """The position in the file of each of these rows, or of those that are ``kept``."""
-        import numpy as np
-
         found = self.chosen if kept is None else np.flatnonzero(kept)
         if found is None:
             return np.arange(self.first, self.first + self.count)
@@ -381,8 +378,6 @@ def _chosen(
 ) -> NDArray[np.int64] | None:
     """Which rows of a batch that begins at ``first_row`` of its file are live and at one of these positions; None if
     all are."""
-    import numpy as np
-
     chosen = None
     if at is not None:
         start, end = np.searchsorted(at, np.array([first_row, first_row + rows]))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.arrow.parquet_footer import check_footer
 from txlog.expressions.predicates import Path, Predicate
@@ -18,9 +19,6 @@ from txlog.expressions.values import Ordered
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, leaf_paths
 from txlog.protocol.statistics import file_leaves
 from txlog.skipping.one_file import Facts, Pruner, possible
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["RowGroupPruner"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.expressions.values import ordered
@@ -25,7 +26,6 @@ from txlog.spark.table_version import TableVersion, nullable_type
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -143,8 +143,6 @@ class NativeFrames:
 
     def _words_of_file(self, task: ScanTask) -> NDArray[np.int64]:
         """The dead rows of a file as a bitmap, without words if it has no deletion vector."""
-        import numpy as np
-
         return np.zeros(0, dtype=np.int64) if task.deletion_vector is None else self._words[task.path]
 
     def _lost(self, key: Column) -> Column:
@@ -256,8 +254,6 @@ def _name_of(task: ScanTask) -> str:
 
 def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Pack ascending positions into a bitmap: bit ``position % 64`` of word ``position // 64``."""
-    import numpy as np
-
     if not len(dead):
         return np.zeros(0, dtype=np.int64)
     words = np.zeros(int(dead[-1] >> np.uint64(6)) + 1, dtype=np.uint64)

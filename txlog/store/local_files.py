@@ -12,7 +12,9 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.paths import IN_PROGRESS
@@ -21,9 +23,6 @@ from txlog.store.base import ObjectMeta, OnLink, SkipFolder
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
@@ -48,8 +47,6 @@ class LocalFileStore:
         return (LocalFileStore, (self._root,))
 
     def create(self, path: str) -> LocalOutputFile:
-        import pyarrow as pa
-
         target = _checked(self._root, path, follow=False)
         directory, name = os.path.split(target)
         temporary = f"{directory}/.{name}{IN_PROGRESS}"
@@ -91,8 +88,6 @@ class LocalFileStore:
             raise storage_failure("read", self._root, path, error) from error
 
     def open(self, path: str) -> Any:
-        import pyarrow as pa
-
         target = _checked(self._root, path)
         try:
             status = os.stat(target)

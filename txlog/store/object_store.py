@@ -13,7 +13,9 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.store.base import (
@@ -34,9 +36,6 @@ from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "object_table_store"]
 
@@ -217,8 +216,6 @@ class ObjectFileStore:
 
     def open(self, path: str) -> Any:
         """The first request brings the size and the end of the object, where Parquet files have their footer."""
-        import pyarrow as pa
-
         size_bytes, tail = self._tail(_checked(path)) or (self.stat(path).size, b"")
         return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
 

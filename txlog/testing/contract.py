@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.versions import Attempt, FolderVersions, VersionLog
@@ -177,9 +180,6 @@ def a_file_is_hidden_until_it_is_published(files: FileStore) -> None:
 
 
 def a_parquet_file_is_read_as_it_was_written(files: FileStore) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pa.table({"n": list(range(50_000)), "text": [f"row {n % 97}" for n in range(50_000)]})
     output = files.create("part-1.parquet")
     with pq.ParquetWriter(output.sink, table.schema) as writer:
@@ -204,8 +204,6 @@ def a_large_file_is_stored_completely(files: FileStore) -> None:
 
 
 def a_file_written_by_one_call_is_stored_completely(files: FileStore) -> None:
-    import pyarrow as pa
-
     for size in (0, 1, 65_536, 65_537, 100_000):
         body = (bytes(range(256)) * (size // 256 + 1))[:size]
         meta = files.write(f"day=3/at-once-{size}.bin", body if size == 1 else pa.py_buffer(body))

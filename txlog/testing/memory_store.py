@@ -9,16 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
 
@@ -149,8 +148,6 @@ class MemoryFileStore:
         return self.read(path)[start:]
 
     def open(self, path: str) -> Any:
-        import pyarrow as pa
-
         return pa.BufferReader(self.read(path))
 
     def read(self, path: str) -> bytes:
@@ -215,8 +212,6 @@ class MemoryOutputFile:
     """A data file in progress, invisible until `publish`."""
 
     def __init__(self, files: MemoryFileStore, path: str) -> None:
-        import pyarrow as pa
-
         self._files = files
         self._path = path
         self._sink = pa.BufferOutputStream()

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
@@ -61,8 +62,6 @@ _NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
 
 
 def _one_row() -> bytes:
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), sink)
     return bytes(sink.getvalue().to_pybytes())

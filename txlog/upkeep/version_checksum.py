@@ -7,6 +7,8 @@ the table. PROTOCOL.md, "Version Checksum File".
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
+
 from txlog.errors import TxlogError
 from txlog.log.checksum import checksum_bytes
 from txlog.log.segment import CheckpointFiles
@@ -51,8 +53,6 @@ def write_checksum(log: DeltaLog, state: TableState, txn_id: str | None = None) 
 
 
 def _counted(log: DeltaLog, checkpoint: CheckpointFiles) -> Totals:
-    import pyarrow.compute as pc
-
     num_files = size_bytes = 0
     for batch in CheckpointReader(log.store, log.limits).adds(checkpoint, statistics=False):
         num_files += batch.num_rows

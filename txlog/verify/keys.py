@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,7 +33,6 @@ from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
 from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["EXAMPLES_MAX", "check_keys", "key_findings", "require_keys"]
@@ -193,8 +193,6 @@ class _KeyScan:
 
     def examples(self, groups: Sequence[_Group]) -> tuple[RepeatedKey, ...]:
         """The values of these keys, each read from the first file that has it."""
-        import numpy as np
-
         wanted: dict[int, list[_Group]] = {}
         for group in groups:
             wanted.setdefault(min(group.by_file), []).append(group)
@@ -229,8 +227,6 @@ class _Keys(msgspec.Struct, frozen=True):
 
     @classmethod
     def in_file(cls, values: KeyValues, number: int) -> _Keys:
-        import numpy as np
-
         return cls(values, np.full(len(values), number, np.int32), np.ones(len(values), np.int64))
 
     @classmethod
@@ -251,16 +247,12 @@ class _Keys(msgspec.Struct, frozen=True):
 
     def part(self, num_parts: int) -> NDArray[np.int64]:
         """The number of the part, out of ``num_parts``, that each key belongs to."""
-        import numpy as np
-
         mixed = (self.values.numbers.view(np.uint64) * np.uint64(_MULTIPLIER)) >> np.uint64(32)
         found: NDArray[np.int64] = ((mixed * np.uint64(num_parts)) >> np.uint64(32)).astype(np.int64)
         return found
 
     def repeated(self) -> _Groups:
         """The keys that several rows have. The keys must be in order."""
-        import numpy as np
-
         starts = np.flatnonzero(_is_new(self.values))
         rows = np.add.reduceat(self.rows, starts) if len(starts) else np.empty(0, np.int64)
         again = rows > 1
@@ -277,8 +269,6 @@ class _Groups(msgspec.Struct, frozen=True):
 
     def largest(self, count: int) -> list[_Group]:
         """The keys with the most rows. Of keys with equally many rows, the first ones."""
-        import numpy as np
-
         found = []
         for at in np.argsort(-self.rows, kind="stable")[:count].tolist():
             keys = self.keys.at(slice(self.starts[at], self.ends[at]))
@@ -303,8 +293,6 @@ class _Group(msgspec.Struct, frozen=True):
 
 def _is_new(values: KeyValues) -> NDArray[np.bool_]:
     """Where each key differs from the one before it."""
-    import numpy as np
-
     found = np.ones(len(values), dtype=bool)
     found[1:] = values.numbers[1:] != values.numbers[:-1]
     if values.second is not None:
@@ -314,8 +302,6 @@ def _is_new(values: KeyValues) -> NDArray[np.bool_]:
 
 def _joined(parts: Sequence[_Keys]) -> _Keys:
     """Merge the keys of files, which are in ascending order: one entry for each key and file, in the keys' order."""
-    import numpy as np
-
     if not parts:
         return _Keys(KeyValues(np.empty(0, np.int64), None), np.empty(0, np.int32), np.empty(0, np.int64))
     second = [part.values.second for part in parts if part.values.second is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
@@ -19,7 +20,6 @@ from txlog.writer.convert import BadRow, required
 from txlog.writer.generated_columns import ComputedColumns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Completer", "completed", "completer_for"]

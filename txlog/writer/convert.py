@@ -141,7 +141,7 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
         return array
     missing = array.is_null()
     if parent is not None and parent.null_count:
-        import pyarrow.compute as pc
+        from txlog.arrow.compute import pc
 
         missing = pc.and_(missing, parent.is_valid())
     first = missing.index(True).as_py()
@@ -171,7 +171,7 @@ def _storage(array: pa.Array) -> pa.Array:
 
 
 def _decode_run_ends(array: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     return pc.run_end_decode(array)
 

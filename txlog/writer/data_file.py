@@ -70,7 +70,7 @@ class DataFileWriter:
         *,
         in_one_piece: bool = False,
     ) -> None:
-        import pyarrow.parquet as pq
+        from txlog.arrow.parquet import pq
 
         self._files = files
         self._path = path

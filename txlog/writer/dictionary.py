@@ -70,7 +70,7 @@ def _leaves(path: str, slices: list[pa.Array]) -> Iterator[tuple[str, list[pa.Ar
 
 
 def _pays(slices: list[pa.Array], num_rows: int) -> bool:
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     kind = slices[0].type
     sampled = sum(map(len, slices))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -22,7 +23,6 @@ from txlog.writer.constraints import Constraint
 if TYPE_CHECKING:
     import datetime
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from txlog.expressions.tree import Expression

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,6 @@ from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_nam
 from txlog.util.arguments import invalid
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -155,8 +155,6 @@ class KeyIndex:
     """The keys of a source, ready for look-ups. ``columns`` have no nulls. Thread-safe."""
 
     def __init__(self, keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
-        import numpy as np
-
         self.keys = tuple(keys)
         self.columns = tuple(columns)
         self._distinct = [pc.unique(column) for column in columns]
@@ -193,8 +191,6 @@ class KeyIndex:
 
     def last_rows(self, order: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
         """Which rows stay if only the last row of each key does: by arrival, or in the given order."""
-        import numpy as np
-
         last = self._row_of_code
         if order is not None:
             last = np.zeros(self.num_keys, dtype=np.int64)
@@ -205,8 +201,6 @@ class KeyIndex:
 
     def first_repeated(self) -> tuple[int, int] | None:
         """The first two rows that share a key; None if all keys are distinct."""
-        import numpy as np
-
         if self.num_keys == len(self.code_of_row):
             return None
         order = np.argsort(self.code_of_row, kind="stable")
@@ -222,8 +216,6 @@ class KeyIndex:
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """For each key in ``columns`` the row of the source that has it; -1 if none does."""
-        import numpy as np
-
         found = np.full(len(columns[0]), -1, dtype=np.int64)
         at, rows = self.matches(columns)
         found[at] = rows
@@ -232,8 +224,6 @@ class KeyIndex:
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The indices of those keys in ``columns`` that the source has, ascending, and the source row of each of
         them."""
-        import numpy as np
-
         if self.num_keys == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         at = self._possible(columns[0])
@@ -251,8 +241,6 @@ class KeyIndex:
 
     def _first_codes(self, column: pa.Array, *, is_certain: bool) -> NDArray[np.int64]:
         """`_codes` of the first key column. ``is_certain``: each value, an integer, is among the distinct ones."""
-        import numpy as np
-
         if not is_certain or len(column) > len(self._sorted[0]) // _FEW:
             return _codes(column, self._distinct[0])
         # Kernels build a hash table of the distinct values at each call, which for few values costs more than it saves.
@@ -264,8 +252,6 @@ class KeyIndex:
     @functools.cached_property
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The distinct values of the first key column, which are integers, in order, and their indices."""
-        import numpy as np
-
         values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
         places = np.argsort(values)
         return values[places], places
@@ -273,8 +259,6 @@ class KeyIndex:
     @functools.cached_property
     def _flags(self) -> tuple[int, NDArray[np.bool_]] | None:
         """One flag for each integer from the least key to the greatest, if these are not too many."""
-        import numpy as np
-
         if not isinstance(self.keys[0].type, Primitive) or self.keys[0].type.name not in _INTEGERS:
             return None
         if self.num_keys == 0:
@@ -289,8 +273,6 @@ class KeyIndex:
 
     def _possible(self, column: pa.Array) -> NDArray[np.int64] | None:
         """Where the first key column holds one of the source's values; None if that is expensive to find out."""
-        import numpy as np
-
         if self._flags is None or column.null_count:
             return None
         low, flags = self._flags
@@ -303,8 +285,6 @@ class KeyIndex:
 
 def _codes(column: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:
     """The index of each value among the distinct ones; -1 for null and for other values."""
-    import numpy as np
-
     if column.type != distinct.type:  # one of them is large
         column, distinct = column.cast(large_type(column.type)), distinct.cast(large_type(distinct.type))
     places = pc.index_in(column, value_set=distinct)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers, numbers_of
@@ -45,8 +46,6 @@ class Router:
         several times as much if there are many, and slices without copies would keep all rows in memory. The batch
         itself is released before the copies are made. Raises InvalidInputError for a value that has no text.
         """
-        import numpy as np
-
         codes, keys = self._codes(batch)
         rows = batch.select(data_columns)
         del batch
@@ -64,8 +63,6 @@ class Router:
 
     def _codes(self, batch: pa.RecordBatch) -> tuple[Codes, list[PartitionKey]]:
         """A code for each row, and the partition of each code."""
-        import numpy as np
-
         first, *others = self._columns
         codes, texts = _column_codes(batch.column(first.name), first)
         keys: list[PartitionKey] = [(text,) for text in texts]
@@ -89,8 +86,6 @@ class Router:
 
 def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | None]]:
     """A code for each row of one column, and the text of each code. The last code means null."""
-    import numpy as np
-
     by_value = values.dictionary_encode()
     # Different values can share a text: "" and null.
     by_text = encode_array(by_value.dictionary, field.type, column=field.name).dictionary_encode()
@@ -100,16 +95,12 @@ def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | Non
 
 
 def _indices(indices: pa.Array, null: int) -> Codes:
-    import numpy as np
-
     numbers = numbers_of(indices)
     return np.where(flags_of(indices.is_valid()), numbers, null) if indices.null_count else numbers
 
 
 def _renumbered(codes: Codes, bound: int) -> tuple[list[int], Codes]:
     """The codes in use, ascending, and each row's place among them."""
-    import numpy as np
-
     if bound <= 1 << 20:
         used = np.flatnonzero(np.bincount(codes, minlength=bound))
         place = np.zeros(bound, dtype=np.int64)

@@ -98,7 +98,7 @@ def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] |
 
 def _first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
     """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     at = pc.index(pc.fill_null(predicate.evaluate(rows), False), False).as_py()
     if at < 0:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.schema import STRING, Array, DataType, Map, Struct, fold_name
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["TextLimit", "limits_of", "too_long"]
@@ -53,8 +53,6 @@ def limits_of(schema: Struct, table: str | None = None) -> tuple[TextLimit, ...]
 
 def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
     """The first row with a value above the limit, and the length of that value; None if there is none."""
-    import numpy as np
-
     column = rows.column(rows.schema.get_field_index(str(limit.path[0])))
     return _first(column, limit.path[1:], limit.length, np.arange(len(column)))
 
@@ -64,7 +62,7 @@ def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
 
 def _first(values: pa.Array, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
     """``rows`` are the numbers of the rows that the values belong to. Values below a null do not count."""
-    import pyarrow.compute as pc
+    from txlog.arrow.compute import pc
 
     if not path:
         lengths = pc.utf8_length(values)
@@ -79,8 +77,6 @@ def _first(values: pa.Array, path: _Path, length: int, rows: NDArray[np.int64]) 
 
 
 def _first_below(values: Any, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
-    import numpy as np
-
     offsets = values.offsets.to_numpy()
     parts = (values.keys, values.items) if isinstance(values, pa.MapArray) else (values.values,)
     below = parts[int(path[0])].slice(offsets[0], offsets[-1] - offsets[0])

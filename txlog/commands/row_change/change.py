@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
@@ -287,8 +288,6 @@ class RowChange:
 
     def _new_files(self, files: pa.Table) -> list[AddFile]:
         """Files that may hold a match and were not looked into yet; excluded files are remembered."""
-        import numpy as np
-
         keys = self._keys_of(files)
         unknown = [
             row

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -51,7 +52,6 @@ from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ChangeFiles", "RowChanges"]
@@ -310,8 +310,6 @@ class ChangeFiles:
         self, changes: RowChanges, each: Touched, is_updated: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
         """The rows that are removed, as they were, and their new versions where the operation makes them."""
-        import numpy as np
-
         operation = changes.operation
         hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
         names = [field.name for field in operation.image_fields]

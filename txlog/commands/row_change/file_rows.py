@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import from_flags
@@ -24,7 +25,6 @@ from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.table_store import TableStore
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["FileReader", "FileRows", "plain_parts"]
@@ -123,8 +123,6 @@ class FileRows:
         """All columns of the rows that are neither dead nor at the positions ``without``, which ascend. If the table
         tracks rows, also their ids and commit versions, in the form in which a new file stores them.
         """
-        import numpy as np
-
         ids = self.ids.fields if self.ids is not None else ()
         everything = self.reader((*self._state.schema.fields, *ids), are_whole_rows=True)
         for positions, batch in everything.batches(add, with_dead_rows=False):
@@ -154,8 +152,6 @@ class FileRows:
         self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]
     ) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch]]:
         """These columns of the rows at ``positions``, which ascend; row groups without one of them are not read."""
-        import numpy as np
-
         sizes = self.row_group_sizes(add)
         ends = np.cumsum(sizes)
         row_groups = tuple(np.unique(np.searchsorted(ends, positions, side="right")).tolist())

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
+import numpy as np
 
 from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
@@ -22,7 +23,6 @@ from txlog.result import WriteMetrics
 from txlog.writer.committable import PendingFile
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
     from pyroaring import BitMap64
@@ -57,8 +57,6 @@ class Hits(msgspec.Struct, frozen=True):
 
     def at(self, places: Any) -> Hits:
         """A selection of them: by a mask, or by indices into ``positions``."""
-        import numpy as np
-
         values = self.values
         if values is not None:
             values = values.take(from_numbers(np.flatnonzero(places) if places.dtype == bool else places))

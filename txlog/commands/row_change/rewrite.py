@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -40,7 +41,6 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import numpy as np
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
@@ -151,8 +151,6 @@ class FileRewriter:
         """
         if self._written.source is not None or self._source_on_its_way is not None or self._rows.ids is not None:
             return
-        import numpy as np
-
         worker = Threads(1, "txlog-source")
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
 
@@ -234,8 +232,6 @@ class FileRewriter:
     def _images(self, touched: Sequence[Touched]) -> list[_Images]:
         """New versions of the removed rows. Images written earlier are used again if all their rows are still
         removed."""
-        import numpy as np
-
         going = {each.add.file_id: each.replaced for each in touched}
         kept = [
             images
@@ -264,8 +260,6 @@ class FileRewriter:
 
     def _images_of(self, each: Touched, positions: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
         """The new versions of the rows at ``positions``, which are among the hits of the file."""
-        import numpy as np
-
         hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
         ids = None if self._rows.ids is None else self._rows.ids_at(each.add, positions)
         fields = self._operation.image_fields
@@ -294,8 +288,6 @@ class FileRewriter:
 
     def _copied(self, touched: Sequence[Touched]) -> Changed:
         """A copy of each file: without dead and removed rows, with the new versions of the latter."""
-        import numpy as np
-
         written = self._written.copies
         known = {
             each.add.live_key: found
@@ -327,8 +319,6 @@ class FileRewriter:
 
     def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
         """Files of these rows of the source; those of the last execution if rows and ids are the same."""
-        import numpy as np
-
         found = self._written.source
         decisions = self._operation.num_decisions if isinstance(self._operation, DecidesByValues) else 0
         is_same = found is not None and found.num_decisions == decisions and _are_equal(found.ids, ids)
@@ -355,8 +345,6 @@ class FileRewriter:
     def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
         """For each row of the source, the id of the row it replaces (the lowest of several); None if it replaces
         none."""
-        import numpy as np
-
         if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
             return None
         found = np.full(num_rows, _NO_ID, dtype=np.int64)
@@ -388,6 +376,4 @@ def _apply_to(touched: Sequence[Touched], threads: int = 2) -> Apply:
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
-    import numpy as np
-
     return left is right if left is None or right is None else np.array_equal(left, right)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["RowIds"]

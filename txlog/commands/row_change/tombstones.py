@@ -12,6 +12,7 @@ import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
@@ -110,8 +111,6 @@ def tombstone_adds(
 
     ``modified_ms`` is when the youngest of them was made, if not now.
     """
-    import numpy as np
-
     pending = list(written)
     vectors, _ = write_vectors(files, [bitmap_of(np.arange(file.num_rows)) for file in pending])
     unsent.own(path.path for path in map(vector_path, vectors) if path is not None)

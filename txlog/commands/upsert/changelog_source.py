@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
@@ -28,7 +29,6 @@ from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, check_kinds
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ChangelogSource", "numbered", "read_changelog"]
@@ -73,8 +73,6 @@ def read_changelog(
 
 def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyColumn]) -> ChangelogSource:
     """The rows of a changelog, in the table's types and without null keys, with the numbers of their keys."""
-    import numpy as np
-
     index = KeyIndex(keys, [key.of(rows) for key in keys])
     is_last = index.last_rows()
     number = np.zeros(index.num_keys, dtype=np.int64)
@@ -133,16 +131,12 @@ class _Reader:
 
     def _are_new(self, num_rows: int) -> NDArray[np.bool_]:
         """Which rows of the last batch are not of the kinds -U and -D."""
-        import numpy as np
-
         if self._row_kind is None:
             return np.ones(num_rows, dtype=bool)
         return ~np.isin(self._found[-1], (UPDATE_BEFORE, DELETE))
 
     def kinds(self) -> NDArray[np.int8] | None:
         """The kinds of all rows; None without a column of row kinds."""
-        import numpy as np
-
         if self._row_kind is None:
             return None
         return np.concatenate([np.empty(0, np.int8), *self._found])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.upsert.numbered_keys import NumberedKeys, numbers_in_parts
@@ -26,7 +27,6 @@ from txlog.writer.committable import PendingFile
 from txlog.writer.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["KnownKeys", "KnownPart", "cached_keys", "known_keys"]
@@ -89,8 +89,6 @@ class KnownKeys:
 
     def offer(self, add: AddFile, parts: Sequence[KnownPart]) -> None:
         """Take all keys of a file, which `keep` will cache."""
-        import numpy as np
-
         if not parts:
             return
         second = [values.second for values, _ in parts if values.second is not None]
@@ -115,8 +113,6 @@ class KnownKeys:
         partitions, a single file has them in the order of the source. (Several files get their row groups in turns.)
         Does nothing if no file is cached yet. Each row of the source must have a different key.
         """
-        import numpy as np
-
         assert self._row_of_key is None
 
         rows = np.flatnonzero(is_written)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -39,7 +40,6 @@ from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_co
 from txlog.writer.merge_engines.unfit import keys_that_lack_values, unfit_keys
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 _WORDS = {
@@ -256,8 +256,6 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
 
     def _old_rows(self, files: Sequence[tuple[Touched, NDArray[np.bool_]]]) -> KeyedRows:
         """Of the rows of files that match, those that count."""
-        import numpy as np
-
         schema = to_arrow(Struct(self._old_fields))
         batches: list[pa.RecordBatch] = []
         keys = [np.empty(0, np.int64)]
@@ -290,8 +288,6 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
 
     def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """See `BringsChanges`: the rows of the changelog as they came, without ignored deletes."""
-        import numpy as np
-
         rows, kinds = self._changes.rows, self._changes.came_as
         kinds = self._changes.kinds if kinds is None else kinds
         if kinds is None:
@@ -306,8 +302,6 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """As in any upsert, except that deleted rows do not come back."""
-        import numpy as np
-
         assert self._merged is not None
         has_row = self._merged.has_row
         found, comes_back = super().updated(touched)
@@ -327,8 +321,6 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
 
 def _with_deletes(old: KeyedRows, deletes: KeyedRows) -> KeyedRows:
     """The rows of the table, and the tombstones of others."""
-    import numpy as np
-
     kinds = np.repeat(np.array([INSERT, DELETE], dtype=np.int8), [len(old.keys), len(deletes.keys)])
     rows = pa.concat_tables([old.rows.cast(deletes.rows.schema), deletes.rows])
     return KeyedRows(rows, np.concatenate([old.keys, deletes.keys]), kinds)

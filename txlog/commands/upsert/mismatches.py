@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.commands.row_change.operation import Touched
@@ -29,7 +31,6 @@ from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["HeldBack", "MismatchFound", "Mismatches", "QuarantineRows"]
@@ -55,8 +56,6 @@ class Mismatches:
     """Checks the keys of one checkpoint. ``held`` are those held back so far, by the number of their case."""
 
     def __init__(self, policy: MismatchPolicy, num_keys: int, held: NDArray[np.int8] | None = None) -> None:
-        import numpy as np
-
         self.policy = policy
         self.held = np.zeros(num_keys, dtype=np.int8) if held is None else held
 
@@ -65,8 +64,6 @@ class Mismatches:
 
         ``takes_back`` marks the keys that only delete rows. Raises `MismatchFound` if further keys must be held back.
         """
-        import numpy as np
-
         if self.policy.missing != "ignore" or self.policy.several != "ignore":
             matches = np.zeros(len(self.held), dtype=np.int64)
             for each in touched:
@@ -81,8 +78,6 @@ class Mismatches:
 
     def only_taken_back(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
         """The keys for which the changelog of a merge engine only deletes."""
-        import numpy as np
-
         found = np.zeros(len(self.held), dtype=bool)
         if changes.kinds is None:
             return found
@@ -131,8 +126,6 @@ class HeldBack:
 
         Raises ``InvalidInputError`` if the policy is to fail; ``text_of`` shows a key.
         """
-        import numpy as np
-
         cases = found.cases
         for number, case in enumerate(_CASES):
             if number and self._action(case) == "fail" and (cases == number).any():
@@ -177,8 +170,6 @@ class HeldBack:
         )
 
     def _write(self, schema: Struct, rows: Iterable[QuarantineRows]) -> str:
-        import pyarrow.parquet as pq
-
         files = self._open_table.store.files
         path = f"{QUARANTINE}/{self._name}.{ambient.uuid4()}.parquet"
         kind, case = (_unused(name, schema) for name in ("_kind", "_case"))

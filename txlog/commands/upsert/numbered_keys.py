@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,6 @@ from txlog.util import ambient
 from txlog.writer.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["NumberedKeys", "index_of", "numbers_in_parts"]
@@ -79,8 +79,6 @@ def index_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> KeyIndex
 
 def numbers_in_parts(numbers: KeyNumbers, columns: Sequence[pa.Array]) -> KeyValues:
     """The numbers of keys without nulls, made in parts: this copies the text of what it is given."""
-    import numpy as np
-
     starts = range(0, max(1, len(columns[0])), _ROWS_AT_ONCE)
     parts = [numbers.of([column.slice(start, _ROWS_AT_ONCE) for column in columns])[0] for start in starts]
     second = [part.second for part in parts if part.second is not None]

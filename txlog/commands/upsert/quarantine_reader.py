@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileReader, FileRows
@@ -26,7 +27,6 @@ from txlog.writer.conform import nullable
 from txlog.writer.keys import key_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["QuarantineReader"]
@@ -54,8 +54,6 @@ class QuarantineReader:
 
     def text_of(self, key: int) -> str:
         """A key, for error messages."""
-        import numpy as np
-
         index = self._staged.index
         for columns in itertools.chain((rows.columns for rows in self._key_rows()), self._new_keys()):
             at = np.flatnonzero(index.source_rows(columns) == key)
@@ -65,8 +63,6 @@ class QuarantineReader:
 
     def rows(self, cases: NDArray[np.int8]) -> Iterator[QuarantineRows]:
         """The changes of the keys that have a case."""
-        import numpy as np
-
         index, keys = self._staged.index, self._staged.index.keys
         for each in self._committables:
             outdone = self._staged.outdone.get(each.task_id)

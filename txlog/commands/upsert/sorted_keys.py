@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,6 @@ from txlog.skipping.key_pruning import KeyRanges
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ColumnValues", "SortedKeys", "sort_order"]
@@ -61,16 +61,12 @@ class SortedKeys:
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The indices of those keys in ``columns`` that are among these, ascending, and the index here of each one."""
-        import numpy as np
-
         found = self.source_rows(columns)
         at = np.flatnonzero(found >= 0)
         return at, found[at]
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """For each key in ``columns`` its index here; -1 if it is not here, or null."""
-        import numpy as np
-
         found = np.full(len(columns[0]), -1, dtype=np.int64)
         if not len(self):
             return found
@@ -85,8 +81,6 @@ class SortedKeys:
         return found
 
     def _places(self, asked: KeyValues) -> NDArray[np.int64]:
-        import numpy as np
-
         numbers, second = self.values.numbers, self.values.second
         at = np.searchsorted(numbers, asked.numbers)
         is_equal = numbers[np.minimum(at, len(numbers) - 1)] == asked.numbers
@@ -106,8 +100,6 @@ class SortedKeys:
 
 def sort_order(values: KeyValues) -> NDArray[np.int64]:
     """The indices of the keys in ascending order, so that equal keys are adjacent."""
-    import numpy as np
-
     # A stable sort is fast on files of keys, which are sorted. Fingerprints have no such order.
     order = np.argsort(values.numbers, kind="stable" if values.second is None else None)
     if values.second is not None:
@@ -120,8 +112,6 @@ def sort_order(values: KeyValues) -> NDArray[np.int64]:
 def _flags(numbers: NDArray[Any]) -> NDArray[np.bool_] | None:
     """Flags for the lowest bits of the numbers: a key without a flag is certainly not here. None if there would be too
     many flags to be fast."""
-    import numpy as np
-
     size = 1 << (len(numbers) * _FLAGS_PER_KEY).bit_length()
     if size > _FLAGS_MAX:
         return None
@@ -131,8 +121,6 @@ def _flags(numbers: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def _flag_of(numbers: NDArray[Any], size: int) -> NDArray[np.int64]:
-    import numpy as np
-
     found: NDArray[np.int64] = (numbers & numbers.dtype.type(size - 1)).astype(np.int64, copy=False)
     return found
 

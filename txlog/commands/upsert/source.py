@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,7 +26,6 @@ from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, key_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -177,8 +177,6 @@ def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], tab
 
 def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]:
     """The rows in ascending order of their sequence; rows with the same sequence in order of arrival."""
-    import numpy as np
-
     at = next((i for i, found in enumerate(rows.schema.names) if fold_name(found) == fold_name(name)), None)
     if at is None:
         raise InvalidInputError(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -43,7 +44,6 @@ from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import TaskIdentity
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
@@ -191,8 +191,6 @@ class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """As in any upsert, except that rows with deleted keys do not come back."""
-        import numpy as np
-
         found, comes_back = super().updated(touched)
         kept = []
         for each, is_updated in zip(touched, found, strict=True):

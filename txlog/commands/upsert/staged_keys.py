@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,7 +32,6 @@ from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.keys import KeyColumn, key_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["NewRows", "StagedKeys", "gather_keys"]
@@ -72,8 +72,6 @@ class StagedKeys(msgspec.Struct, frozen=True):
 
         Only for tables without partitions: a partitioned write orders rows differently.
         """
-        import numpy as np
-
         found: list[FileKeys] = []
         first = 0
         for each in committables:
@@ -107,8 +105,6 @@ def gather_keys(
     Raises ``InvalidInputError`` if two tasks changed one key without a sequence that decides between them, or if the
     files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
     """
-    import numpy as np
-
     source = _KeyFiles(files, committables, keys, table, new_rows)
     values, are_deletes, columns = source.read(numbers)
     source.check_counts(are_deletes)
@@ -159,8 +155,6 @@ class _KeyFiles:
         table: str,
         new_rows: NewRows,
     ) -> None:
-        import numpy as np
-
         self.keys = keys
         self.table = table
         self._files = files
@@ -176,8 +170,6 @@ class _KeyFiles:
     def read(self, numbers: KeyNumbers) -> tuple[KeyValues, NDArray[np.bool_], list[ColumnValues]]:
         """The number of each key, whether it is deleted, and the values of the columns (not for keys that are their own
         numbers)."""
-        import numpy as np
-
         first = np.empty(self.num_keys, dtype=np.int64 if numbers.is_exact else np.uint64)
         second = None if numbers.is_exact else np.empty(self.num_keys, dtype=np.uint64)
         are_deletes = np.empty(self.num_keys, dtype=bool)
@@ -206,8 +198,6 @@ class _KeyFiles:
 
     def _batches(self, part: KeyFile | PendingFile, *, with_sequence: bool = False) -> Iterator[StagedKeyRows]:
         """The keys of one file, as many as its task counted."""
-        import numpy as np
-
         if isinstance(part, KeyFile):
             yield from read_keys(self._files, part, self.keys, self.table, with_sequence=with_sequence)
             return
@@ -243,8 +233,6 @@ class _KeyFiles:
 
     def tasks_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The task_id of each row."""
-        import numpy as np
-
         tasks = np.array([task for task, _ in self._staged], dtype=np.int64)
         found: NDArray[np.int64] = tasks[np.searchsorted(self._starts, rows, side="right") - 1]
         return found
@@ -270,8 +258,6 @@ class _KeyFiles:
 
     def text_of(self, row: int) -> str:
         """The key of one row, for error messages."""
-        import numpy as np
-
         at, batch = next(self._batches_with(np.array([row]), with_sequence=False))
         return key_text(self.keys, batch.columns, int(at[0]))
 
@@ -279,8 +265,6 @@ class _KeyFiles:
         self, rows: NDArray[np.int64], *, with_sequence: bool
     ) -> Iterator[tuple[NDArray[np.int64], StagedKeyRows]]:
         """The batches that have some of these rows, which ascend, and the rows' indices in each batch."""
-        import numpy as np
-
         for (_, part), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
             if np.searchsorted(rows, start) == np.searchsorted(rows, end):
                 continue
@@ -303,8 +287,6 @@ def _settled(
 
     ``is_again`` is true for each key that equals the one before it; it starts with the second key.
     """
-    import numpy as np
-
     repeated = np.flatnonzero(np.append(is_again, False) | np.append(False, is_again))
     codes = np.cumsum(~np.append(False, is_again)[repeated]) - 1
     by_row = np.argsort(order[repeated])
@@ -342,8 +324,6 @@ def _latest(
 ) -> NDArray[np.bool_]:
     """Which changes stay, by the number of their key. Of several deletes of one key, any may stay. ``refuse`` raises an
     error for two changes whose order is unknown."""
-    import numpy as np
-
     if sequence is None:
         rank = np.zeros(len(codes), dtype=np.int64)
     else:

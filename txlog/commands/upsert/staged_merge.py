@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -37,7 +38,6 @@ from txlog.writer.keys import KeyColumn, key_text
 from txlog.writer.merge_engines.engine import MergeEngine
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["check_staged_rows", "commit_staged_merge"]
@@ -97,8 +97,6 @@ def _source(
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
 ) -> ChangelogSource:
-    import numpy as np
-
     in_order = sorted(committables, key=lambda each: each.task_id)
     for each in in_order:
         if each.files:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from txlog.util.wording import advice
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
@@ -19,7 +20,6 @@ from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
 from txlog.writer.merge_engines.runs import ranks
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ONE_TASK_FOR_EACH_KEY", "Unclear", "first_unclear", "is_order_free"]
@@ -57,8 +57,6 @@ def first_unclear(
     engine: MergeEngine, changes: KeyedRows, tasks: NDArray[np.int64], keys: Sequence[KeyColumn]
 ) -> Unclear | None:
     """Two rows whose order is unknown, although the merge depends on it; ``tasks`` ascend."""
-    import numpy as np
-
     kinds = changes.kinds
     assert kinds is not None
     for order in _orders(engine, changes, kinds, _beside_keys(changes.rows.schema.names, keys)):
@@ -87,8 +85,6 @@ def _orders(
     engine: MergeEngine, changes: KeyedRows, kinds: NDArray[np.int8], columns: Sequence[str]
 ) -> Iterator[_Order]:
     """The orders of the rows, for the columns that depend on one."""
-    import numpy as np
-
     wanted = wanted_rows(engine, kinds)
     is_wanted = np.ones(len(kinds), dtype=bool) if wanted is None else wanted
     takes_back = ((kinds == UPDATE_BEFORE) | (kinds == DELETE)) & is_wanted

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.taken import joined_rows, taken_batches
@@ -46,7 +47,6 @@ from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -289,8 +289,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         return False
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        import numpy as np
-
         parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
         is_narrow = (
             parts is None
@@ -310,8 +308,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
 
     def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
-        import numpy as np
-
         offers = [self._known is not None and self._known.is_wanted(add) for add in adds]
         reader = rows.reader(self._fields)
         found = [list(reader.batches(add, with_dead_rows=True)) for add in adds]
@@ -333,8 +329,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
 
     def _keys_in(self, reader: FileReader, add: AddFile) -> Iterator[tuple[NDArray[np.int64], list[pa.Array]]]:
         """The positions and key columns of a file, many rows at a time."""
-        import numpy as np
-
         batches = reader.batches(add, with_dead_rows=True)
         at_once = 0 if self._index.is_cheap else _PROBE_ROWS
         waiting: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
@@ -348,14 +342,10 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
                 yield numbers, [key.of(table) for key in self._index.keys]
 
     def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> Hits:
-        import numpy as np
-
         stays = np.zeros(len(positions), dtype=bool) if self._upsert.when_matched == "ignore" else None
         return Hits(positions, source_rows, stays)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        import numpy as np
-
         if self._known is None:
             return {}
         found = self._known.recall(files, are_all_live=are_all_live)
@@ -375,8 +365,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
     # --- rows -----------------------------------------------------------------------------------------------
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        import numpy as np
-
         assert self._updated is not None
         assert self._new_values is not None
         assert rows is not None
@@ -400,8 +388,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
         return pa.RecordBatch.from_arrays(columns, names=self._names)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        import numpy as np
-
         is_matched = self._matched(touched)
         is_written = np.zeros(len(is_matched), dtype=bool)
         if self._upsert.when_not_matched == "insert":
@@ -412,8 +398,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """Of several rows with one key the first comes back as the row of the source, unless all are updated."""
-        import numpy as np
-
         comes_back = np.zeros(self.num_source_rows, dtype=bool)
         found = []
         for each in touched:
@@ -444,8 +428,6 @@ class UpsertRows(LooksUpTogether, RemembersFiles):
 
     def _matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         """Which rows of the source have a row of the table with their key."""
-        import numpy as np
-
         is_matched = np.zeros(self.num_source_rows, dtype=bool)
         for each in touched:
             is_matched[each.live_source_rows] = True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.arrow.maps import STRING_MAP
 from txlog.errors import CorruptLogError
@@ -108,8 +109,6 @@ def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
 
 def _verify(body: bytes, state: TableState, *, add_files: int, actions: int) -> None:
     """Compare the counts in the footer: a checkpoint that lacks a file would hide rows from every reader."""
-    import pyarrow.parquet as pq
-
     metadata = pq.read_metadata(pa.BufferReader(body))
     written = count_adds(metadata)
     if written != add_files or metadata.num_rows != actions:

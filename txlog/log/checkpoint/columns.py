@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
@@ -152,8 +153,6 @@ the file for a decompression bomb."""
 
 def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]) -> Any:
     """A ``ParquetWriter`` with the settings of all our checkpoint files."""
-    import pyarrow.parquet as pq
-
     return pq.ParquetWriter(
         sink,
         schema,

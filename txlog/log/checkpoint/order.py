@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.log.files import partition_column
 
@@ -29,8 +31,6 @@ def row_groups_by_partition(files: pa.Table, partition_columns: Sequence[str], g
     if not partition_columns or files.num_rows <= group_rows:
         yield from (partial(files.slice, start, group_rows) for start in starts)
         return
-    import numpy as np
-
     batches = files.to_batches()
     firsts = np.cumsum([0, *(batch.num_rows for batch in batches)])
     order = np.argsort(_partition_ranks(batches, partition_columns), kind="stable")
@@ -39,8 +39,6 @@ def row_groups_by_partition(files: pa.Table, partition_columns: Sequence[str], g
 
 def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Table:
     """The rows ``rows``, one chunk of the result for each of their batches. ``firsts`` holds each batch's first row."""
-    import numpy as np
-
     owners = np.searchsorted(firsts, rows, side="right") - 1
     return pa.Table.from_batches(
         [batches[owner].take(pa.array(rows[owners == owner] - firsts[owner])) for owner in np.unique(owners).tolist()]
@@ -49,9 +47,6 @@ def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Tabl
 
 def _partition_ranks(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> Any:
     """A number for each file, in the order of the partition values. Columns that do not fit into it are left out."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     ranks = np.zeros(sum(batch.num_rows for batch in batches), dtype=np.int64)
     count = 1
     for name in columns:

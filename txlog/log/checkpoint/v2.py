@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.classic import retained_small_actions
@@ -67,8 +68,6 @@ def encode_sidecar(
 
     Raises ``CorruptLogError`` if one is missing.
     """
-    import pyarrow.parquet as pq
-
     table = group()
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, columns.schema(), compression) as writer:

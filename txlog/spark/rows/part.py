@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.commands.row_change.change import RowChange
@@ -47,7 +48,6 @@ from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 

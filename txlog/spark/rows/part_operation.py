@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -22,7 +23,6 @@ from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["PartOperation", "UpsertInPlace"]
@@ -89,8 +89,6 @@ class UpsertInPlace(PartOperation):
     """
 
     def __init__(self, inner: RowOperation, elsewhere: NDArray[np.bool_]) -> None:
-        import numpy as np
-
         super().__init__(inner)
         self.makes_images = True
         self.image_fields = ()
@@ -98,15 +96,11 @@ class UpsertInPlace(PartOperation):
         self._rows = list(inner.source_batches(np.ones(inner.num_source_rows, dtype=bool)))
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        import numpy as np
-
         hits = super().look_up(rows, add)
         return replace(hits, clauses=np.zeros(len(hits.positions), dtype=np.int8))
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         """Record in ``clauses`` which hits are replaced by a source row. This needs the hits of all files."""
-        import numpy as np
-
         super().inserted(touched)
         for each, is_updated in zip(touched, self.updated(touched)[0], strict=True):
             assert each.hits.clauses is not None
@@ -114,8 +108,6 @@ class UpsertInPlace(PartOperation):
         return None
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        import numpy as np
-
         found, written = super().updated(touched)
         here = []
         for each, is_updated in zip(touched, found, strict=True):
@@ -125,8 +117,6 @@ class UpsertInPlace(PartOperation):
         return here, written
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        import numpy as np
-
         assert hits.clauses is not None
         assert hits.source_rows is not None
         at = np.flatnonzero(hits.clauses)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -291,8 +292,6 @@ class SparkRowPlan:
 
     def _candidates(self, files: pa.Table, keys: Sequence[LiveKey], rows: Sequence[int]) -> list[AddFile]:
         """The files, among these rows of ``files``, that may hold a match."""
-        import numpy as np
-
         if not rows:
             return []
         chosen = files.take(rows) if len(rows) < files.num_rows else files

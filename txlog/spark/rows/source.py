@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
@@ -154,8 +155,6 @@ def _keying(shape: SourceShape, table: str) -> Callable[[Iterable[pa.RecordBatch
 
 def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, row: int) -> pa.RecordBatch:
     """Convert source rows to the types in use, and add each row's number, average size in bytes, and key."""
-    import numpy as np
-
     left_out = {fold_name(name) for name in shape.left_out}
     batch = batch.select([at for at, name in enumerate(batch.schema.names) if fold_name(name) not in left_out])
     fitted = completed(shape.schema, batch, shape.computed, table, row)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -33,7 +34,6 @@ from txlog.writer.generated_columns import ComputedColumns, generated_of
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -236,8 +236,6 @@ class UpsertSpec(msgspec.Struct, frozen=True):
         operation = bound_upsert(open_table, state, rows, upsert)
 
         def matched(touched: Sequence[Touched]) -> NDArray[np.bool_]:
-            import numpy as np
-
             found = np.zeros(operation.num_source_rows, dtype=bool)
             for each in touched:
                 found[each.live_source_rows] = True
@@ -248,8 +246,6 @@ class UpsertSpec(msgspec.Struct, frozen=True):
     def new_rows(
         self, open_table: OpenTable, state: TableState, rows: pa.Table, is_matched: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-
         is_written = is_matched if self._adds_matched else np.zeros(len(is_matched), dtype=bool)
         if self.upsert.when_not_matched == "insert":
             is_written = is_written | ~is_matched

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
@@ -27,7 +28,6 @@ from txlog.spark.rows.part import PartSource
 from txlog.spark.rows.specs import RowSpec, SourceShape, SourceSpec
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Extent", "Target"]
@@ -80,8 +80,6 @@ class Target:
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         """Whether each of these live files may hold a row that changes. False only if it certainly holds none."""
-        import numpy as np
-
         if self.source is None or self.few is not None:
             return self._operation.candidates(files)
         if self.source.spec.reads_every_file:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.buckets import Buckets
@@ -20,7 +21,6 @@ from txlog.writer.keys import KeyColumn
 from txlog.writer.partition_writer import held_bytes
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ChangeBuffer"]
@@ -107,8 +107,6 @@ class ChangeBuffer:
             raise self._no_room(error) from error
 
     def _buckets_of(self, changes: Changes) -> NDArray[np.int64]:
-        import numpy as np
-
         columns = [key.of(changes.rows) for key in self._keys]
         hashes = key_hashes(self._keys, columns, is_shared=False).view(np.uint64)
         found: NDArray[np.int64] = (hashes >> np.uint64(_BUCKET_SHIFT)).astype(np.int64) % _NUM_BUCKETS

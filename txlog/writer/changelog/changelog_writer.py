@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -41,7 +42,6 @@ from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ChangelogWriter", "KeepKeys"]
@@ -212,8 +212,6 @@ class ChangelogWriter:
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
         """Write rows as they came, for the commit to merge."""
-        import numpy as np
-
         batch, kinds = self._with_kinds(batch, kind)
         check_kinds(engine, kinds)
         rows = self._fitted(batch, kinds)
@@ -227,8 +225,6 @@ class ChangelogWriter:
 
     def _with_kinds(self, batch: pa.RecordBatch, kind: int | None) -> tuple[pa.RecordBatch, NDArray[np.int8]]:
         """The columns to store, and the kind of each row."""
-        import numpy as np
-
         spec = self._spec
         if kind is not None:
             needed = [*dict.fromkeys(self._at(batch, name) for name in self._needed_of_deletes())]
@@ -318,8 +314,6 @@ class ChangelogWriter:
     def _check_required(self, engine: MergeEngine, rows: pa.RecordBatch, kinds: NDArray[np.int8]) -> None:
         """Refuse nulls that no merge can fill. A null may get its value from another row of the key, except in an
         engine that takes whole rows; and a deleted row needs only its key, except in a feed of rows as they came."""
-        import numpy as np
-
         schema, goes = self._plan.schema, (kinds == DELETE) | (kinds == UPDATE_BEFORE)
         tells_input = self._plan.configuration.get(CHANGELOG_PRODUCER) == "input"
         counts = np.ones_like(goes) if tells_input and not engine.ignores_deletes else ~goes

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,6 @@ from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Changes", "KeyRuns", "MergeFunction", "collapse", "joined", "runs_by_key", "sorted_by_key"]
@@ -69,8 +69,6 @@ class KeyRuns(msgspec.Struct, frozen=True):
     @property
     def last(self) -> NDArray[np.int64]:
         """The index of the last change of each key."""
-        import numpy as np
-
         ends = np.append(self.starts[1:], len(self.order))[: len(self.starts)]
         found: NDArray[np.int64] = self.order[ends - 1]
         return found
@@ -103,8 +101,6 @@ def collapse(changes: Changes, keys: Sequence[KeyColumn], *, merge: MergeFunctio
 
 def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
     """The changes grouped by key; within a key by sequence, then by arrival."""
-    import numpy as np
-
     codes = KeyIndex(keys, [key.of(changes.rows) for key in keys]).code_of_row
     order = _order(changes)
     by_key = np.argsort(codes if order is None else codes[order], kind="stable")
@@ -126,8 +122,6 @@ def sorted_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> Changes:
 
 def joined(parts: Sequence[Changes]) -> Changes:
     """All changes, in this order; ``parts`` must not be empty."""
-    import numpy as np
-
     if len(parts) == 1:
         return parts[0]
     sequences = [part.sequence for part in parts if part.sequence is not None]
@@ -142,8 +136,6 @@ def joined(parts: Sequence[Changes]) -> Changes:
 
 def _order(changes: Changes) -> NDArray[np.int64] | None:
     """The indices of the changes by sequence, then by arrival; None if they are in order already."""
-    import numpy as np
-
     if changes.sequence is None:
         return None
     columns: list[Any] = [changes.sequence, pa.array(np.arange(len(changes)))]

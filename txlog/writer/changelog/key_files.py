@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.arrow.arrays import flags_of
@@ -30,7 +32,6 @@ from txlog.writer.keys import KeyColumn
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
@@ -86,8 +87,6 @@ def read_keys(
 
     Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has other columns.
     """
-    import pyarrow.parquet as pq
-
     names = [*(f"key_{at}" for at in range(len(keys))), _IS_DELETE]
     types = [*(type_to_arrow(key.type) for key in keys), pa.bool_()]
     try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of
@@ -23,7 +24,6 @@ from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["key_hashes", "spark_expression", "task_of_rows", "tasks_of"]
@@ -75,8 +75,6 @@ def key_hashes(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], *, is_sha
     Raises ``InvalidInputError`` for a decimal of more than 18 digits, which Spark hashes in a form of Java's. If the
     hash is not ``is_shared`` with Spark, the lower half of its bits is hashed.
     """
-    import numpy as np
-
     hashes = np.full(len(columns[0]), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for key, column in zip(keys, columns, strict=True):
@@ -86,8 +84,6 @@ def key_hashes(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], *, is_sha
 
 
 def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_shared: bool) -> NDArray[np.uint64]:
-    import numpy as np
-
     if isinstance(key.type, Decimal):
         if key.type.precision > _LONG_DIGITS and is_shared:
             raise InvalidInputError(
@@ -108,16 +104,12 @@ def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_s
 
 def _numbers(column: pa.Array, dtype: str) -> NDArray[Any]:
     """The stored numbers; undefined where the column is null."""
-    import numpy as np
-
     found = np.frombuffer(column.buffers()[1] or b"", dtype)
     return found[column.offset : column.offset + len(column)]
 
 
 def _decimals(column: pa.Array) -> NDArray[np.uint64]:
     """The unscaled values, which fit into the lower half of 128 bits."""
-    import numpy as np
-
     halves = np.frombuffer(column.buffers()[1] or b"", "<u8").reshape(-1, 2)
     return halves[column.offset : column.offset + len(column), 0]
 
@@ -126,15 +118,11 @@ def _decimals(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def _rotated(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
-    import numpy as np
-
     found: NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
     return found
 
 
 def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     hashes = (hashes ^ (hashes >> np.uint64(33))) * np.uint64(_P2)
     hashes = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(_P3)
     found: NDArray[np.uint64] = hashes ^ (hashes >> np.uint64(32))
@@ -142,43 +130,31 @@ def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _with_4(hashes: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     found: NDArray[np.uint64] = _rotated(hashes ^ (words * np.uint64(_P1)), 23) * np.uint64(_P2) + np.uint64(_P3)
     return found
 
 
 def _with_8(hashes: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     mixed = hashes ^ _round(np.zeros_like(words), words)
     found: NDArray[np.uint64] = _rotated(mixed, 27) * np.uint64(_P1) + np.uint64(_P4)
     return found
 
 
 def _round(lane: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     found: NDArray[np.uint64] = _rotated(lane + words * np.uint64(_P2), 31) * np.uint64(_P1)
     return found
 
 
 def _hash_4(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     return _mixed(_with_4(seeds + np.uint64((_P5 + 4) & _MASK), words))
 
 
 def _hash_8(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     return _mixed(_with_8(seeds + np.uint64((_P5 + 8) & _MASK), words))
 
 
 def _hash_bytes(column: pa.Array, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hashes values of the same length together, as the rows of a matrix of bytes."""
-    import numpy as np
-
     column = column.cast(pa.large_binary())
     offsets = np.frombuffer(column.buffers()[1] or b"", "<i8")[column.offset : column.offset + len(column) + 1]
     body = np.frombuffer(column.buffers()[2] or b"", np.uint8)
@@ -194,8 +170,6 @@ def _hash_bytes(column: pa.Array, seeds: NDArray[np.uint64]) -> NDArray[np.uint6
 
 
 def _hash_matrix(values: NDArray[np.uint8], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    import numpy as np
-
     length = values.shape[1]
     words = np.ascontiguousarray(values[:, : length // 8 * 8]).view("<u8").reshape(len(values), -1)
     done = 0
@@ -219,8 +193,6 @@ def _hash_matrix(values: NDArray[np.uint8], seeds: NDArray[np.uint64]) -> NDArra
 
 def _stripes(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Mixes 32 bytes at a time into the seed, in four lanes."""
-    import numpy as np
-
     starts = ((_P1 + _P2) & _MASK, _P2, 0, (-_P1) & _MASK)
     lanes = [seeds + np.uint64(start) for start in starts]
     for at in range(words.shape[1]):

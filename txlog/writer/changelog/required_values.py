@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
@@ -18,7 +19,6 @@ from txlog.writer.conform import conformer_for
 from txlog.writer.convert import has_required
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["check_columns", "check_members"]
@@ -37,8 +37,6 @@ def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_
     Raises:
         InvalidInputError: A required value is null.
     """
-    import numpy as np
-
     for field, column in zip(schema.fields, rows.columns, strict=True):
         if field.nullable or not column.null_count:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,6 @@ from txlog.util.arguments import described, invalid, one_of
 from txlog.util.wording import advice, argument
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["DELETE", "INSERT", "KINDS", "TAKEN_BACK", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds"]
@@ -88,8 +88,6 @@ class RowKinds:
         Raises:
             InvalidInputError: A row has no kind or an unknown one, or the column's type is not supported.
         """
-        import numpy as np
-
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_string_view(column.type):

@@ -15,7 +15,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
@@ -27,7 +29,6 @@ from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["are_staged_rows", "read_staged_rows", "staged_rows", "staged_rows_plan"]
@@ -64,8 +65,6 @@ def are_staged_rows(names: Sequence[str]) -> bool:
 
 def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
     """These rows for files of ``plan``, which `staged_rows_plan` made; ``first`` is the place of the first row."""
-    import numpy as np
-
     places = np.arange(first, first + rows.num_rows)
     return pa.RecordBatch.from_arrays([*rows.columns, pa.array(kinds), pa.array(places)], schema=to_arrow(plan.schema))
 
@@ -78,8 +77,6 @@ def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str
     Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has columns that the table
     does not have.
     """
-    import pyarrow.parquet as pq
-
     try:
         with contextlib.closing(files.open(file.path)) as source:
             found = pq.read_table(source)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,6 @@ from txlog.writer.merge_engines.engine import FieldFunction
 from txlog.writer.merge_engines.runs import Runs, ranks
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["aggregated"]
@@ -70,8 +70,6 @@ def _first_non_null_value(runs: Runs, column: pa.ChunkedArray, _: FieldFunction)
 
 def _by_value(runs: Runs, column: pa.ChunkedArray) -> Runs:
     """The rows with a value, within each key in the order of their values."""
-    import numpy as np
-
     with_value = runs.filter(runs.valid(column))
     order = np.lexsort((ranks(column)[with_value.rows], with_value.keys))
     rows, keys = with_value.rows[order], with_value.keys[order]
@@ -100,8 +98,6 @@ def _sum(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArr
 
 def _count(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArray:
     """The table's rows hold the count so far; each new row with a value adds one."""
-    import numpy as np
-
     ones = np.where(runs.valid(column), np.where(runs.retracts, -1, 1), 0)
     before = column.take(pa.array(runs.rows)).cast(pa.int64()).fill_null(0)
     return _sums(pc.if_else(pa.array(runs.rows < runs.num_old), before, pa.array(ones)), runs).fill_null(0)
@@ -124,16 +120,12 @@ def _wide(data_type: pa.DataType) -> pa.DataType:
 
 def _by_key(values: pa.ChunkedArray, keys: NDArray[np.int64], num_keys: int) -> pa.ChunkedArray:
     """The values of some keys as one value for each key number, null for the others."""
-    import numpy as np
-
     at = np.full(num_keys, -1, dtype=np.int64)
     at[keys] = np.arange(len(keys))
     return values.take(pa.array(at, mask=at < 0))
 
 
 def _product(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArray:
-    import numpy as np
-
     runs = runs.filter(runs.valid(column))
     first = runs.first(~runs.retracts)  # a factor is retracted from a product: before the first one there is none
     runs = runs.filter((first[runs.keys] >= 0) & (np.arange(len(runs.rows)) >= first[runs.keys]))
@@ -150,8 +142,6 @@ def _product(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.Chunke
 
 def _products(values: NDArray[Any], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The keys that have values, ascending, and the product of each one's values. Integers of any size are exact."""
-    import numpy as np
-
     found, starts = np.unique(keys, return_index=True)
     if not len(found):
         return found, values
@@ -177,8 +167,6 @@ def _lists(
     data_type: pa.DataType | None = None,
 ) -> pa.Array:
     """The values of each key as one list; ``keys`` ascend."""
-    import numpy as np
-
     offsets = np.searchsorted(keys, np.arange(num_keys + 1)).astype(np.int32)
     flat = values.combine_chunks()
     flat = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
@@ -186,8 +174,6 @@ def _lists(
 
 
 def _collect(runs: Runs, column: pa.ChunkedArray, function: FieldFunction) -> pa.ChunkedArray:
-    import numpy as np
-
     runs = runs.filter(runs.valid(column))
     lists = column.take(pa.array(runs.rows))
     lengths = pc.list_value_length(lists).to_numpy()
@@ -204,8 +190,6 @@ def _left(
     elements: pa.ChunkedArray, keys: NDArray[np.int64], retracts: NDArray[np.bool_], is_distinct: bool
 ) -> NDArray[np.bool_]:
     """Which elements are left: a retracted element removes the first equal one, if there is one at that point."""
-    import numpy as np
-
     try:
         encoded = elements.combine_chunks().dictionary_encode("encode")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:

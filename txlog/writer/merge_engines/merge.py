@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +27,6 @@ from txlog.writer.merge_engines.functions import aggregated
 from txlog.writer.merge_engines.runs import Runs, ranks, runs_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns", "wanted_rows", "without_same"]
@@ -138,8 +138,6 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     Raises:
         InvalidInputError: A row is of a kind that the engine cannot take, or a result does not fit its column.
     """
-    import numpy as np
-
     if new.kinds is not None:
         check_kinds(engine, new.kinds)
     num_old = 0 if old is None else len(old.keys)
@@ -172,8 +170,6 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
 
     Values of nested types count as changed.
     """
-    import numpy as np
-
     count = np.bincount(old.keys, minlength=len(merged.has_row))
     old_row = np.zeros(len(count), dtype=np.int64)
     old_row[old.keys] = np.arange(len(old.keys))
@@ -205,8 +201,6 @@ def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool
 
 def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
     """Takes one of the rows: the first, or the last, which may be a delete."""
-    import numpy as np
-
     places = runs.first() if engine.name == "first-row" else runs.last()
     there = places >= 0
     is_new = np.zeros(len(places), dtype=bool)
@@ -269,8 +263,6 @@ class _Merging:
 
     def _group(self, group: SequenceGroup) -> Runs:
         """The rows that have a sequence, in its order."""
-        import numpy as np
-
         found = self._of_group.get(group)
         if found is None:
             order_by = [ranks(self._columns.of(name)) for name in group.sequence]

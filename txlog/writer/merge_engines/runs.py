@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.taken import taken_column
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Runs", "ranks", "runs_of"]
@@ -47,8 +47,6 @@ class Runs(msgspec.Struct, frozen=True):
 
     def last(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """The index in these runs of each key's last wanted row; -1 if it has none."""
-        import numpy as np
-
         places = np.arange(len(self.rows)) if is_wanted is None else np.flatnonzero(is_wanted)
         found = np.full(self.num_keys, -1, dtype=np.int64)
         found[self.keys[places]] = places  # for repeated keys the last assignment stays
@@ -56,8 +54,6 @@ class Runs(msgspec.Struct, frozen=True):
 
     def first(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """The same for the first row."""
-        import numpy as np
-
         places = np.arange(len(self.rows)) if is_wanted is None else np.flatnonzero(is_wanted)
         found = np.full(self.num_keys, -1, dtype=np.int64)
         found[self.keys[places[::-1]]] = places[::-1]
@@ -65,14 +61,10 @@ class Runs(msgspec.Struct, frozen=True):
 
     def after(self, places: NDArray[np.int64]) -> Runs:
         """The rows after one index for each key; all rows of a key whose index is -1."""
-        import numpy as np
-
         return self.filter(np.arange(len(self.rows)) > places[self.keys])
 
     def has_row(self) -> NDArray[np.bool_]:
         """Which keys have a row."""
-        import numpy as np
-
         found = np.zeros(self.num_keys, dtype=bool)
         found[self.keys] = True
         return found
@@ -80,16 +72,12 @@ class Runs(msgspec.Struct, frozen=True):
     def valid(self, column: pa.ChunkedArray) -> NDArray[np.bool_]:
         """Which of the rows hold a value in a column."""
         if column.null_count == 0:
-            import numpy as np
-
             return np.ones(len(self.rows), dtype=bool)
         found: NDArray[np.bool_] = column.is_valid().to_numpy()[self.rows]
         return found
 
     def picked(self, column: pa.ChunkedArray, places: NDArray[np.int64], *, nulls: bool = True) -> pa.ChunkedArray:
         """The value at one index for each key; null if that is -1 or, with ``nulls``, a row that retracts."""
-        import numpy as np
-
         rows = np.full(len(places), -1, dtype=np.int64)
         there = places >= 0
         rows[there] = self.rows[places[there]]
@@ -108,8 +96,6 @@ def runs_of(
     is_wanted: NDArray[np.bool_] | None = None,
 ) -> Runs:
     """The rows by key; within a key by the ranks ``order_by``, one after another, and then by their numbers."""
-    import numpy as np
-
     rows = np.arange(len(keys)) if is_wanted is None else np.flatnonzero(is_wanted)
     ranks_of_rows = [rank[rows] for rank in reversed(order_by)]
     order = np.lexsort((*ranks_of_rows, keys[rows])) if order_by else np.argsort(keys[rows], kind="stable")
@@ -119,8 +105,6 @@ def runs_of(
 
 def ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """The rank of each value, equal ones alike: null has rank 0, NaN the highest."""
-    import numpy as np
-
     found: NDArray[np.int64] = pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     if column.null_count:
         found[column.is_null().to_numpy()] = 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["keys_that_lack_values", "unfit_keys"]
@@ -28,8 +29,6 @@ def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRow
 
     Raises ``InvalidInputError``, the reason of one of them, where they are too many.
     """
-    import numpy as np
-
     found = np.zeros(num_keys, dtype=bool)
     waiting = [np.unique(new.keys)]
     while waiting:
@@ -50,8 +49,6 @@ def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRow
 
 def keys_that_lack_values(merged: Merged, schema: Struct) -> NDArray[np.bool_]:
     """The keys whose row has a null in a column that ``schema`` requires."""
-    import numpy as np
-
     found = np.zeros(len(merged.has_row), dtype=bool)
     keys = np.flatnonzero(merged.has_row)
     for field in schema.fields:
