@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import statistics
 import subprocess
@@ -98,6 +99,60 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
+
+
+def test_functions_import_modules_of_the_library_which_import_the_other_packages() -> None:
+    """So that a signal handler cannot break off the import of another package (`txlog.util.whole_import`).
+
+    The standard library's modules heal: they are imported again, apart from some packages. An interrupted command ends.
+    """
+    whole_before = {
+        *("polars", "pyiceberg", "sqlalchemy"),  # by import_whole
+        "pyspark",  # its caller has a session
+    }
+    heals = sys.stdlib_module_names - {"asyncio", "multiprocessing"}
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
+        for path in LIBRARY
+        if ROOT / "txlog" / "cli" not in path.parents
+        for node, name in _imports(path, at_the_top=False)
+        if name.partition(".")[0] not in {"txlog"} | whole_before | heals
+    ]
+    assert not found
+
+
+def test_no_modules_import_each_other_in_a_circle_at_their_top() -> None:
+    """The main thread would wait for the thread that imports for it, which waits for the main thread.
+
+    A module also imports the package that it is in.
+    """
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in LIBRARY}
+    graph = {
+        name: {
+            *({package} if (package := name.rpartition(".")[0]) != "txlog" else ()),
+            *(other for _, other in _imports(path, at_the_top=True) if other in names and other != "txlog"),
+        }
+        for name, path in names.items()
+        if name != "txlog"
+    }
+    assert sum(map(len, graph.values())) > len(graph)
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
+def _imports(path: Path, *, at_the_top: bool) -> Iterator[tuple[ast.stmt, str]]:
+    """The modules that a module imports at its top, or else in functions, as each import statement names them."""
+    waiting: list[tuple[ast.AST, bool]] = [(_tree(path), True)]
+    while waiting:
+        parent, is_top = waiting.pop()
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                continue
+            if isinstance(node, ast.Import) and is_top == at_the_top:
+                yield from ((node, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and is_top == at_the_top:
+                yield node, str(node.module)
+                yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+            waiting.append((node, is_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))))
 
 
 @cache

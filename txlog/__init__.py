@@ -14,10 +14,15 @@ Names load on first use, so that importing txlog stays cheap.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from txlog.util.whole_import import install as _install_whole_imports
+
 __version__ = "0.1.0"
+
+_install_whole_imports()
 
 if TYPE_CHECKING:
     from txlog.errors import (
@@ -126,11 +131,7 @@ def __getattr__(name: str) -> Any:
         raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:
         raise AttributeError(f"module 'txlog' has no attribute {name!r}")
-    from txlog.util.whole_import import whole_import
-
-    home = _HOME.get(name, "txlog.errors")
-    whole_import(home)
-    value = getattr(sys.modules[home], name)
+    value = getattr(importlib.import_module(_HOME.get(name, "txlog.errors")), name)
     globals()[name] = value
     return value
 

@@ -22,7 +22,7 @@ from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import whole_number
-from txlog.util.whole_import import whole_import
+from txlog.util.whole_import import import_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,6 @@ class Snapshot:
     @property
     def clustering_columns(self) -> tuple[str, ...]:
         """The columns that a clustered table (``CLUSTER BY``) is clustered by, a member of a struct as ``a.b``."""
-        whole_import("txlog.expressions.tree", "txlog.protocol.clustering")
         from txlog.expressions.tree import path_text
         from txlog.protocol.clustering import clustering_columns
 
@@ -137,7 +136,6 @@ class Snapshot:
     @property
     def size_bytes(self) -> int:
         """The total size of the live data files in bytes; loads the list of them."""
-        whole_import("pyarrow.compute")
         return int(pc.sum(self._files.column("size")).as_py() or 0)
 
     def files(self, where: str | Predicate | None = None) -> pa.Table:
@@ -207,6 +205,7 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
+        import_whole("pandas")
         return self.to_arrow(columns, where).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
@@ -222,6 +221,7 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
+        import_whole("polars")
         import polars
 
         return polars.DataFrame(self.to_arrow(columns, where))
@@ -239,7 +239,6 @@ class Snapshot:
         Raises:
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         """
-        whole_import("txlog.read.dataset")
         from txlog.read.dataset import SnapshotDataset
 
         plan = self._plan(None, None)
@@ -284,7 +283,6 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        whole_import("txlog.read.row_count")
         from txlog.read.row_count import count_rows
 
         plan = self._plan([], self._predicate(where))
@@ -299,7 +297,6 @@ class Snapshot:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
-        whole_import("txlog.read.scan_plan")
         from txlog.read.scan_plan import ScanPlan, select
 
         selection = select(self._log.uri, self._state, columns, predicate)
@@ -311,7 +308,6 @@ class Snapshot:
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         if where is None:
             return None
-        whole_import("txlog.expressions.predicates")
         from txlog.expressions.predicates import bind_predicate
 
         with TxlogError.located(self._log.uri, self.version):
@@ -324,7 +320,6 @@ class Snapshot:
         return self._as_html("Snapshot")
 
     def _as_html(self, kind: str) -> str:
-        whole_import("txlog.read.notebook")
         from txlog.read.notebook import version_as_html
 
         last = [

@@ -24,7 +24,6 @@ from txlog.result import WriteResult
 from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
-from txlog.util.whole_import import whole_import
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions
 
@@ -183,7 +182,6 @@ def resolve(
         TableNotFoundError: There is no table, and ``version`` is not 0.
         NotFoundError: The version was cleaned up.
     """
-    whole_import("txlog.commit.resolve")
     from txlog.commit.resolve import resolve
 
     given: Any = {"storage_options": storage_options, "retry": retry, "credential_provider": credential_provider}
@@ -253,7 +251,6 @@ class Table(metaclass=Hinted):
             UnsupportedFeatureError: The schema or a property needs a feature that this release lacks.
             StorageError: The store failed, or ignores the condition of a conditional put.
         """
-        whole_import("txlog.commands.create_table")
         from txlog.commands.create_table import create_table
 
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
@@ -294,7 +291,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        whole_import("txlog.protocol.features")
         from txlog.protocol.features import check_can_read
 
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
@@ -339,7 +335,6 @@ class Table(metaclass=Hinted):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the newest version (see `Snapshot.schema`), looked up each time."""
-        whole_import("txlog.snapshot")
         from txlog.snapshot import Snapshot
 
         return Snapshot(self._open_table.log, self._open_table.log.newest_state()).schema
@@ -366,13 +361,11 @@ class Table(metaclass=Hinted):
                 newest, or no version has this name.
             InvalidInputError: More than one of the three is given, or one is invalid.
         """
-        whole_import("txlog.snapshot")
         from txlog.snapshot import Snapshot
 
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
             raise InvalidInputError("give a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
-            whole_import("txlog.maintenance.named_versions")
             from txlog.maintenance.named_versions import snapshot_named
 
             return snapshot_named(self._open_table, tag)
@@ -507,7 +500,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        whole_import("txlog.commands.follow")
         from txlog.commands.follow import follow_table
 
         return follow_table(self._open_table, from_version, from_file, columns, where, on_change)
@@ -544,7 +536,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        whole_import("txlog.commands.changes")
         from txlog.commands.changes import read_changes
 
         return read_changes(self._open_table, from_version, to_version, columns, where)
@@ -564,7 +555,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: The limit is not a whole number.
             CorruptLogError: A commit is damaged.
         """
-        whole_import("txlog.commands.history")
         from txlog.commands.history import History
 
         return History(
@@ -766,7 +756,6 @@ class Table(metaclass=Hinted):
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        whole_import("txlog.commands.delete", "txlog.commands.row_change.options")
         from txlog.commands.delete import delete_rows
         from txlog.commands.row_change.options import RowOptions
 
@@ -806,7 +795,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        whole_import("txlog.commands.row_change.options", "txlog.commands.update")
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.update import update_rows
 
@@ -871,7 +859,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        whole_import("txlog.commands.row_change.options", "txlog.commands.upsert.upsert")
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
 
@@ -921,12 +908,6 @@ class Table(metaclass=Hinted):
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        whole_import(
-            "txlog.commands.merge",
-            "txlog.commands.merge_builder",
-            "txlog.commands.merge_clauses",
-            "txlog.commands.row_change.options",
-        )
         from txlog.commands.merge import merge_rows
         from txlog.commands.merge_builder import MergeBuilder
         from txlog.commands.merge_clauses import MergeOptions
@@ -959,7 +940,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A file is in the table already, or its directories name no partition.
             NotFoundError: There is no file at a path.
         """
-        whole_import("txlog.commands.add_files")
         from txlog.commands.add_files import adds_of
 
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
@@ -991,7 +971,6 @@ class Table(metaclass=Hinted):
             UnsupportedFeatureError: The table needs a feature that this release cannot write.
             StorageError: The store failed.
         """
-        whole_import("txlog.transaction")
         from txlog.transaction import Transaction
 
         return Transaction(
@@ -1018,7 +997,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        whole_import("txlog.commands.change_definition")
         from txlog.commands.change_definition import set_properties
 
         return set_properties(self._open_table, properties, user_metadata)
@@ -1036,7 +1014,6 @@ class Table(metaclass=Hinted):
         Raises:
             InvalidInputError: A property is not set.
         """
-        whole_import("txlog.commands.change_definition")
         from txlog.commands.change_definition import unset_properties
 
         return unset_properties(self._open_table, keys, user_metadata)
@@ -1055,7 +1032,6 @@ class Table(metaclass=Hinted):
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL.
         """
-        whole_import("txlog.commands.change_definition")
         from txlog.commands.change_definition import add_columns
 
         return add_columns(self._open_table, schema, user_metadata)
@@ -1077,7 +1053,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A row violates the condition, the condition does not fit the table, or the name is taken.
             ConflictError: A concurrent commit changed the definition of the table.
         """
-        whole_import("txlog.commands.constraints")
         from txlog.commands.constraints import add_constraint
 
         return add_constraint(self._open_table, name, condition, user_metadata)
@@ -1096,7 +1071,6 @@ class Table(metaclass=Hinted):
         Raises:
             InvalidInputError: The table has no such constraint.
         """
-        whole_import("txlog.commands.constraints")
         from txlog.commands.constraints import drop_constraint
 
         return drop_constraint(self._open_table, name, user_metadata, is_optional=if_exists)
@@ -1118,7 +1092,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: The table cannot be clustered by these columns, or is partitioned.
             ConflictError: A concurrent commit changed the definition of the table.
         """
-        whole_import("txlog.commands.cluster_by")
         from txlog.commands.cluster_by import cluster_by
 
         return cluster_by(self._open_table, columns, user_metadata)
@@ -1169,7 +1142,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: A data file cannot be read.
             StorageError: The store failed.
         """
-        whole_import("txlog.maintenance.optimize")
         from txlog.maintenance.optimize import optimize
 
         return optimize(
@@ -1209,7 +1181,6 @@ class Table(metaclass=Hinted):
         Raises:
             TxlogError: What `optimize` raises.
         """
-        whole_import("txlog.maintenance.optimize")
         from txlog.maintenance.optimize import purge
 
         return purge(self._open_table, where, dry_run=dry_run, user_metadata=user_metadata, on_progress=on_progress)
@@ -1232,7 +1203,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
-        whole_import("txlog.maintenance.remains")
         from txlog.maintenance.remains import check_deleted
 
         return check_deleted(self._open_table, None if version is None else whole_number("version", version))
@@ -1270,7 +1240,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: Files are past the retention.
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
-        whole_import("txlog.maintenance.restore")
         from txlog.maintenance.restore import RestoreOptions, restore
 
         if (version is None) == (timestamp is None):
@@ -1295,7 +1264,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: The name is taken or invalid, or files of the version are past the retention.
             NotFoundError: The version or a file of it is gone.
         """
-        whole_import("txlog.maintenance.named_versions")
         from txlog.maintenance.named_versions import tag
 
         return tag(self._open_table, name, None if version is None else whole_number("version", version))
@@ -1309,7 +1277,6 @@ class Table(metaclass=Hinted):
         Raises:
             StorageError: The store failed.
         """
-        whole_import("txlog.maintenance.named_versions")
         from txlog.maintenance.named_versions import named_versions
 
         return named_versions(self._open_table.store)
@@ -1323,7 +1290,6 @@ class Table(metaclass=Hinted):
         Raises:
             NotFoundError: No version has this name.
         """
-        whole_import("txlog.maintenance.named_versions")
         from txlog.maintenance.named_versions import untag
 
         untag(self._open_table, name)
@@ -1360,7 +1326,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: The log cannot be parsed; nothing was deleted.
             StorageError: The store failed, or this machine's clock is ahead of the store's.
         """
-        whole_import("txlog.maintenance.vacuum")
         from txlog.maintenance.vacuum import VacuumOptions, vacuum
 
         options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
@@ -1405,7 +1370,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: The log is damaged.
             StorageError: The store failed before anything was begun, in a single round.
         """
-        whole_import("txlog.maintenance.maintainer")
         from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 
         options = MaintenanceOptions(small_files_min, max_bytes, vacuum_every_hours, dry_run)
@@ -1462,7 +1426,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: The log is damaged; nothing was written.
             StorageError: The store failed.
         """
-        whole_import("txlog.upkeep.version_checksum")
         from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
@@ -1480,7 +1443,6 @@ class Table(metaclass=Hinted):
             CorruptLogError: A commit is damaged.
             StorageError: The store failed.
         """
-        whole_import("txlog.upkeep.log_compaction")
         from txlog.upkeep.log_compaction import compact_log
 
         return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
@@ -1502,7 +1464,6 @@ class Table(metaclass=Hinted):
         Raises:
             StorageError: The store failed; the log can be read as before.
         """
-        whole_import("txlog.upkeep.log_clean_up")
         from txlog.upkeep.log_clean_up import clean_up_log
 
         return clean_up_log(
@@ -1531,7 +1492,6 @@ class Table(metaclass=Hinted):
             InvalidInputError: A column cannot be a key.
             StorageError: The log cannot be read.
         """
-        whole_import("txlog.verify.verify")
         from txlog.verify.verify import verify_table
 
         wanted = None if keys is None else names_in("keys", keys)
@@ -1554,7 +1514,6 @@ class Table(metaclass=Hinted):
             NotFoundError: The version was cleaned up.
             CommitStateUnknownError: The store does not answer.
         """
-        whole_import("txlog.commit.resolve")
         from txlog.commit.resolve import resolve
 
         return resolve(self._open_table, txn_id, version)
@@ -1563,7 +1522,6 @@ class Table(metaclass=Hinted):
 
     def __repr__(self) -> str:
         """Shows the newest version that the handle knows, without reading the log."""
-        whole_import("txlog.snapshot")
         from txlog.snapshot import version_summary
 
         known = self._open_table.log.known_state
@@ -1600,7 +1558,6 @@ def _open_table(
 def _probe_new_location(open_table: OpenTable) -> None:
     """As `create_table.probe_new_location`, which disks do not need."""
     if not open_table.store.log.capabilities.refuses_taken_names:
-        whole_import("txlog.commands.create_table")
         from txlog.commands.create_table import probe_new_location
 
         probe_new_location(open_table)

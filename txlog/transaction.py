@@ -29,7 +29,6 @@ from txlog.snapshot import Snapshot
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import check_text, invalid, one_of, whole_number
-from txlog.util.whole_import import whole_import
 from txlog.writer.commit_options import CommitOptions, check_app_id
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
@@ -120,7 +119,6 @@ class Transaction:
         if where is None:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
-        whole_import("txlog.expressions.predicates", "txlog.read.scan_plan")
         from txlog.expressions.predicates import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
 
@@ -191,7 +189,6 @@ class Transaction:
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
-        whole_import("txlog.expressions.predicates")
         from txlog.expressions.predicates import bind_predicate
 
         self._require_open()
@@ -227,7 +224,6 @@ class Transaction:
                 ``data_change=False``.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
-        whole_import("txlog.commands.delete")
         from txlog.commands.delete import Condition, DeleteRows
 
         self._require_open()
@@ -256,7 +252,6 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        whole_import("txlog.commands.update")
         from txlog.commands.update import bound_update
 
         self._require_open()
@@ -290,7 +285,6 @@ class Transaction:
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        whole_import("txlog.commands.upsert.upsert")
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 
         self._require_open()
@@ -326,7 +320,6 @@ class Transaction:
         Raises:
             TxlogError: ``execute()`` raises what `upsert` raises.
         """
-        whole_import("txlog.commands.merge", "txlog.commands.merge_builder", "txlog.commands.merge_clauses")
         from txlog.commands.merge import bound_merge
         from txlog.commands.merge_builder import MergeBuilder
         from txlog.commands.merge_clauses import Clause, MergeOptions
@@ -344,7 +337,6 @@ class Transaction:
     def _change_rows(
         self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
     ) -> None:
-        whole_import("txlog.commands.row_change.options", "txlog.commands.row_change.run")
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.row_change.run import apply_in_transaction
 
@@ -361,7 +353,6 @@ class Transaction:
 
     def _recorder(self) -> ChangeFiles | None:
         """Writes the change files of this version; None if the feed is off, or rows only move."""
-        whole_import("txlog.commands.row_change.change_files")
         from txlog.commands.row_change.change_files import ChangeFiles
 
         if self._change_files is None and self._data_change:
@@ -393,7 +384,6 @@ class Transaction:
             InvalidInputError: A file has another size, or no reader could read it as a part of this table.
             StorageError: The store failed.
         """
-        whole_import("txlog.commands.taken_over_files", "txlog.protocol.statistics_read")
         from txlog.commands.taken_over_files import take_over
         from txlog.protocol.statistics_read import num_records
 
@@ -411,7 +401,6 @@ class Transaction:
         Raises:
             NotFoundError: The snapshot has no live file of this path.
         """
-        whole_import("pyarrow.compute")
         self._require_open()
         columns = pa.Array | pa.ChunkedArray
         named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]

@@ -24,7 +24,6 @@ from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import invalid
-from txlog.util.whole_import import whole_import
 from txlog.writer.constraints import Constraint
 from txlog.writer.row_guard import violation
 
@@ -92,7 +91,6 @@ class _Addition:
     def __init__(
         self, open_table: OpenTable, state: TableState, key: str, condition: str, user_metadata: str | None
     ) -> None:
-        whole_import("txlog.expressions.sql")
         from txlog.expressions.sql import parse_predicate
 
         self._open_table = open_table

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES

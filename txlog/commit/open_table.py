@@ -34,7 +34,6 @@ from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
 from txlog.util.parallel import begin
-from txlog.util.whole_import import whole_import
 
 if TYPE_CHECKING:
     from txlog.log.exactly_once import AlreadyCommitted
@@ -44,9 +43,6 @@ __all__ = ["OpenTable"]
 
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
-
-# Every write needs them. If the main thread is interrupted while it imports one, threads that import it wait for ever.
-_WITH_COMPILED_PARTS = ("pyarrow.compute", "pyarrow.parquet", "numpy.typing", "pyroaring", "hashlib")
 
 
 class OpenTable:
@@ -59,7 +55,6 @@ class OpenTable:
         hooks: CommitHooks | None = None,
         key_cache_size_bytes: int | None = None,
     ) -> None:
-        whole_import(*_WITH_COMPILED_PARTS)
         self.store = store
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)

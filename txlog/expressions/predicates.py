@@ -20,7 +20,6 @@ from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
 from txlog.util.arguments import invalid
-from txlog.util.whole_import import whole_import
 
 __all__ = [
     "And",
@@ -294,7 +293,6 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
     Raises:
         InvalidInputError: The condition cannot be parsed, or does not fit the schema.
     """
-    whole_import("txlog.expressions.arrow_input", "txlog.expressions.build", "txlog.expressions.sql")
     from txlog.expressions.arrow_input import is_arrow_expression
     from txlog.expressions.build import as_condition
     from txlog.expressions.sql import bind_value, parse_predicate

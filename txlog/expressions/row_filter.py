@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.expressions.types import is_floating
 from txlog.protocol.schema import type_to_arrow
 

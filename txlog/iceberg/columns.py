@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import flags_of, from_flags, from_numbers, numbers_of
 from txlog.arrow.maps import partition_texts
 from txlog.iceberg.avro import NULL, SOME, encode_long

@@ -8,13 +8,13 @@ compare and set in one step: in others, two concurrent updates may leave the old
 
 from __future__ import annotations
 
-import importlib
 from contextlib import closing, suppress
 from typing import Any
 
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
 from txlog.iceberg.names import metadata_number
 from txlog.protocol.properties import ICEBERG_CATALOG, validate
+from txlog.util.whole_import import import_whole
 
 __all__ = ["import_client", "move_entry"]
 
@@ -24,15 +24,14 @@ _ATTEMPTS = 5
 def import_client(entry: str) -> None:
     """Import what `move_entry` of this entry needs, if it is installed, since threads of the library import nothing."""
     with suppress(ImportError):
-        import pyiceberg.catalog
-        import pyiceberg.io.pyarrow  # noqa: F401
+        import_whole("pyiceberg.catalog", "pyiceberg.io.pyarrow", "pyiceberg.utils.config")
         from pyiceberg.utils.config import Config
 
         configured = Config().get_catalog_config(entry.partition(".")[0]) or {}
         kinds = {"rest", "sql", str(configured.get("type", "rest")).lower()}
         for kind in sorted(kinds & {"rest", "sql", "glue", "hive"}):
             with suppress(ImportError):
-                importlib.import_module(f"pyiceberg.catalog.{kind}")
+                import_whole(f"pyiceberg.catalog.{kind}")
 
 
 def move_entry(entry: str, metadata_location: str) -> bool:
@@ -173,6 +172,7 @@ _THIS_ROW = "catalog_name = :catalog and table_namespace = :namespace and table_
 
 def _opened(name: str) -> _Entry:
     catalog_name, *identifier = validate({ICEBERG_CATALOG: name})[ICEBERG_CATALOG].split(".")
+    import_client(name)
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:

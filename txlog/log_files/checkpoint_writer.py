@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import clean_up

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, in_a_cube

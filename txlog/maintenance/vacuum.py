@@ -25,6 +25,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError

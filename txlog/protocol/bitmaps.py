@@ -11,18 +11,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyroaring import BitMap64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from pyroaring import BitMap64
 
-__all__ = ["are_among", "bitmap_of", "is_in", "numbers_of", "pack", "union", "unpack"]
+__all__ = ["are_among", "bitmap_of", "deserialized", "is_in", "numbers_of", "pack", "union", "unpack"]
 
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
     """A bitmap of numbers >= 0 in any order."""
-    from pyroaring import BitMap64
-
     return BitMap64(array.array("Q", numbers.astype(np.uint64, copy=False).tobytes()))
 
 
@@ -50,8 +48,6 @@ def are_among(numbers: NDArray[Any], others: NDArray[np.uint64]) -> NDArray[np.b
 
 def union(bitmaps: Iterable[bytes]) -> BitMap64:
     """A bitmap of all numbers of some serialized bitmaps."""
-    from pyroaring import BitMap64
-
     found = BitMap64()
     for each in bitmaps:
         found |= unpack(each)
@@ -67,6 +63,9 @@ def pack(numbers: NDArray[Any]) -> bytes:
 
 def unpack(packed: bytes) -> BitMap64:
     """The bitmap that `pack` serialized; the empty set if there are no bytes."""
-    from pyroaring import BitMap64
+    return deserialized(packed) if packed else BitMap64()
 
-    return BitMap64.deserialize(packed) if packed else BitMap64()
+
+def deserialized(packed: bytes) -> BitMap64:
+    """The bitmap in these bytes. Raises ValueError, IndexError or OverflowError if they are none."""
+    return BitMap64.deserialize(packed)

@@ -112,12 +112,12 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
     Raises CorruptLogError if the bytes are not a roaring bitmap in the portable 64-bit format, mark another number
     of rows than the descriptor counts, or a row that the file does not have.
     """
-    from pyroaring import BitMap64
+    from txlog.protocol.bitmaps import deserialized
 
     if bitmap[: len(_MAGIC)] != _MAGIC:
         raise CorruptLogError(f"a deletion vector begins with {bitmap[:4].hex(' ')}, not with its magic number")
     try:
-        rows: Any = BitMap64.deserialize(bitmap[len(_MAGIC) :])
+        rows: Any = deserialized(bitmap[len(_MAGIC) :])
     except (ValueError, IndexError, OverflowError):
         raise CorruptLogError("a deletion vector has no readable roaring bitmap") from None
     # Count before expanding: a few bytes of runs can encode billions of rows.

@@ -7,14 +7,15 @@ that says what is not supported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
 
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 __all__ = ["parse_columns", "parse_types"]
 
@@ -45,10 +46,6 @@ _TYPES = (
 
 def parse_columns(text: str) -> Struct:
     """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``."""
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import ParseError, TokenError
-
     sql = f"CREATE TABLE t ({text}\n)"
     try:
         statement = sqlglot.parse_one(sql, dialect="spark")
@@ -93,8 +90,6 @@ class _Expressions:
     """
 
     def __init__(self, sql: str) -> None:
-        import sqlglot
-
         self._sql = sql
         self._tokens: Sequence[Any] = sqlglot.tokenize(sql, dialect="spark")
         self._found = list(self._expressions())
@@ -145,8 +140,6 @@ class _Expressions:
 
 
 def _column(column: exp.ColumnDef, expressions: _Expressions | None = None) -> Field:
-    from sqlglot import exp
-
     name = str(column.name)
     if column.kind is None:
         raise InvalidInputError(f"column {name!r} has no type; types are {_TYPES}")
@@ -169,8 +162,6 @@ def _column(column: exp.ColumnDef, expressions: _Expressions | None = None) -> F
 
 
 def _type(kind: Any, column: str) -> DataType:
-    from sqlglot import exp
-
     name = kind.this.name if isinstance(kind, exp.DataType) else ""
     parameters = kind.expressions if isinstance(kind, exp.DataType) else []
     if name == "DECIMAL":

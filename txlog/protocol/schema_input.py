@@ -13,7 +13,6 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, from_arrow, schema_from_json
 from txlog.util.arguments import described, type_name_of
-from txlog.util.whole_import import whole_import
 
 __all__ = ["SCHEMA_EXAMPLE", "from_any"]
 
@@ -29,14 +28,12 @@ def from_any(schema: Any) -> Struct:
     if isinstance(schema, Struct):
         return schema
     if isinstance(schema, str) and schema.strip()[:1] not in ("{", "[", '"'):
-        whole_import("txlog.protocol.schema_ddl")
         from txlog.protocol.schema_ddl import parse_columns
 
         return parse_columns(schema)
     if isinstance(schema, dict) and _has_only(schema, pa.DataType):
         schema = pa.schema(list(schema.items()))
     if isinstance(schema, dict) and "type" not in schema and _has_only(schema, str):
-        whole_import("txlog.protocol.schema_ddl")
         from txlog.protocol.schema_ddl import parse_types
 
         return parse_types(schema)

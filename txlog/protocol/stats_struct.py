@@ -100,7 +100,7 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
 
 def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    import pyarrow.json as pj
+    from txlog.arrow.json import pj
 
     if not len(texts):
         return pa.array([], kind)

@@ -13,9 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from txlog.spark.errors import error_from
-
 if TYPE_CHECKING:
+    from txlog.spark.errors import error_from
     from txlog.spark.hadoop import storage_options
     from txlog.spark.micro_batch import MicroBatch, foreach_batch
     from txlog.spark.registration import register
@@ -40,6 +39,7 @@ _HOME = {
     "ChangeOptions": "txlog.spark.rows.calls",
     "MicroBatch": "txlog.spark.micro_batch",
     "delete": "txlog.spark.rows.calls",
+    "error_from": "txlog.spark.errors",
     "foreach_batch": "txlog.spark.micro_batch",
     "merge": "txlog.spark.rows.calls",
     "read": "txlog.spark.scan",
@@ -51,7 +51,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load driver-only names on first use. Tasks import this package too and must not load pyspark's session code."""
+    """Load names on first use. Tasks import this package too and must not load pyspark's session code."""
     if name == "DeltaTable":
         raise AttributeError(
             "module 'txlog.spark' has no DeltaTable: use txlog.spark.delete(spark, uri, where), update, upsert, and"
@@ -59,4 +59,10 @@ def __getattr__(name: str) -> Any:
         )
     if name not in _HOME:
         raise AttributeError(f"module 'txlog.spark' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import msgspec
+import obstore.store
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError
 from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
@@ -152,8 +153,6 @@ class ObjectClient:
         return store
 
     def _build(self, *, repeats: bool) -> Any:
-        import obstore.store
-
         classes = {
             Cloud.S3: obstore.store.S3Store,
             Cloud.AZURE: obstore.store.AzureStore,

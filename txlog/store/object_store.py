@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import obstore
 import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
@@ -74,8 +75,6 @@ class ObjectLogStore:
         return (ObjectLogStore, (self._client, self._root))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
-        import obstore
-
         folder = start.rpartition("/")[0]
         prefix = f"{self._root}/{folder}" if folder else self._root
         offset = _offset_before(self._root, start)
@@ -95,21 +94,15 @@ class ObjectLogStore:
         return sorted(wanted, key=lambda meta: meta.name)
 
     def read(self, name: str) -> bytes:
-        import obstore
-
         path = self._path(name)
         body: bytes = self._client.read("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
         return body
 
     def stat(self, name: str) -> ObjectMeta:
-        import obstore
-
         path = self._path(name)
         return self._client.read("look at", path, lambda store: _meta(name, obstore.head(store, path)))
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
-        import obstore
-
         path, payload = self._path(name), bytes(body)
         started_s = ambient.monotonic_s()
         try:
@@ -124,8 +117,6 @@ class ObjectLogStore:
         raise outcome
 
     def put(self, name: str, body: bytes | memoryview) -> None:
-        import obstore
-
         path, payload = self._path(name), bytes(body)
         self._client.read("write", path, lambda store: obstore.put(store, path, payload, use_multipart=False))
 
@@ -174,8 +165,6 @@ class ObjectFileStore:
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         """One request, if the ETag is the MD5 of the body, as it is on S3 unless a key service encrypts; else two."""
-        import obstore
-
         _checked(path)
         payload = memoryview(body).cast("B")
 
@@ -205,8 +194,6 @@ class ObjectFileStore:
         return meta
 
     def read_from(self, path: str, start: int) -> bytes:
-        import obstore
-
         def request(store: Any) -> bytes:
             found: bytes = obstore.get(store, path, options={"range": {"offset": start}}).bytes().to_bytes()
             return found
@@ -222,8 +209,6 @@ class ObjectFileStore:
     def _tail(self, path: str) -> tuple[int, bytes] | None:
         """The size and the last bytes. None if one request did not return them: Azure refuses ranges that count from
         the end, and an empty object has none. After a failure the caller's own requests follow, which are retried."""
-        import obstore
-
         try:
             found = self._client.send_once(
                 lambda store: obstore.get(store, path, options={"range": {"suffix": _TAIL_BYTES}})
@@ -238,8 +223,6 @@ class ObjectFileStore:
         raise missing
 
     def stat(self, path: str) -> ObjectMeta:
-        import obstore
-
         _checked(path)
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
@@ -255,8 +238,6 @@ class ObjectFileStore:
         def next_page(store: Any) -> Sequence[Any] | None:
             """The next page. After an answer that broke off, the next attempt starts after the last name received."""
             nonlocal pages
-            import obstore
-
             if pages is None:
                 pages = iter(obstore.list(store, prefix=prefix, offset=last or None, chunk_size=_LIST_PAGE))
             try:
@@ -283,8 +264,6 @@ class ObjectFileStore:
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """In requests of many names where the store has them, else in many requests at once."""
-        import obstore
-
         names = [_checked(path) for path in paths]
         try:
             if names:
@@ -339,8 +318,6 @@ class ObjectOutputFile:
         self._guard(lambda: self._upload.write(data))
 
     def _begin_parts(self) -> None:
-        import obstore
-
         self._upload = obstore.open_writer(
             self._client.store_for_upload(),
             self._path,
@@ -409,8 +386,6 @@ class _ObjectInput(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        import obstore
-
         start = self._position
         end = self._size_bytes if size is None or size < 0 else min(start + size, self._size_bytes)
         if end <= start:
@@ -455,8 +430,6 @@ def _queue_name(location: Location, options: StorageOptions) -> str:
 
 
 def _delete(client: ObjectClient, path: str) -> None:
-    import obstore
-
     try:
         client.read("delete", path, lambda store: obstore.delete(store, path))
     except NotFoundError:

@@ -1,8 +1,8 @@
 """When to retry, and after how long: the policy of a table handle, and the one for reads.
 
 In: `RetryPolicy` and the store's measured round trip. Out: `Pacing`, which sleeps between the attempts of one
-commit and decides when to give up; `read_again`, which repeats one read. tenacity runs the retry loop on the ambient
-clock. The first failed attempt imports it, so that a commit without contention does not pay for the import.
+commit and decides when to give up; `read_again`, which repeats one read. The loops are in `retry_loops`, which the
+first failed attempt imports: a commit without contention does not pay for the import.
 Nothing here repeats a put: only the committer knows whether a second put is safe.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -19,9 +19,6 @@ from msgspec.structs import force_setattr
 from txlog.errors import InvalidInputError
 from txlog.util import ambient
 from txlog.util.arguments import invalid, whole_number
-
-if TYPE_CHECKING:
-    import tenacity
 
 __all__ = ["Pacing", "RetryPolicy", "read_again"]
 
@@ -105,8 +102,7 @@ class Pacing:
         self._bounded_by_count = True
         self._is_steady = False
         self._failures = 0  # attempts that ended in something else than a lost race
-        self._loop: Iterator[tenacity.AttemptManager] | None = None
-        self._attempt: tenacity.AttemptManager | None = None
+        self._pauses: Iterator[bool] | None = None
 
     def elapsed_s(self) -> float:
         return ambient.monotonic_s() - self._started_s
@@ -117,25 +113,13 @@ class Pacing:
         With ``bounded_by_count=False`` only time ends the policy: a blind append that loses races does nothing wrong.
         With ``is_steady``, after a lost race, the wait is not longer than the first.
         """
-        import tenacity
+        from txlog.store.retry_loops import pauses
 
         self._bounded_by_count, self._is_steady = bounded_by_count, is_steady
         self._failures += not is_steady
-        if self._loop is None or self._attempt is None:
-            self._loop = iter(
-                tenacity.Retrying(
-                    sleep=ambient.sleep,
-                    stop=self._has_ended,
-                    wait=self._wait_s,
-                    retry=tenacity.retry_always,
-                )
-            )
-            self._attempt = next(self._loop)
-        with self._attempt:
-            pass
-        try:
-            self._attempt = next(self._loop)
-        except tenacity.RetryError:
+        if self._pauses is None:
+            self._pauses = pauses(self._has_ended, self._wait_s)
+        if not next(self._pauses, False):
             return False
         self.attempts += 1
         return True
@@ -144,13 +128,13 @@ class Pacing:
         """Whether the policy's time has passed."""
         return self.elapsed_s() >= self._policy.total_timeout
 
-    def _has_ended(self, _: tenacity.RetryCallState) -> bool:
+    def _has_ended(self) -> bool:
         limit = self._policy.max_attempts
         if limit is not None and self._bounded_by_count and self.attempts >= limit:
             return True
         return self.is_over()
 
-    def _wait_s(self, _: tenacity.RetryCallState) -> float:
+    def _wait_s(self) -> float:
         window_s = self._policy.window_s(1 if self._is_steady else self._failures, self._round_trip_s())
         remaining_s = max(0.0, self._policy.total_timeout - self.elapsed_s())
         return min(ambient.uniform(0.0, window_s), remaining_s)
@@ -163,14 +147,7 @@ def read_again(read: Callable[[], T], is_transient: Callable[[BaseException], bo
     except Exception as error:
         if not is_transient(error):
             raise
-    import tenacity
+    from txlog.store.retry_loops import call_again
 
-    retrying = tenacity.Retrying(
-        sleep=ambient.sleep,
-        stop=tenacity.stop_after_attempt(_READ_ATTEMPTS - 1),
-        wait=lambda state: ambient.uniform(0.0, _READ_FIRST_WAIT_S * 2**state.attempt_number),
-        retry=tenacity.retry_if_exception(is_transient),
-        reraise=True,
-    )
     ambient.sleep(ambient.uniform(0.0, _READ_FIRST_WAIT_S))
-    return retrying(read)
+    return call_again(read, is_transient, attempts=_READ_ATTEMPTS - 1, first_wait_s=2 * _READ_FIRST_WAIT_S)

@@ -1,89 +1,141 @@
-"""First imports that a signal handler cannot break off.
+"""First imports that no signal handler breaks off.
 
-In: names of modules, before they are imported in a function. Out: the modules, imported whole.
+In: ``install()``, which `txlog` calls. Out: each module of txlog that the main thread imports from then on is executed
+in a thread of its own, with everything that it imports.
 
-Python runs signal handlers between any two steps of the main thread, also in the middle of an import. If a handler
+Python runs signal handlers in the main thread, between any two steps, also in the middle of an import. If a handler
 raises there (Ctrl-C does), Python forgets the module that it was about to import, but keeps those that this module had
 imported. A package of several modules, such as sqlglot, then comes back without its own parts; one with compiled parts
-cannot be imported a second time; and another thread that waited for the module gets half of it. So handlers wait until
-the import has ended. Then they run, and raise what they want to.
+cannot be imported a second time; and another thread that waited for the module gets half of it. No handler runs in any
+other thread. So the main thread waits there, and what a handler raises leaves the import statement once the module is
+whole.
+
+This covers whatever txlog imports when first needed, because two rules hold, which tests/test_tidy.py checks. Other
+packages are imported at the top of a module of txlog; a function imports modules of txlog, or uses `import_whole`. And
+no modules of txlog import each other in a circle at their top: the new thread would wait for the main thread, which
+waits for it.
 """
 
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+import threading
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
-__all__ = ["whole_import"]
+__all__ = ["import_whole", "install"]
+
+_PREFIX = f"{__name__.partition('.')[0]}."
 
 
-def whole_import(*names: str) -> None:
-    """Import modules that are not imported yet; signal handlers of Python run once all of them are.
+def install() -> None:
+    """Let the main thread import txlog's modules whole. A second call does nothing."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def import_whole(*names: str) -> None:
+    """Import modules of another package, which may not be installed.
 
     Raises:
-        ImportError: A module cannot be imported.
+        ImportError: One of them cannot be imported.
     """
-    if all(_is_whole(name) for name in names):
+    absent = [name for name in names if name not in sys.modules]
+    if absent:
+        _apart_from_the_main_thread(lambda: [importlib.import_module(name) for name in absent])
+
+
+class _Finder:
+    """Finds txlog's modules for the main thread, as the other finders do, and gives them a `_Loader`."""
+
+    def __init__(self) -> None:
+        self._executed: dict[str, ModuleType] = {}
+        """Modules whose import statement was interrupted. The next one, in any thread, takes them: they are whole."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(_PREFIX) or not (_in_the_main_thread() or name in self._executed):
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self._executed)  # type: ignore[assignment]
+                return spec
+        return None
+
+
+class _Loader:
+    """Executes one module in a thread of its own. The loader that it stands for then takes its place in the module."""
+
+    def __init__(self, loader: Any, executed: dict[str, ModuleType]) -> None:
+        self._loader = loader
+        self._executed = executed
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._executed.get(spec.name) or self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        if self._executed.pop(name, None) is module:
+            return
+
+        def execute() -> None:
+            self._loader.exec_module(module)
+            self._executed[name] = module
+
+        _apart_from_the_main_thread(execute)
+        self._executed.pop(name, None)
+
+
+def _in_the_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
+    """Do ``work`` in a thread that no signal handler runs in; the main thread waits for its end.
+
+    Raises what ``work`` raises, or else, at the end, what a signal handler raised.
+    """
+    if not _in_the_main_thread():
+        work()
         return
-    waiting: dict[int, FrameType | None] = {}
-    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-    try:
-        with _handlers_wait(handlers, waiting):
-            _import_all(names)
-    finally:
-        for number, frame in waiting.items():
-            handlers[number](number, frame)
+    taken, ended = threading.Lock(), threading.Lock()
+    ended.acquire()
+    outcome: list[BaseException | None] = []
 
-
-def _is_whole(name: str) -> bool:
-    module = sys.modules.get(name)
-    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
-
-
-def _import_all(names: tuple[str, ...]) -> None:
-    for name in names:
-        importlib.import_module(name)
-
-
-@contextmanager
-def _handlers_wait(
-    handlers: dict[int, Callable[[int, FrameType | None], Any]], waiting: dict[int, FrameType | None]
-) -> Iterator[None]:
-    """Within the block, signals that have a handler of Python are noted in ``waiting`` only."""
-
-    def note(number: int, frame: FrameType | None) -> None:
-        waiting[number] = frame
-
-    try:
-        for number in signal.valid_signals():
-            handler = signal.getsignal(number)
-            if callable(handler):
-                handlers[number] = handler
-                try:
-                    signal.signal(number, note)
-                except ValueError:  # not the main thread: no handler runs in it
-                    break
-        yield
-    finally:
-        _put_back(handlers, note)
-
-
-def _put_back(handlers: dict[int, Callable[[int, FrameType | None], Any]], note: Any) -> None:
-    """Put every handler back, also if one of them runs, and raises, as soon as it is back."""
-    raised: BaseException | None = None
-    left = dict(handlers)
-    while left:
+    def run() -> None:
+        if not taken.acquire(blocking=False):
+            return
         try:
-            for number in list(left):
-                if signal.getsignal(number) is note:  # an imported module may have set a handler of its own
-                    signal.signal(number, left[number])
-                del left[number]
+            work()
+            outcome.append(None)
         except BaseException as error:
-            raised = error
+            outcome.append(error)
+        ended.release()
+
+    interrupt: BaseException | None = None
+    try:
+        threading.Thread(target=run, name="txlog-import").start()
+    except BaseException as error:
+        if not taken.acquire(blocking=False):
+            interrupt = error  # raised just after the thread had begun
+        elif isinstance(error, RuntimeError) and "new thread" in str(error):
+            work()  # the interpreter ends, or the system has no more threads
+            return
+        else:
+            raise  # the thread has not begun, and now never does
+    while not outcome:
+        try:
+            ended.acquire()
+        except BaseException as error:
+            interrupt = error
+    raised = interrupt or outcome[0]
     if raised is not None:
         raise raised

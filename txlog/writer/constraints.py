@@ -16,7 +16,6 @@ import orjson
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct
-from txlog.util.whole_import import whole_import
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -50,7 +49,6 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
     conditions = _conditions(configuration)
     if not conditions:
         return
-    whole_import("txlog.expressions.sql")
     from txlog.expressions.sql import parse_stored_condition
 
     for name, text in conditions.items():
@@ -120,7 +118,6 @@ def constraints_of(configuration: Mapping[str, str], schema: Struct, table: str)
     found = stored_constraints(configuration, schema)
     if not found:
         return ()
-    whole_import("txlog.expressions.sql")
     from txlog.expressions.sql import parse_stored_condition
 
     bound = []

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
-from txlog.util.whole_import import whole_import
 from txlog.writer.constraints import Constraint
 
 if TYPE_CHECKING:
@@ -60,7 +59,6 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
     @property
     def uses(self) -> frozenset[str]:
         """The columns that the value is computed from."""
-        whole_import("txlog.expressions.tree")
         from txlog.expressions.tree import columns_of
 
         return frozenset(path[0] for _, path in columns_of(self.value))
@@ -79,7 +77,6 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the values of `uses` that readers of the table will see."""
-        whole_import("txlog.writer.keys")
         from txlog.writer.keys import with_stored_partition_values
 
         return with_stored_partition_values(rows, self.partitioned_by)
@@ -165,7 +162,6 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidInputError: A row has another value than the expression.
         """
-        whole_import("txlog.writer.row_guard")
         from txlog.writer.row_guard import violation
 
         places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
@@ -303,7 +299,6 @@ def _first_nested(schema: Struct) -> str | None:
 
 
 def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
-    whole_import("txlog.expressions.build", "txlog.expressions.tree")
     from txlog.expressions.build import as_condition, assigned, compare
     from txlog.expressions.tree import Reference
 
@@ -318,7 +313,6 @@ def _generated(name: str, sql: str, schema: Struct) -> GeneratedColumn:
 
 
 def _parsed(sql: str, schema: Struct) -> Expression:
-    whole_import("txlog.expressions.sql")
     from txlog.expressions.sql import parse_stored_value
 
     return parse_stored_value(sql, schema)
@@ -331,7 +325,6 @@ def _defaults(schema: Struct, now: datetime.datetime | None) -> tuple[DefaultCol
 def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
     import datetime
 
-    whole_import("txlog.expressions.build", "txlog.expressions.sql")
     from txlog.expressions.build import assigned
     from txlog.expressions.sql import parse_stored_value
 

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import (
