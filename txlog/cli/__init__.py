@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from txlog.util.extras import how_to_install
+
 __all__ = ["main"]
 
 
@@ -14,8 +16,9 @@ def main() -> None:
 
         app(prog_name="txlog")
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich"):
             raise
-        sys.exit(f"The txlog command needs {error.name}: pip install 'txlog-delta[cli]'")
+        sys.exit(f"The txlog command needs {package}: {how_to_install('cli')}")
     except KeyboardInterrupt:  # interrupted while the program loaded: there is nothing to report yet
         sys.exit(130)

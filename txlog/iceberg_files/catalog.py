@@ -14,6 +14,7 @@ from typing import Any
 from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
 from txlog.iceberg.names import metadata_number
 from txlog.protocol.properties import ICEBERG_CATALOG, validate
+from txlog.util.extras import how_to_install
 from txlog.util.whole_import import import_whole
 
 __all__ = ["import_client", "move_entry"]
@@ -178,7 +179,7 @@ def _opened(name: str) -> _Entry:
     except ImportError as error:
         raise InvalidInputError(
             f"{name} is in an Iceberg catalog, which txlog accesses through pyiceberg, and that is not installed:"
-            " pip install 'txlog-delta[iceberg]'"
+            f" {how_to_install('iceberg')}"
         ) from error
     try:
         catalog = load_catalog(catalog_name)
