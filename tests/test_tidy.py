@@ -155,6 +155,25 @@ def _imports(path: Path, *, at_the_top: bool) -> Iterator[tuple[ast.stmt, str]]:
             waiting.append((node, is_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))))
 
 
+def test_an_append_compiles_only_the_regular_expressions_that_it_uses(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    import txlog
+
+    txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())]))
+    counts = """
+import re, sys, txlog, pyarrow
+compiled, compiler = set(), re.compile
+def counted(text, flags=0):
+    if sys._getframe(1).f_globals["__name__"].startswith("txlog."):
+        compiled.add(text)
+    return compiler(text, flags)
+re.compile = counted
+"""
+    append = f"txlog.Table.open({str(tmp_path)!r}).append(pyarrow.table({{'id': pyarrow.array([1])}}))"
+    assert 0 < int(_run(f"{counts}{append}; print(len(compiled))")) <= 12
+
+
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())

@@ -8,7 +8,6 @@ PROTOCOL.md, "Deletion Vectors", "Deletion Vector Format".
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import DataPath, resolve_data_path
+from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _MAGIC = (1681511377).to_bytes(4, "little")
 _SIZE_BYTES = 4
 _CHECKSUM_BYTES = 4
 _UUID_CHARACTERS = 20
-_PREFIX = re.compile(r"[A-Za-z0-9_-]*")
+_PREFIX = pattern(r"[A-Za-z0-9_-]*")
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85 = bytes.maketrans(_Z85, _B85)

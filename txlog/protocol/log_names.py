@@ -11,6 +11,8 @@ import re
 
 import msgspec
 
+from txlog.util.patterns import pattern
+
 __all__ = [
     "LAST_CHECKPOINT",
     "SIDECARS",
@@ -102,9 +104,9 @@ def compacted_name(first_version: int, last_version: int) -> str:
     return f"{first_version:020d}.{last_version:020d}.compacted.json"
 
 
-_MULTIPART = re.compile(r"(\d{10})\.(\d{10})\.parquet\Z", re.ASCII)
+_MULTIPART = pattern(r"(\d{10})\.(\d{10})\.parquet\Z", re.ASCII)
 _V2 = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\.(?:json|parquet)\Z", re.ASCII)
-_COMPACTED = re.compile(r"(\d{20})\.compacted\.json\Z", re.ASCII)
+_COMPACTED = pattern(r"(\d{20})\.compacted\.json\Z", re.ASCII)
 
 
 def parse_log_name(name: str) -> LogFile | None:

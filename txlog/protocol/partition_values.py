@@ -19,6 +19,7 @@ import pyarrow as pa
 from txlog.arrow.arrays import array_of
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
+from txlog.util.patterns import pattern
 
 __all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]
 
@@ -244,13 +245,11 @@ def decode_array(
 
 _SPELLED_ONE_WAY = (Primitive("string"), Primitive("binary"))
 
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_DATE = pattern(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
-_MOMENT = re.compile(rf"{_DATE.pattern}(?:[ T]{_CLOCK})?\s*(Z|UTC|[+-]\d{{2}}:?\d{{2}})?", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
-_NUMBER = re.compile(
-    r"[+-]?(?:NaN|Infinity|inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII
-)  # deltalake writes inf
+_MOMENT = pattern(rf"{_DATE.pattern}(?:[ T]{_CLOCK})?\s*(Z|UTC|[+-]\d{{2}}:?\d{{2}})?", re.ASCII)
+_INTEGER = pattern(r"[+-]?\d{1,20}", re.ASCII)
+_NUMBER = pattern(r"[+-]?(?:NaN|Infinity|inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)  # deltalake writes inf
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError
+from txlog.util.patterns import pattern
 
 __all__ = [
     "HIVE_NULL",
@@ -48,14 +49,14 @@ _URI_UNESCAPED = "/-_.!~*'(),;$&+=@"
 _UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|60|7[BCDF]|[89A-F][0-9A-F])"
 _CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
 """A relative path as `encode_path` writes it: only what must be escaped is."""
-_CANONICAL_PATH = re.compile(_CANONICAL)
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
+_CANONICAL_PATH = pattern(_CANONICAL)
+_PLAIN_PATH = pattern(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 """Nearly every path matches: relative, nothing escaped, no segment with a special meaning."""
-_NEEDS_NO_ESCAPE = re.compile(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
-_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+_NEEDS_NO_ESCAPE = pattern(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
+_ABSOLUTE = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
+_FORBIDDEN = pattern(r"[\x00-\x1f\x7f\\]")
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 

@@ -33,6 +33,7 @@ from txlog.protocol.merge_options import (
     field_option,
 )
 from txlog.util.arguments import invalid, one_of
+from txlog.util.patterns import pattern
 
 __all__ = [
     "CONSTRAINT_PREFIX",
@@ -254,10 +255,10 @@ def _not_empty(text: str) -> str:
     return text
 
 
-_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-_SIZE = re.compile(r"(\d{1,19})\s*(?:([kmgt])b?|b)?", re.ASCII)
-_NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]*[^`.,\s]))\s*([.,]|$)")
-_CATALOG_ENTRY = re.compile(r"[^.\s]+(?:\.[^.\s]+){2,}")
+_INTEGER = pattern(r"[+-]?\d{1,19}", re.ASCII)
+_SIZE = pattern(r"(\d{1,19})\s*(?:([kmgt])b?|b)?", re.ASCII)
+_NAME_PART = pattern(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]*[^`.,\s]))\s*([.,]|$)")
+_CATALOG_ENTRY = pattern(r"[^.\s]+(?:\.[^.\s]+){2,}")
 _UNIT_US = {
     "week": 7 * DAY_MS * 1_000,
     "day": DAY_MS * 1_000,
@@ -267,8 +268,8 @@ _UNIT_US = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
-_INTERVAL_PART = re.compile(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})s?\b", re.IGNORECASE | re.ASCII)
-_INTERVAL = re.compile(rf"(?:interval\s+)?((?:\d{{1,18}}\s*(?:{'|'.join(_UNIT_US)})s?\s*)+)", re.IGNORECASE | re.ASCII)
+_INTERVAL_PART = pattern(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})s?\b", re.IGNORECASE | re.ASCII)
+_INTERVAL = pattern(rf"(?:interval\s+)?((?:\d{{1,18}}\s*(?:{'|'.join(_UNIT_US)})s?\s*)+)", re.IGNORECASE | re.ASCII)
 
 _BOOLEAN = _Form(_boolean, "true or false", spells=True)
 _INTERVAL_FORM = _Form(

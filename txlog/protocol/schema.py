@@ -7,7 +7,6 @@ PROTOCOL.md, "Schema Serialization Format".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.util.patterns import pattern
 
 __all__ = [
     "ARROW_METADATA_KEY",
@@ -241,7 +241,7 @@ _NAMED_TYPES: dict[str, DataType] = {
     # older spellings that Spark still reads
     **{"null": VOID, "timestamp_ltz": TIMESTAMP, "decimal": Decimal(10, 0)},
 }
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_DECIMAL = pattern(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def _type_from_json(value: Any, column: str, depth: int) -> DataType:

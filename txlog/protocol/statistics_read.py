@@ -11,7 +11,6 @@ import datetime
 import decimal
 import json
 import math
-import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ import orjson
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
 from txlog.protocol.type_widening import was_float
 from txlog.protocol.wire import INT64_MAX, shown
+from txlog.util.patterns import pattern
 
 __all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics", "statistics_problem"]
 
@@ -210,8 +210,8 @@ class _Leaf(msgspec.Struct, frozen=True):
 _Tree: TypeAlias = "dict[str, _Leaf | _Tree]"
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
-_FRACTION = re.compile(r"\.(\d+)")
+_HALF_PAIR = pattern("[\ud800-\udfff]")
+_FRACTION = pattern(r"\.(\d+)")
 _OLD_LAST_CHARACTER, _LAST_CHARACTER = "\ufffd", "\U0010ffff"
 _PREFIX_LENGTH_MIN = 32
 

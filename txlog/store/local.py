@@ -13,7 +13,6 @@ import errno
 import itertools
 import math
 import os
-import re
 import stat
 from typing import Any
 
@@ -28,14 +27,15 @@ from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.logs import logger
+from txlog.util.patterns import pattern
 
 __all__ = ["LocalLogStore", "local_table_store"]
 
 LOG_DIRECTORY = "_delta_log"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_PATH = re.compile(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
-_TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
+_NAME = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PATH = pattern(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
+_TEMPORARY = pattern(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
 _SWEPT_EVERY_S = 60 * 60
 

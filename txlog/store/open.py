@@ -7,7 +7,6 @@ Out: a `TableStore` whose ``uri`` is built from the parsed parts alone, so that 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -16,6 +15,7 @@ from txlog.errors import InvalidInputError
 from txlog.store.local import local_table_store
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, type_name_of
+from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from txlog.store.object_client import Location
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_store"]
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _CLOUDS = {
     "s3": "S3",
     "s3a": "S3",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from txlog.arrow.large import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
+from txlog.util.patterns import pattern
 
 __all__ = ["DataStream", "can_be_read_again", "open_data"]
 
@@ -215,7 +215,7 @@ def _without_unnamed_index(stream: DataStream) -> DataStream:
     return DataStream(schema, (batch.select(kept) for batch in stream.batches))
 
 
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+_UNNAMED_INDEX = pattern(r"__index_level_\d+__")
 
 
 def _not_data(data: Any) -> InvalidInputError:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.schema import STRING, Array, DataType, Map, Struct, fold_name
+from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,10 +135,10 @@ def _of_type(found: _Type, data_type: DataType, path: _Path) -> Iterator[TextLim
             yield TextLimit(_shown(path), path, found.name, int(matched[1]))
 
 
-_LIMITED = re.compile(r"(?:var)?char\(\s*(\d+)\s*\)", re.IGNORECASE)
-_NAME_OF_MEMBER = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^:`]+?))\s*:")
-_PLAIN_TYPE = re.compile(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
-_COMMENT = re.compile(r"\s*COMMENT\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE)
+_LIMITED = pattern(r"(?:var)?char\(\s*(\d+)\s*\)", re.IGNORECASE)
+_NAME_OF_MEMBER = pattern(r"\s*(?:`((?:[^`]|``)*)`|([^:`]+?))\s*:")
+_PLAIN_TYPE = pattern(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
+_COMMENT = pattern(r"\s*COMMENT\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE)
 
 
 class _Type(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ rows. Sizes are bytes; file names are made here, so that a listing shows which f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,6 +19,7 @@ from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
+from txlog.util.patterns import pattern
 from txlog.writer.constraints import Constraint, constraints_of
 from txlog.writer.generated_columns import ComputedColumns, computed_columns
 from txlog.writer.text_limits import TextLimit, limits_of
@@ -38,8 +38,8 @@ MIB = 1 << 20
 TARGET_FILE_SIZE_BYTES = 128 * MIB
 MEMORY_BUDGET_BYTES = 192 * MIB
 MAX_OPEN_FILES = 1024
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
-_RANDOM_NAME = re.compile(r"(?:^|/)part-\d{5,}-[A-Za-z0-9-]+-\d+-[0-9a-f]{16}-\d{5,}-\d{3,}(?:\.[a-z0-9]+)?\.parquet$")
+_NOT_IN_NAMES = pattern(r"[^A-Za-z0-9]+")
+_RANDOM_NAME = pattern(r"(?:^|/)part-\d{5,}-[A-Za-z0-9-]+-\d+-[0-9a-f]{16}-\d{5,}-\d{3,}(?:\.[a-z0-9]+)?\.parquet$")
 
 
 class TaskIdentity(msgspec.Struct, frozen=True):
