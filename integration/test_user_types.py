@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import txlog
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,6 +59,125 @@ def load(path: Path, schema: Any, rows: Any) -> int | None:
     return sink.last_checkpoint_id()
 """
 
+EVERY = """
+# mypy: disallow-any-expr
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+import txlog
+from txlog import Sink, Snapshot, Table
+
+
+def open_tables(uri: str) -> tuple[Table, bool]:
+    table = Table.create(uri, "id bigint, day date", ["day"], {"delta.appendOnly": "false"}, cluster_by=None)
+    other = Table.open(table.uri, storage_options={"timeout": "5s"}, credential_provider=None)
+    txlog.write(uri, {"id": [1]}, "append")
+    return other, Table.exists(uri) and txlog.resolve(uri, "x", 0, "id bigint")
+
+
+def read(table: Table, snapshot: Snapshot) -> int:
+    schema: pa.Schema = table.schema
+    names: list[str] = snapshot.schema.names + schema.names
+    rows = [table.to_arrow(["id"], "id > 1"), snapshot.to_arrow(), table.head(3), snapshot.head(), snapshot.files()]
+    counts = [each.num_rows for each in rows] + [each.num_rows for each in snapshot.to_batches()]
+    counts += [each.num_rows for each in table.changes(1)]
+    print(table.to_dataset(), snapshot.to_dataset())
+    for found in table.follow(0, on_change="skip"):
+        print(found.version, found.file, found.rows.num_rows)
+    print(table.to_pandas().shape, table.to_polars().shape, snapshot.to_pandas().shape, snapshot.to_polars().shape)
+    print(names, snapshot.timestamp_ms, snapshot.table_id, snapshot.properties["x"])
+    print(snapshot.protocol.min_reader_version, snapshot.partition_columns[0], snapshot.clustering_columns)
+    print(len(table.history()), snapshot.transactions)  # type: ignore[misc]  # a commit's values are any JSON
+    print(snapshot.delta_schema, snapshot.num_files, snapshot.size_bytes, snapshot.transaction_version("a"))
+    return table.version + snapshot.version + table.count() + snapshot.count("id = 1") + sum(counts)
+
+
+def change(table: Table, data: pa.Table) -> int | None:
+    results = [
+        table.append(data),
+        table.overwrite(data, "id = 1"),
+        table.overwrite_partitions(data),
+        table.delete(txlog.col("id") > 1),
+        table.update({"id": "id + 1", "day": None}),
+        table.upsert(data, ["id"], merge_engine={"merge-engine": "first-row"}, row_kind="op", row_kinds={1: "+I"}),
+        table.merge(data, "source.id = target.id").when_matched_update_all().when_not_matched_insert_all().execute(),
+        table.add_files(["part-0.parquet"]),
+        table.set_properties({"a": "b"}),
+        table.unset_properties(["a"]),
+        table.add_columns("more string"),
+        table.add_constraint("positive", "id > 0"),
+        table.drop_constraint("positive"),
+        table.cluster_by(["id"]),
+    ]
+    return max(result.version or 0 for result in results) + results[0].metrics.rows
+
+
+def within_a_transaction(table: Table, data: pa.Table) -> int | None:
+    with table.transaction() as txn:
+        print(txn.snapshot.version, txn.read("id = 1").num_rows)
+        txn.append(data)
+        txn.overwrite(data)
+        txn.overwrite_partitions(data)
+        txn.remove_partitions("day = '2026-11-20'")
+        txn.delete("id = 1")
+        txn.update({"id": "2"})
+        txn.upsert(data, ["id"], when_matched="ignore")
+        txn.merge(data, ["id"]).when_matched_delete().execute()
+        txn.add()
+        txn.remove("part-0.parquet")
+        txn.set_transaction("app", 1)
+    return txn.result.version
+
+
+def tend(table: Table) -> list[str]:
+    print(table.optimize(dry_run=True).versions, table.purge().versions, table.restore(1).version)
+    print(table.create_checkpoint(), table.check_deleted(1), table.tag("name").version, table.tags()[0].name)
+    table.untag("name")
+    print(table.vacuum(dry_run=True).dry_run, table.maintain(dry_run=True).dry_run, table.export_iceberg().version)
+    print(table.compact_log(), table.clean_up_log(), table.resolve("x", 1), table.snapshot(tag="name").version)
+    return [finding.rule for finding in table.verify().findings]
+
+
+def through_a_sink(table: Table, data: pa.Table, others: Sequence[txlog.Committable]) -> int | None:
+    sink = Sink(table, "orders")
+    with sink.task(1) as task:
+        task.write(data)
+    sink.stage(task.committable, *others)
+    sink.prepare(1, {0: 0})
+    print(sink.partition_of(data, 2), sink.recover().partial, sink.discard(2), sink.abandon(3))
+    print(sink.last_checkpoint_id())
+    return sink.commit(1).version
+"""
+
+# What the program uses of packages that have no types of their own.
+PYARROW = """
+from collections.abc import Iterator
+
+class Schema:
+    names: list[str]
+
+class RecordBatch:
+    num_rows: int
+
+class RecordBatchReader:
+    def __iter__(self) -> Iterator[RecordBatch]: ...
+
+class Table:
+    num_rows: int
+
+class Array: ...
+class ChunkedArray: ...
+class DataType: ...
+"""
+
+PANDAS = """
+class DataFrame:
+    shape: tuple[int, int]
+"""
+
 WRONG = """
 from typing import Any
 from txlog import Table, write
@@ -75,16 +197,29 @@ print(table.append(rows).outcome == "commited")  # comparison-overlap
 """
 
 
+def test_the_program_of_every_call_makes_every_call() -> None:
+    called = {node.attr for node in ast.walk(ast.parse(EVERY)) if isinstance(node, ast.Attribute)}
+    faces = (txlog.Table, txlog.Snapshot, txlog.Transaction, txlog.Sink)
+    public = {name for face in faces for name in vars(face) if not name.startswith("_")}
+    assert public - called == set()
+
+
 def test_mypy_accepts_a_correct_program_and_finds_every_mistake_of_a_wrong_one(tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "every.py").write_text(EVERY)
     (tmp_path / "wrong.py").write_text(WRONG)
+    for package, types in (("pyarrow", PYARROW), ("pandas", PANDAS)):
+        (tmp_path / "stubs" / package).mkdir(parents=True)
+        (tmp_path / "stubs" / package / "__init__.pyi").write_text(types)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary"]
-    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    environment = {**os.environ, "MYPYPATH": os.pathsep.join([str(tmp_path / "stubs"), str(ROOT)])}
+    programs = ["right.py", "every.py", "wrong.py"]
     done = subprocess.run(
-        [*command, "right.py", "wrong.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [*command, *programs], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     found = re.findall(r"^wrong\.py:(\d+): error: .*\[(\S+)\]$", done.stdout, re.MULTILINE)
     lines = enumerate(WRONG.splitlines(), start=1)
     assert found == [(str(number), line.split("# ")[1]) for number, line in lines if "  # " in line], done.stdout
     assert "right.py" not in done.stdout, done.stdout
+    assert "every.py" not in done.stdout, done.stdout
     assert done.stderr == ""

@@ -334,7 +334,7 @@ class Snapshot:
             log = self.__dict__.get("_log")
             raise no_attribute(self, name, log and log.uri)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and (self._log.uri, self.table_id, self.version) == (
             other._log.uri,
             other.table_id,

@@ -63,7 +63,7 @@ WriteMode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions", "e
 @explains_call
 def write(
     uri: str | os.PathLike[str],
-    data: Any,
+    data: object,
     mode: WriteMode = "append",
     partition_by: str | Iterable[str] | None = None,
     *,
@@ -81,7 +81,7 @@ def write(
     on_conflict: OnConflict = "fail",
     read_version: int | None = None,
     retry: RetryPolicy | None = None,
-    credential_provider: Any = None,
+    credential_provider: Callable[[], object] | None = None,
     hooks: CommitHooks | None = None,
     on_progress: OnProgress | None = None,
 ) -> WriteResult:
@@ -131,7 +131,12 @@ def write(
 
 
 def _written(
-    open_table: OpenTable, data: Any, options: WriteOptions, on_progress: OnProgress | None, *, ignores_existing: bool
+    open_table: OpenTable,
+    data: object,
+    options: WriteOptions,
+    on_progress: OnProgress | None,
+    *,
+    ignores_existing: bool,
 ) -> WriteResult:
     try:
         return write_batch(open_table, data, options, on_progress)
@@ -149,13 +154,13 @@ def resolve(
     uri: str | os.PathLike[str],
     txn_id: str,
     version: int,
-    schema: Any = None,
+    schema: object = None,
     partition_by: str | Iterable[str] | None = None,
     properties: Mapping[str, str] | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
     retry: RetryPolicy | None = None,
-    credential_provider: Any = None,
+    credential_provider: Callable[[], object] | None = None,
 ) -> bool:
     """After ``CommitStateUnknownError``: whether the commit is in the log, even if there is no table to open.
 
@@ -213,7 +218,7 @@ class Table(metaclass=Hinted):
     def create(
         cls,
         uri: str | os.PathLike[str],
-        schema: Any,
+        schema: object,
         partition_by: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         *,
@@ -221,7 +226,7 @@ class Table(metaclass=Hinted):
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
-        credential_provider: Any = None,
+        credential_provider: Callable[[], object] | None = None,
         hooks: CommitHooks | None = None,
         user_metadata: str | None = None,
         key_cache_size: int | None = None,
@@ -265,7 +270,7 @@ class Table(metaclass=Hinted):
         *,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
-        credential_provider: Any = None,
+        credential_provider: Callable[[], object] | None = None,
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
     ) -> Table:
@@ -304,7 +309,7 @@ class Table(metaclass=Hinted):
         uri: str | os.PathLike[str],
         *,
         storage_options: Mapping[str, str] | None = None,
-        credential_provider: Any = None,
+        credential_provider: Callable[[], object] | None = None,
     ) -> bool:
         """Whether there is a Delta table at a location.
 
@@ -570,7 +575,7 @@ class Table(metaclass=Hinted):
 
     def append(
         self,
-        data: Any,
+        data: object,
         *,
         schema_mode: SchemaMode = "strict",
         app_id: str | None = None,
@@ -618,7 +623,7 @@ class Table(metaclass=Hinted):
 
     def overwrite(
         self,
-        data: Any,
+        data: object,
         where: str | Predicate | None = None,
         *,
         schema_mode: SchemaMode = "strict",
@@ -676,7 +681,7 @@ class Table(metaclass=Hinted):
 
     def overwrite_partitions(
         self,
-        data: Any,
+        data: object,
         *,
         schema_mode: SchemaMode = "strict",
         app_id: str | None = None,
@@ -765,7 +770,7 @@ class Table(metaclass=Hinted):
 
     def update(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
@@ -804,7 +809,7 @@ class Table(metaclass=Hinted):
 
     def upsert(
         self,
-        rows: Any,
+        rows: object,
         keys: Iterable[str],
         *,
         when_matched: WhenMatched = "update",
@@ -813,9 +818,9 @@ class Table(metaclass=Hinted):
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         schema_mode: SchemaMode = "strict",
-        merge_engine: str | Mapping[str, Any] | None = None,
+        merge_engine: str | Mapping[str, object] | None = None,
         row_kind: str | None = None,
-        row_kinds: Mapping[Any, str] | None = None,
+        row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         mode: RowMode | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -870,7 +875,7 @@ class Table(metaclass=Hinted):
 
     def merge(
         self,
-        source: Any,
+        source: object,
         on: str | Iterable[str],
         *,
         source_alias: str = "source",
@@ -1018,7 +1023,7 @@ class Table(metaclass=Hinted):
 
         return unset_properties(self._open_table, keys, user_metadata)
 
-    def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
+    def add_columns(self, schema: object, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; they are null in existing rows.
 
         Args:
@@ -1300,7 +1305,7 @@ class Table(metaclass=Hinted):
         *,
         dry_run: bool = False,
         lite: bool = False,
-        inventory: Any = None,
+        inventory: object = None,
         force: bool = False,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> VacuumResult:
@@ -1548,7 +1553,7 @@ def _open_table(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
     retry: RetryPolicy | None,
-    credential_provider: Any,
+    credential_provider: Callable[[], object] | None,
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
 ) -> OpenTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.operation import RowOperation
     from txlog.commands.row_change.options import OnFiles
+    from txlog.commands.upsert.source import OnDuplicate
+    from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
     from txlog.writer.write_intent import RowMode
 
@@ -131,7 +133,7 @@ class Transaction:
 
     # --- writes -------------------------------------------------------------------------------------------------
 
-    def append(self, data: Any) -> None:
+    def append(self, data: object) -> None:
         """Write rows as new files of this version.
 
         Args:
@@ -145,7 +147,7 @@ class Transaction:
         self._require_open()
         self._write(data, WriteOptions())
 
-    def overwrite(self, data: Any, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
+    def overwrite(self, data: object, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
         """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
         Rows that this transaction appended earlier count as being in the table.
@@ -164,7 +166,7 @@ class Transaction:
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
 
-    def overwrite_partitions(self, data: Any) -> None:
+    def overwrite_partitions(self, data: object) -> None:
         """Replace the partitions that have rows in ``data``: see `Table.overwrite_partitions`.
 
         Rows that this transaction appended earlier count as being in the table.
@@ -234,7 +236,7 @@ class Transaction:
 
     def update(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
@@ -261,12 +263,19 @@ class Transaction:
 
     def upsert(
         self,
-        rows: Any,
+        rows: object,
         keys: Iterable[str],
         *,
+        when_matched: WhenMatched = "update",
+        when_not_matched: WhenNotMatched = "insert",
+        update_columns: Sequence[str] | None = None,
+        on_duplicate: OnDuplicate = "error",
+        sequence_by: str | None = None,
+        merge_engine: str | Mapping[str, object] | None = None,
+        row_kind: str | None = None,
+        row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
-        **how: Any,
     ) -> None:
         """Update the rows whose keys are in ``rows``, and insert the others: see `Table.upsert`.
 
@@ -277,8 +286,8 @@ class Transaction:
             keys: The columns that identify a row, as for `Table.upsert`.
             mode: As for `delete`.
             on_progress: As for `delete`.
-            **how: ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
-                ``merge_engine``, ``row_kind`` and ``row_kinds`` of `Table.upsert`.
+
+        The other arguments are those of `Table.upsert`.
 
         Raises:
             SchemaMismatchError: Columns are absent or do not fit.
@@ -288,12 +297,23 @@ class Transaction:
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 
         self._require_open()
-        operation = bound_upsert(self._open_table, self._state, rows, UpsertOptions(keys, **how))
+        upsert = UpsertOptions(
+            keys,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            update_columns=update_columns,
+            on_duplicate=on_duplicate,
+            sequence_by=sequence_by,
+            merge_engine=merge_engine,
+            row_kind=row_kind,
+            row_kinds=row_kinds,
+        )
+        operation = bound_upsert(self._open_table, self._state, rows, upsert)
         self._change_rows("an upsert", operation, mode, on_progress)
 
     def merge(
         self,
-        source: Any,
+        source: object,
         on: str | Iterable[str],
         *,
         source_alias: str = "source",
@@ -359,7 +379,7 @@ class Transaction:
             self._change_files = ChangeFiles.of(self._open_table, self._state, self._unsent)
         return self._change_files
 
-    def _write(self, data: Any, options: WriteOptions) -> None:
+    def _write(self, data: object, options: WriteOptions) -> None:
         stream = open_data(data)
         job = plan_write(self._open_table, stream.schema, options)
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files

@@ -33,7 +33,7 @@ class MergeBuilder(Generic[Done]):
         self._run = run
         self._clauses: list[Clause] = []
 
-    def when_matched_update(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_matched_update(self, updates: Mapping[str, object], predicate: str | None = None) -> MergeBuilder[Done]:
         """Set columns of matched rows.
 
         Args:
@@ -67,7 +67,9 @@ class MergeBuilder(Generic[Done]):
         """
         return self._add("matched", "delete", None, predicate)
 
-    def when_not_matched_insert(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_not_matched_insert(
+        self, updates: Mapping[str, object], predicate: str | None = None
+    ) -> MergeBuilder[Done]:
         """Insert rows of the source that match no row of the table; columns that are not named become null.
 
         Args:
@@ -92,7 +94,7 @@ class MergeBuilder(Generic[Done]):
         return self._add("not matched", "insert", None, predicate)
 
     def when_not_matched_by_source_update(
-        self, updates: Mapping[str, Any], predicate: str | None = None
+        self, updates: Mapping[str, object], predicate: str | None = None
     ) -> MergeBuilder[Done]:
         """Set columns of rows that no row of the source matches. This reads every file of the table.
 
@@ -139,6 +141,8 @@ class MergeBuilder(Generic[Done]):
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, self.__dict__.get("_uri"))
 
-    def _add(self, when: Any, then: Any, values: Mapping[str, Any] | None, predicate: str | None) -> MergeBuilder[Done]:
+    def _add(
+        self, when: Any, then: Any, values: Mapping[str, object] | None, predicate: str | None
+    ) -> MergeBuilder[Done]:
         self._clauses.append(Clause(when, then, values, predicate))
         return self

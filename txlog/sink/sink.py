@@ -107,9 +107,9 @@ class Sink:
         max_continuous_empty_commits: int = 10,
         keys: Sequence[str] | None = None,
         row_kind: str | None = None,
-        row_kinds: Mapping[Any, str] | None = None,
+        row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         sequence_by: str | None = None,
-        merge_engine: str | Mapping[str, Any] | None = None,
+        merge_engine: str | Mapping[str, object] | None = None,
         on_mismatch: MismatchAction | Mapping[str, MismatchAction] | None = None,
         row_mode: RowMode | None = None,
     ) -> None:
@@ -171,7 +171,7 @@ class Sink:
         keep = self._open_table.key_cache.keep_staged if self._changelog else None
         return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers, self._changelog, keep)
 
-    def partition_of(self, data: Any, num_tasks: int) -> pa.Array:
+    def partition_of(self, data: object, num_tasks: int) -> pa.Array:
         """The task that each row of a changelog belongs to, so that all changes of a key go to one task.
 
         It is the remainder of a hash that does not change between releases and that Spark has too: in Spark,

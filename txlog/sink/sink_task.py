@@ -6,7 +6,7 @@ In: batches. Out: a `Committable`, when all files are sealed. Knows neither the 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
@@ -44,7 +44,7 @@ class SinkTask:
         self._committable: Committable | None = None
         self._is_over = False
 
-    def write(self, data: Any) -> None:
+    def write(self, data: object) -> None:
         """Write rows, or changes of rows. An error aborts the task.
 
         Args:
@@ -57,7 +57,7 @@ class SinkTask:
         """
         self._writer.write(data)
 
-    def delete(self, data: Any) -> None:
+    def delete(self, data: object) -> None:
         """Delete the rows with these keys, whatever their ``row_kind``. An error aborts the task.
 
         Args:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog.util.arguments import invalid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["check_session", "of_session", "storage_options"]
 
@@ -34,7 +37,7 @@ _NOW, _AT_START = "fs.s3a.", "spark.hadoop.fs.s3a."
 _DEFAULTS = "core-default.xml"
 
 
-def storage_options(spark: Any, uri: str | None = None) -> dict[str, str]:
+def storage_options(spark: SparkSession, uri: str | None = None) -> dict[str, str]:
     """The session's ``fs.s3a.*`` credentials and endpoint as options: ``df.write.format("txlog").options(**found)``.
 
     Args:

@@ -122,7 +122,7 @@ def delete(
 def update(
     spark: SparkSession,
     uri: str | os.PathLike[str],
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
     where: str | Predicate | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
@@ -297,7 +297,7 @@ def _open(
     return Site(spark, OpenTable(open_store(path, given), retry, hooks, key_cache_size_bytes=0), given)
 
 
-def _frame(rows: Any) -> Any:
+def _frame(rows: object) -> Any:
     if not hasattr(rows, "mapInArrow"):
         raise InvalidInputError(
             f"the source must be a Spark DataFrame, not {described(rows)}: Arrow and pandas data go to"
