@@ -140,4 +140,4 @@ def test_an_error_of_the_callers_own_code_is_not_taken_for_a_wrong_call(table: T
     with pytest.raises(TypeError, match="progress") as caught:
         table.append(rows_of(1), on_progress=progress)  # type: ignore[arg-type]
     assert not isinstance(caught.value, txlog.TxlogError)
-    assert str(inspect.signature(Table.append)).startswith("(self, data: 'Any', *, schema_mode: 'SchemaMode'")
+    assert str(inspect.signature(Table.append)).startswith("(self, data: 'object', *, schema_mode: 'SchemaMode'")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
 import pickle
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -14,6 +16,7 @@ import pytest
 
 import txlog
 import txlog.spark
+from txlog.util import api_hints
 from txlog.util.api_hints import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
@@ -25,6 +28,14 @@ TASK_BLOCK = "the with block, which seals the files when it ends, and removes th
 def _failing_half_way() -> Iterator[pa.Table]:
     yield ROWS
     raise ZeroDivisionError
+
+
+def test_each_hint_is_one_line() -> None:
+    source = inspect.getsource(api_hints)
+    tables = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict)]
+    hints = [(key, value) for each in tables for key, value in zip(each.keys, each.values, strict=True)]
+    assert len(hints) > 150
+    assert not [key.value for key, value in hints if not isinstance(value, ast.Dict) and key.lineno != value.end_lineno]
 
 
 @pytest.fixture

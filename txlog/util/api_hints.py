@@ -1,8 +1,9 @@
 """Hints for users of other Delta libraries: names that txlog does not have, each with what to use instead.
 
 In: the name of an attribute that `txlog`, one of its classes or an object of one lacks, or of an argument that a call
-does not take. Out: the error to raise. It is a ``TxlogError`` and also what Python itself would raise: an
-``AttributeError``, so that ``hasattr`` works, or a ``TypeError``.
+does not take. Out: the error to raise, with one line of what to use instead; docs/from-deltalake.md says more. It is
+a ``TxlogError`` and also what Python itself would raise: an ``AttributeError``, so that ``hasattr`` works, or a
+``TypeError``.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ ELSEWHERE = {
         "Field": "pyarrow.field(name, type)",
         "QueryBuilder": "duckdb or polars on table.to_dataset()",
         "Schema": 'pyarrow.schema([...]), or "id bigint not null, name string"',
-        "WriterProperties": "table.append(data, target_file_size=...), and the table property"
-        " delta.parquet.compression.codec",
+        "WriterProperties": "target_file_size=..., and the table property delta.parquet.compression.codec",
         "convert_to_deltalake": "txlog.Table.create(uri, schema) and table.add_files(paths)",
         "create": "txlog.Table.create(uri, schema)",
         "exists": "txlog.Table.exists(uri)",
@@ -119,8 +119,7 @@ ELSEWHERE = {
         "when_matched": ".when_matched_update({column: value}) or .when_matched_delete()",
         "when_matched_insert": ".when_not_matched_insert({column: value})",
         "when_not_matched": ".when_not_matched_insert({column: value})",
-        "when_not_matched_by_source": ".when_not_matched_by_source_update({column: value}) or"
-        " .when_not_matched_by_source_delete()",
+        "when_not_matched_by_source": ".when_not_matched_by_source_update({column: value}), or the same with _delete()",
     },
     "Transaction": {
         "abort": _WITH_BLOCK,
@@ -218,11 +217,9 @@ INSTEAD = {
     "full": "a vacuum lists all files unless lite=True",
     "keepversions": "table.tag(name, version) keeps a version readable",
     "description": "table comments are not in this release; user_metadata is kept in each commit",
-    "mergeengine": "table.upsert(rows, keys, merge_engine=...) merges rows of one key, and from Spark"
-    " df.write.format('txlog') with the options upsertKeys and mergeEngine",
+    "mergeengine": "table.upsert(rows, keys, merge_engine=...); Spark's df.write takes upsertKeys and mergeEngine",
     "mergeschema": _MERGE,
-    "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some,"
-    " table.overwrite_partitions(data) whole partitions; txlog.write(uri, data, mode) is any of these",
+    "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some",
     "overwriteschema": 'schema_mode="overwrite" of an overwrite gives the table the columns of the data',
     "newvalues": "use values, or updates in a merge; a string there is SQL, so the string open is written \"'open'\"",
     "name": "a table is identified by its location; user_metadata is kept in each commit",
