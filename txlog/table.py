@@ -25,7 +25,7 @@ from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.wording import in_write, spelled
-from txlog.writer.commit_options import CommitOptions
+from txlog.writer.commit_options import CommitOptions, OnConflict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
-    from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode
+    from txlog.commands.row_change.options import OnFiles, RowMode
     from txlog.commands.upsert.source import OnDuplicate
     from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate

@@ -1,8 +1,8 @@
 """The options of a write: `WriteOptions`. A new option of `append` or `overwrite` begins here.
 
 In: the arguments of the caller. Out: values of Python's own types, checked against each other. ``write_planning``
-decides what they mean for one table; options of deletes, updates and upserts are in ``row_change.options``, which
-shares the checks below.
+decides what they mean for one table. The options of deletes, updates and upserts are in ``row_change.options``, and
+what every write asks of its commit is in ``writer.commit_options``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from msgspec.structs import force_setattr
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.wording import argument, setting
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, OnConflict, check_choice, check_isolation
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
 
 __all__ = [
-    "OnConflict",
     "SchemaMode",
     "WriteOptions",
     "check_mode",

@@ -14,10 +14,10 @@ from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
-from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, OnConflict, check_choice, check_isolation
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
-__all__ = ["OnConflict", "OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
+__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
 
 OnFiles: TypeAlias = Callable[[int, int], None]
 """Called with the files looked into so far, and all that will be."""

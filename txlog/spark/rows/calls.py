@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.row_change.dead_rows import warn_of_dead_rows
-from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode, RowOptions, uses_vectors
+from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions, uses_vectors
 from txlog.commands.row_change.run import commit_row_plan, replayed, state_to_change
 from txlog.commands.upsert.source import OnDuplicate
 from txlog.commands.upsert.upsert import UpsertOptions, WhenMatched, WhenNotMatched
@@ -41,7 +41,7 @@ from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
 from txlog.util.wording import argument, setting
-from txlog.writer.commit_options import CommitOptions
+from txlog.writer.commit_options import CommitOptions, OnConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
