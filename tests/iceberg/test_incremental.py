@@ -110,6 +110,9 @@ def check_totals(snapshot: dict[str, Any], store: TableStore) -> None:
     assert int(summary["total-records"]) == sum(each["data_file"]["record_count"] for each in data.values())
     assert int(summary["total-delete-files"]) == len(deletes)
     assert int(summary["total-position-deletes"]) == sum(each["data_file"]["record_count"] for each in deletes.values())
+    files = [each["data_file"] for each in (*data.values(), *deletes.values())]
+    sizes = [file.get("content_size_in_bytes") or file["file_size_in_bytes"] for file in files]
+    assert int(summary["total-files-size"]) == sum(sizes)
 
 
 def comparable(entries: dict[str, dict[str, Any]], content: int, with_vector: Collection[str]) -> dict[str, Any]:
@@ -189,3 +192,29 @@ def test_merged_manifests_cover_the_partition_values_of_all_their_files() -> Non
         (summary,) = manifest["partitions"]
         ends = [int.from_bytes(summary[name], "little", signed=True) for name in ("lower_bound", "upper_bound")]
         assert ends == [min(values), max(values)]
+
+
+def test_the_history_goes_on_where_a_table_is_partitioned_by_another_column() -> None:
+    table = created("v2", ["part"])
+    store, exporter = table._open_table.store, IcebergExporter(table._open_table.log)
+    table.append(rows(1, 1, 2))
+    exporter.export(table._open_table.log.newest_state())
+    table.overwrite(rows(1, 4, 2), schema_mode="overwrite", partition_by=["day"])
+    exporter.export(table._open_table.log.newest_state())
+    for snapshot, version in zip(decoded.document(store)["snapshots"], (1, 2), strict=True):
+        assert decoded.live_entries(store, snapshot).keys() == expected(table, version).keys()
+
+
+def test_the_sizes_of_deletion_vectors_in_one_file_are_their_own_also_when_they_go() -> None:
+    table = created("v3", [])
+    store, exporter = table._open_table.store, IcebergExporter(table._open_table.log)
+    table.set_properties({"txlog.iceberg": "v3"})
+    for first in (0, 10):
+        table.append(rows(first, 10, 2))
+    table.delete("id IN (3, 13)")
+    exporter.export(table._open_table.log.newest_state())
+    table.optimize()
+    table.delete("id < 5")
+    exporter.export(table._open_table.log.newest_state())
+    for snapshot in decoded.document(store)["snapshots"]:
+        check_totals(snapshot, store)

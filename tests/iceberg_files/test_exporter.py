@@ -138,6 +138,17 @@ def test_row_ids_that_come_back_with_a_restore_are_not_given_again() -> None:
     assert document["snapshots"][-1]["added-rows"] == 0
 
 
+def test_a_rebuild_gives_no_row_id_again_whatever_the_order_of_its_files() -> None:
+    table = created(**{"delta.enableRowTracking": "true", "txlog.iceberg": "v3"})
+    table.append(rows(*range(10)))
+    table.append(rows(*range(10, 14)))
+    table.delete("id < 10")
+    table.create_checkpoint()
+    table.restore(2)  # the log now lists the first file last
+    table.export_iceberg(rebuild=True)
+    assert decoded.document(store_of(table))["next-row-id"] == 14
+
+
 def test_several_versions_behind_become_several_snapshots_in_one_metadata_file() -> None:
     table = created()
     table.append(rows(1))

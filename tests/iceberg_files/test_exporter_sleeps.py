@@ -172,3 +172,24 @@ def test_snapshots_stay_in_the_order_of_time_where_a_clock_went_back() -> None:
     document = decoded.document(table._open_table.store)
     assert len({each["timestamp-ms"] for each in document["snapshots"]}) == 1
     assert document["last-updated-ms"] == document["snapshots"][-1]["timestamp-ms"]
+
+
+def test_an_exporter_that_slept_does_not_take_what_a_clean_up_left_for_the_newest_metadata() -> None:
+    """The clean-up died before it deleted the metadata that this exporter knew, and after it deleted the next ones."""
+    clock = Clock()
+    with ambient.use(clock):
+        table = created()
+        append(table)
+        ours = exporter(table)
+        ours.export(table._open_table.log.newest_state())
+        known = folder(table).objects[metadata_name(1)]
+        for _ in range(22):
+            table.export_iceberg(rebuild=True)
+        append(table)
+        clock.moment_ms += 2 * HOUR_MS
+        table.export_iceberg(rebuild=True)
+        assert metadata_name(2) not in folder(table).objects
+        folder(table).objects[metadata_name(1)] = known
+        append(table)
+        done = ours.export(table._open_table.log.newest_state())
+        assert done.metadata_location.endswith(metadata_name(25))
