@@ -145,12 +145,12 @@ class Compaction:
             new = self._bins[number].files[place].file
             if len(marks) == new.num_rows:
                 continue
+            add = new.to_add(data_change=False)
             if len(marks):
-                vector, text = vectors[number, place], stats[number, place]
-                new = replace(new, deletion_vector=vector, stats=text)
+                add = replace(add, deletion_vector=vectors[number, place], stats=stats[number, place])
             added.append(
                 replace(
-                    new.to_add(data_change=False),
+                    add,
                     tags=self._description.tags,
                     clustering_provider=self._description.clustering_provider,
                 )
