@@ -18,12 +18,11 @@ from txlog.commands.transaction_history import history_metrics, history_paramete
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
@@ -32,6 +31,7 @@ from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.writer.commit_options import CommitOptions, check_app_id
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition
 from txlog.errors import InvalidInputError, NotFoundError
-from txlog.log.files import add_files_of
+from txlog.protocol.file_columns import add_files_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}

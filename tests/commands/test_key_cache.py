@@ -20,10 +20,10 @@ from txlog.commands.create_table import create_table
 from txlog.commands.row_change import change, rewrite
 from txlog.commands.upsert import upsert as upserts
 from txlog.commit.open_table import OpenTable
-from txlog.log.files import add_files_of
 from txlog.protocol import bitmaps
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
 from txlog.read.key_cache import FileKeys, KeyCache
 from txlog.store.table_store import TableStore

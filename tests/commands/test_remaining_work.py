@@ -13,8 +13,8 @@ from txlog.commands.delete import Condition, DeleteRows
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.plan import LITTLE_WORK_S
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.util import ambient
+from txlog.writer.unsent_files import UnsentFiles
 
 FILES = 100
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import add_files_of
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient

@@ -24,10 +24,10 @@ from txlog.errors import (
     NotFoundError,
     ProtocolChangedError,
 )
-from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
 from txlog.protocol.actions import SetTransaction
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome

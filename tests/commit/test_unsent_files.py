@@ -11,9 +11,9 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.store.base import PutOutcome
 from txlog.table import Table
+from txlog.writer.unsent_files import UnsentFiles
 
 ROWS = pa.table({"id": pa.array([7], pa.int64())})
 

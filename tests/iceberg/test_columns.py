@@ -16,8 +16,8 @@ from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import define
 from txlog.iceberg.file_encoder import FileEncoder
 from txlog.iceberg.manifest import entry_schema
-from txlog.log.files import adds_to_batch
 from txlog.protocol.actions import AddFile, Metadata
+from txlog.protocol.file_columns import adds_to_batch
 
 TYPES: dict[str, Any] = {
     "tiny": "byte",

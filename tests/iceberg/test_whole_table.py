@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.iceberg.whole_table import FileBatches, in_manifests
-from txlog.log.files import adds_to_batch
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import adds_to_batch
 
 
 def batches(*parts: list[tuple[str | None, str]]) -> FileBatches:

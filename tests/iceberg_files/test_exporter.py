@@ -20,7 +20,7 @@ from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.log.files import add_files_of
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.table_store import TableStore

@@ -12,8 +12,8 @@ import txlog
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import add_files_of
 from txlog.store.table_store import TableStore
 
 ROWS = pa.table(

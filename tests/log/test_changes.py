@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
-from txlog.log.changes import ChangedRows, changed_rows, incompatible_change, redefinition
+from txlog.log.changes import changed_rows, incompatible_change, redefinition
 from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile
+from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Array, Field, Map, Struct
 

@@ -13,7 +13,7 @@ import pytest
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import bind, col
-from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, operation_parameters, validate_proposal
+from txlog.log.proposal import Isolation, Proposal, ReadSet, commit_bytes, validate_proposal
 from txlog.protocol.actions import (
     Action,
     AddCDCFile,
@@ -26,6 +26,7 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
     Sidecar,
+    operation_parameters,
 )
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.schema import LONG, STRING, Field, Struct, schema_to_json

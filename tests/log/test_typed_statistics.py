@@ -8,9 +8,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from txlog.log.files import adds_to_batch
 from txlog.log.typed_statistics import with_typed_statistics
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import adds_to_batch
 from txlog.protocol.schema import LONG, STRING, Primitive
 from txlog.protocol.stats_struct import statistics_type
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.log.files import FILES_SCHEMA, adds_to_batch
 from txlog.maintenance.bins import Bin, bins_of, bins_to_purge, cheapest_first, grouped
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.protocol.schema import STRING, Field
 
 DAY = {"day": Field("day", STRING)}

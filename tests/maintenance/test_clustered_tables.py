@@ -48,7 +48,7 @@ def clustered(path: Path, *columns: list[str], files: int = 3, **properties: str
 
 def adds(table: txlog.Table) -> list[AddFile]:
     log = table._open_table.log
-    from txlog.log.files import add_files_of
+    from txlog.protocol.file_columns import add_files_of
 
     return add_files_of(log.files(log.newest_state()))
 

@@ -13,7 +13,6 @@ import pytest
 from txlog.commands import taken_over_files
 from txlog.commit import alone
 from txlog.commit.alone import CommitRun, LoneCommitter
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import NotFoundError, StorageError
 from txlog.log.checkpoint import v2
 from txlog.log_files import delta_log
@@ -22,6 +21,7 @@ from txlog.store.base import ObjectMeta
 from txlog.testing.faults import FaultyFileStore
 from txlog.util import ambient
 from txlog.util.logs import logger
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["SURROUNDINGS"]
 

@@ -29,9 +29,9 @@ from txlog.commands.merge_clauses import Clause, MergeOptions
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import pack, unpack
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import from_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader

@@ -15,7 +15,6 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import SchemaMismatchError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.schema import to_arrow
@@ -24,6 +23,7 @@ from txlog.util.arguments import invalid
 from txlog.util.parallel import begin
 from txlog.writer.input import DataStream, can_be_read_again, open_data
 from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["OnProgress", "write_batch"]
 

@@ -17,7 +17,7 @@ from txlog.commands.table_definition import (
 )
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
-from txlog.log.proposal import operation_parameters
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.properties import validate
 from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from txlog.commands.table_definition import Definition, commit_definition
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.proposal import Isolation, Proposal, operation_parameters
+from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.features import upgraded_for
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.read.scan_plan import ScanPlan, select

@@ -12,7 +12,7 @@ from txlog.commands.table_definition import Definition, check_agrees, commit_def
 from txlog.commit.open_table import OpenTable
 from txlog.errors import MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 from txlog.expressions.tree import path_text
-from txlog.log.proposal import operation_parameters
+from txlog.protocol.actions import operation_parameters
 from txlog.store.probe import probe_store
 from txlog.util.wording import advice
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.partitions import PartitionPredicate
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
@@ -23,12 +22,12 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Constant, Predicate, bind_predicate
 from txlog.expressions.sql import parse_predicate
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics, WriteResult
+from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.util import ambient
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate, bind_predicate
 from txlog.log.changes import added_files, incompatible_change
-from txlog.log.files import adds_to_batch
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.file_columns import adds_to_batch
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.util import ambient

@@ -21,7 +21,6 @@ from txlog.commands.write_execution import WriteExecution, raise_conflict_since
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     ConflictReason,
     InvalidInputError,
@@ -42,6 +41,7 @@ from txlog.writer.committable_checks import validate_committables
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["GlobalCommitter"]

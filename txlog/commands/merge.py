@@ -26,10 +26,9 @@ from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.tree import columns_of
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, FileId
+from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.read.key_cache import Places
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range

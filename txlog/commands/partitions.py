@@ -1,57 +1,23 @@
-"""Selects files by their partition values: by a predicate on partition columns, or by named partitions.
+"""Selects the live files of named partitions, whose values the log may spell in several ways.
 
-In: a table's definition, and partition values as the log has them. Out: for each file whether all of its rows are
-selected or none. Unlike bounds the values are exact, for every function and type, so no file needs to be read.
-PROTOCOL.md, "Partition Value Serialization".
+In: a table's definition, its live files and the partitions. Out: their files. PROTOCOL.md, "Partition Value
+Serialization".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import pyarrow as pa
 
 from txlog.arrow.maps import partition_texts
-from txlog.expressions.predicates import Predicate
-from txlog.log.files import add_files_of
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.partition_values import canonical_text, decode, partition_key
-from txlog.protocol.schema import Struct, to_arrow
+from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.partition_values import canonical_text
 
-__all__ = ["PartitionPredicate", "files_in_partitions"]
-
-
-class PartitionPredicate:
-    """Evaluates each combination of partition values once. Use `of`, which checks that the values decide."""
-
-    def __init__(self, predicate: Predicate, state: TableState) -> None:
-        self._predicate = predicate
-        self._fields = physical_fields(state.schema, state.partition_columns)
-        self._schema = to_arrow(Struct(tuple(self._fields.values())))
-        self._judged: dict[tuple[str | None, ...], bool] = {}
-
-    @classmethod
-    def of(cls, predicate: Predicate, state: TableState) -> PartitionPredicate | None:
-        """None if the predicate names a column that is not a partition column."""
-        return cls(predicate, state) if predicate.columns() <= {*state.partition_columns} else None
-
-    def holds(self, partition_values: Mapping[str, str | None]) -> bool:
-        """Whether it is true of the rows of a file with these values. Raises ``CorruptLogError`` for damaged ones."""
-        key = partition_key(partition_values, self._fields)
-        found = self._judged.get(key)
-        if found is None:
-            found = self._judged[key] = self._evaluated(key)
-        return found
-
-    def _evaluated(self, key: tuple[str | None, ...]) -> bool:
-        values = [
-            decode(text, each.type, column=each.name) for text, each in zip(key, self._fields.values(), strict=True)
-        ]
-        arrays = [pa.array([value], each.type) for value, each in zip(values, self._schema, strict=True)]
-        row = pa.RecordBatch.from_arrays([*arrays, pa.nulls(1)], names=[*self._schema.names, ""])
-        return self._predicate.evaluate(row)[0].as_py() is True
+__all__ = ["files_in_partitions"]
 
 
 def files_in_partitions(files: pa.Table, state: TableState, keys: Collection[tuple[str | None, ...]]) -> list[AddFile]:

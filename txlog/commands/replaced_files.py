@@ -15,18 +15,17 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.files import add_files_of, live_rows
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.protocol.partition_values import partition_key, partitioning_text
 from txlog.result import WriteMetrics
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import PendingFile
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
 
@@ -230,7 +229,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
     Raises:
         InvalidInputError: Partition values do not decide the predicate.
     """
-    from txlog.commands.partitions import PartitionPredicate
+    from txlog.skipping.partition_predicate import PartitionPredicate
 
     decided = PartitionPredicate.of(predicate, state)
     if decided is None:

@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.log.files import add_files_of
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
 from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem

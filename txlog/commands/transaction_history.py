@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txlog.log.proposal import operation_parameters
-from txlog.protocol.actions import RemoveFile
+from txlog.protocol.actions import RemoveFile, operation_parameters
 from txlog.result import WriteMetrics
 
 __all__ = ["history_metrics", "history_parameters"]

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from txlog.commands.replaced_files import RegionReplacement, Replaced, write_parameters
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -22,6 +21,7 @@ from txlog.log.state import TableState
 from txlog.result import WriteMetrics
 from txlog.util import ambient
 from txlog.writer.committable import Committable
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:

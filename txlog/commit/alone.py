@@ -23,7 +23,6 @@ from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict
 from txlog.commit.plan import Plan, Reexecution
 from txlog.commit.read_ahead import ReadAhead
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -48,6 +47,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt
 from txlog.util import ambient
 from txlog.util.logs import logger
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["LoneCommitter"]
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from txlog.commit.outcome import CommitOutcome
 from txlog.commit.plan import Plan
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["Committer"]
 

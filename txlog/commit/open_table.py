@@ -16,7 +16,6 @@ from txlog.commit.alone import LoneCommitter
 from txlog.commit.committer import Committer
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
 from txlog.log.definition_changes import keeps_write_rules
@@ -34,6 +33,7 @@ from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
 from txlog.util.parallel import begin
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.log.exactly_once import AlreadyCommitted

@@ -23,8 +23,8 @@ from txlog.iceberg.definition import Definition
 from txlog.iceberg.file_encoder import PARQUET, FileEncoder, PartitionValues
 from txlog.iceberg.manifest import NO_SIZES
 from txlog.iceberg.values import bound_encoder
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import DataType, Primitive
 from txlog.protocol.statistics_read import num_records
 from txlog.skipping.bounds_columns import BoundsColumns, bounds_of_parsed, leaves_of, parsed_statistics

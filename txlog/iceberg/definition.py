@@ -15,9 +15,8 @@ import orjson
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.schema import ColumnPath, IcebergSchema, Known, KnownColumn, Leaf, NewMeaningError, convert
-from txlog.log.row_tracking import ROW_ID_COLUMNS
 from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import is_mapped, physical_name, physical_schema, schema_of
+from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, physical_name, physical_schema, schema_of
 from txlog.protocol.schema import Array, DataType, Map, Struct
 
 __all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define", "reason_against"]

@@ -37,9 +37,9 @@ from txlog.iceberg.table_metadata import (
     with_version,
 )
 from txlog.iceberg.taken_over import may_be_taken_over, taken_over_files
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.properties import TableProperties
 
 if TYPE_CHECKING:

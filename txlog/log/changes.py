@@ -8,40 +8,16 @@ PROTOCOL.md, "Add CDC File", "Change Data Files".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import msgspec
-
 from txlog.errors import CorruptLogError
-from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile
-from txlog.protocol.change_data import DELETE, INSERT
+from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile
+from txlog.protocol.changed_rows import ChangedRows, rows_added, rows_removed
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.protocol.type_widening import is_widening
 
-__all__ = ["ChangedRows", "added_files", "changed_rows", "incompatible_change", "redefinition", "rows_between"]
-
-
-class ChangedRows(msgspec.Struct, frozen=True):
-    """Rows of one file that are changes of a version.
-
-    Attributes:
-        path: The file, as the log names it.
-        partition_values: Its partition values; None if the log does not have them (an old ``remove``).
-        size_bytes: Its size in the log; 0 if the log does not have it.
-        change_type: What happened to each of the rows; None in a change file, whose rows have a column for it.
-        vector: Rows that it marks are not changes.
-        dead_under: If set, only rows that it marks are changes.
-    """
-
-    path: str
-    partition_values: Mapping[str, str | None] | None
-    size_bytes: int
-    change_type: str | None
-    vector: DeletionVectorDescriptor | None = None
-    dead_under: DeletionVectorDescriptor | None = None
+__all__ = ["added_files", "changed_rows", "incompatible_change", "redefinition"]
 
 
 def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
@@ -63,8 +39,8 @@ def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
         return []
     adds = {canonical_path(a.path): a for a in commit.actions if isinstance(a, AddFile) and a.data_change}
     removes = {canonical_path(r.path): r for r in commit.actions if isinstance(r, RemoveFile) and r.data_change}
-    gone = [each for key, remove in removes.items() for each in _gone(remove, adds.get(key))]
-    come = [each for key, add in adds.items() for each in _come(add, removes.get(key))]
+    gone = [each for key, remove in removes.items() for each in rows_removed(remove, adds.get(key))]
+    come = [each for key, add in adds.items() for each in rows_added(add, removes.get(key))]
     if is_partitioned:
         for each in gone:
             if each.partition_values is None:
@@ -75,31 +51,6 @@ def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
                     path=each.path,
                 )
     return gone + come
-
-
-def rows_between(remove: RemoveFile | None, add: AddFile | None) -> list[ChangedRows]:
-    """The rows that are removed and added when ``remove`` (None: a new file) is followed by ``add`` (None: no file)."""
-    gone = [] if remove is None else _gone(remove, add)
-    come = [] if add is None else _come(add, remove)
-    return [*gone, *come]
-
-
-def _gone(remove: RemoveFile, add: AddFile | None) -> Iterator[ChangedRows]:
-    values, size = remove.partition_values, remove.size or 0
-    if add is None:
-        yield ChangedRows(remove.path, values, size, DELETE, remove.deletion_vector)
-    elif add.deletion_vector is not None and add.key[1] != remove.key[1]:
-        yield ChangedRows(
-            add.path, add.partition_values, add.size, DELETE, remove.deletion_vector, dead_under=add.deletion_vector
-        )
-
-
-def _come(add: AddFile, remove: RemoveFile | None) -> Iterator[ChangedRows]:
-    values, size = add.partition_values, add.size
-    if remove is None:
-        yield ChangedRows(add.path, values, size, INSERT, add.deletion_vector)
-    elif remove.deletion_vector is not None and add.key[1] != remove.key[1]:
-        yield ChangedRows(add.path, values, size, INSERT, add.deletion_vector, dead_under=remove.deletion_vector)
 
 
 def _declares_no_change(info: CommitInfo | None) -> bool:

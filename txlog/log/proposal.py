@@ -46,7 +46,6 @@ __all__ = [
     "ReadSet",
     "commit_bytes",
     "commit_facts",
-    "operation_parameters",
     "validate_proposal",
 ]
 
@@ -301,22 +300,6 @@ def _commit_info(
     info["engineInfo"] = engine_info
     info["txnId"] = proposal.txn_id
     return info
-
-
-def operation_parameters(**values: object) -> dict[str, str]:
-    """commitInfo's ``operationParameters`` in Spark's form: strings unchanged, anything else as JSON.
-
-    ``operation_parameters(mode="Append", partitionBy=["day"])`` gives ``{"mode": "Append", "partitionBy":
-    '["day"]'}``. None leaves a parameter out.
-    """
-    try:
-        return {
-            name: value if isinstance(value, str) else orjson.dumps(value).decode()
-            for name, value in values.items()
-            if value is not None
-        }
-    except TypeError as error:
-        raise InvalidInputError(f"operation parameters cannot be written as JSON ({error}): {shown(values)}") from None
 
 
 # --- what one commit may hold -------------------------------------------------------------------------------

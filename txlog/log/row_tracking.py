@@ -18,14 +18,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
 from txlog.protocol.statistics_read import num_records
 
-__all__ = ["ROW_ID_COLUMNS", "tracks_rows", "with_row_ids"]
-
-ROW_ID_COLUMNS = {
-    "delta.rowTracking.materializedRowIdColumnName": 2147483540,
-    "delta.rowTracking.materializedRowCommitVersionColumnName": 2147483539,
-}
-"""The properties that name the columns in which rewritten files keep row ids and their versions, and Iceberg's field
-ids for these columns. Files of tables with column mapping use these ids, as IcebergCompatV3 requires."""
+__all__ = ["tracks_rows", "with_row_ids"]
 
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
 

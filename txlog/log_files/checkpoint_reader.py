@@ -23,6 +23,7 @@ from txlog.log.typed_statistics import STATS_PARSED
 from txlog.log_files.checkpoint_parquet import CheckpointParquet, Piece
 from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
+from txlog.protocol.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.protocol.log_names import SIDECARS, LogFileKind
 from txlog.protocol.wire import shown
 from txlog.store.table_store import TableStore
@@ -98,7 +99,7 @@ class CheckpointReader:
         ``batch_rows`` no batch from a Parquet file has more rows, and few batches are in memory. Raises as
         `small_actions`.
         """
-        names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
+        names = [name for name in FILES_SCHEMA.names if statistics or name != "stats"]
         fields = [*names, STATS_PARSED] if typed else names
         pieces = self._pieces(checkpoint, AddFile.KEY, fields, only, without, batch_rows, opened)
         return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
@@ -114,7 +115,7 @@ class CheckpointReader:
 
         Raises as `small_actions`.
         """
-        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names, only)
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, TOMBSTONES_SCHEMA.names, only)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
@@ -157,7 +158,7 @@ class CheckpointReader:
                     pass
                 return
             source = partial(pa.BufferReader, pa.py_buffer(body))
-            for root, schema in ((AddFile.KEY, files.FILES_SCHEMA), (RemoveFile.KEY, files.TOMBSTONES_SCHEMA)):
+            for root, schema in ((AddFile.KEY, FILES_SCHEMA), (RemoveFile.KEY, TOMBSTONES_SCHEMA)):
                 file = CheckpointParquet(name, source, self._limits, is_remote=False)
                 for piece in file.pieces(root, schema.names, None):
                     for _ in piece.read():

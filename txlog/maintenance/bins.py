@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, in_a_cube
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records

@@ -24,9 +24,7 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictReason
-from txlog.log.files import add_files_of
 from txlog.log.proposal import Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -34,10 +32,12 @@ from txlog.maintenance.rewrite import RewrittenBin, Source
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.deletion_vector import vector_files
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.util import ambient
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 
 if TYPE_CHECKING:

@@ -32,13 +32,13 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.log.files import FILES_SCHEMA
 from txlog.log_files.checkpoint_writer import CheckpointWriter
 from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance.last_vacuum import list_at_next_vacuum
 from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.file_columns import FILES_SCHEMA
 from txlog.protocol.log_names import v2_checkpoint_name
 from txlog.protocol.wire import read_size, read_text
 from txlog.snapshot import Snapshot

@@ -18,13 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from txlog.commands.partitions import PartitionPredicate
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import bind_predicate
 from txlog.expressions.tree import path_text
-from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
@@ -42,15 +39,18 @@ from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
+from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 from txlog.util.wording import argument
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:

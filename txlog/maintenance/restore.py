@@ -22,9 +22,8 @@ import msgspec
 
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.log.proposal import Isolation, Proposal, operation_parameters
+from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
@@ -38,10 +37,11 @@ from txlog.maintenance.version_files import (
     gone_paths,
     paths_of,
 )
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.result.maintenance import RestoreResult
 from txlog.util import ambient
 from txlog.util.wording import setting
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["RestoreOptions", "restore"]
 

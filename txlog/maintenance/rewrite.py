@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import CorruptLogError
 from txlog.log.state import TableState
 from txlog.maintenance.bins import Bin
@@ -33,6 +32,7 @@ from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import MIB, TaskIdentity, WritePlan
 
 if TYPE_CHECKING:

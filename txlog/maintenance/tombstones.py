@@ -13,18 +13,17 @@ import pyarrow as pa
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.tombstones import expired_before_ms, is_tombstones, retention_ms, tombstone_adds
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError
-from txlog.log.files import add_files_of
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import to_arrow
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["tidy_tombstones", "without_tombstones"]

@@ -29,7 +29,7 @@ import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.log.proposal import Isolation, operation_parameters
+from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
@@ -37,6 +37,7 @@ from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult

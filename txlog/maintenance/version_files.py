@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.errors import NotFoundError
-from txlog.log.files import add_files_of, live_files
+from txlog.log.files import live_files
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.store.table_store import TableStore
 from txlog.util import ambient

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import msgspec
 import orjson
 
+from txlog.errors import InvalidInputError
 from txlog.protocol.wire import (
     INT64_MAX,
     ActionError,
@@ -48,6 +49,7 @@ __all__ = [
     "action_from_json",
     "action_to_json",
     "as_read",
+    "operation_parameters",
 ]
 
 FileKey: TypeAlias = tuple[str, str | None]
@@ -379,3 +381,19 @@ def as_read(action: Kind) -> Kind:
     found = action_from_json(orjson.loads(line))
     assert type(found) is type(action)
     return found
+
+
+def operation_parameters(**values: object) -> dict[str, str]:
+    """commitInfo's ``operationParameters`` in Spark's form: strings unchanged, anything else as JSON.
+
+    ``operation_parameters(mode="Append", partitionBy=["day"])`` gives ``{"mode": "Append", "partitionBy":
+    '["day"]'}``. None leaves a parameter out.
+    """
+    try:
+        return {
+            name: value if isinstance(value, str) else orjson.dumps(value).decode()
+            for name, value in values.items()
+            if value is not None
+        }
+    except TypeError as error:
+        raise InvalidInputError(f"operation parameters cannot be written as JSON ({error}): {shown(values)}") from None

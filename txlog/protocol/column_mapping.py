@@ -23,6 +23,7 @@ __all__ = [
     "MODE_KEY",
     "NESTED_IDS_KEY",
     "PARQUET_FIELD_ID",
+    "ROW_ID_COLUMNS",
     "assign",
     "field_id",
     "file_schema",
@@ -49,6 +50,13 @@ MAPPING_PREFIX = "delta.columnMapping."
 
 NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 """Field metadata: the ids of the elements, keys and values in the lists and maps of this column, by path."""
+
+ROW_ID_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": 2147483540,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": 2147483539,
+}
+"""The properties that name the columns in which rewritten files keep row ids and their versions, and Iceberg's field
+ids for these columns. Files of tables with column mapping use these ids, as IcebergCompatV3 requires."""
 
 _ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"

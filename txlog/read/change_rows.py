@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.log.changes import ChangedRows
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
+from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import path_below
 from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class ChangeReader:
     """
 
     def __init__(
-        self, store: TableStore, table: Selection, fields: tuple[Field, ...], predicate: Predicate | None
+        self, store: TableFiles, table: Selection, fields: tuple[Field, ...], predicate: Predicate | None
     ) -> None:
         self._store = store
         self.schema = to_arrow(Struct(fields))

@@ -26,7 +26,7 @@ from txlog.read.guarantees import Guarantees
 from txlog.read.row_count import count_rows
 from txlog.read.scan_plan import ScanPlan
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
 
 __all__ = ["SnapshotDataset"]
@@ -53,7 +53,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     """
 
     def __init__(
-        self, store: TableStore, selection: Selection, files: pa.Table, filter: pc.Expression | None = None
+        self, store: TableFiles, selection: Selection, files: pa.Table, filter: pc.Expression | None = None
     ) -> None:
         # Arrow's own code skips the methods below if it takes the dataset as a C++ object, as its joins do. It then
         # finds a single file, which raises.

@@ -22,7 +22,7 @@ from txlog.protocol.deletion_vector import (
     vector_path,
 )
 from txlog.protocol.paths import path_below
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ _GONE = (
 class DeletionVectorReader:
     """Reads the vectors of one table at one version."""
 
-    def __init__(self, store: TableStore, version: int) -> None:
+    def __init__(self, store: TableFiles, version: int) -> None:
         self._store = store
         self._version = version
 

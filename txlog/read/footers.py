@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.paths import path_below, resolve_data_path
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 
 __all__ = ["path_in_store", "read_footer"]
 
@@ -36,7 +36,7 @@ def path_in_store(uri: str, log_path: str) -> str:
     return path
 
 
-def read_footer(store: TableStore, path: str, log_path: str, *, version: int | None = None) -> Any:
+def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | None = None) -> Any:
     """The ``pyarrow.parquet.FileMetaData`` of a data file.
 
     Args:

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.log.state import TableState
 from txlog.protocol.actions import CommitInfo
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import type_name
 from txlog.result import counted, human_size
 from txlog.util.html import html_facts, html_table
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def version_as_html(
-    title: str, state: TableState, files: pa.Table, commits: Sequence[tuple[int, int, CommitInfo | None]]
+    title: str, state: DefinedTable, files: pa.Table, commits: Sequence[tuple[int, int, CommitInfo | None]]
 ) -> str:
     """HTML of one version.
 

@@ -17,7 +17,7 @@ from txlog.protocol.statistics_read import num_records
 from txlog.protocol.stats_struct import read_json_objects
 from txlog.read.scan_plan import ScanPlan
 from txlog.read.scan_task import Selection, TaskReader
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _FOOTERS_AT_ONCE = 8
 _ROWS = pa.struct([("numRecords", pa.int64())])
 
 
-def count_rows(store: TableStore, selection: Selection, files: pa.Table) -> int:
+def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
     """The live rows of ``files``. ``selection`` has no columns and no predicate: it names the table and version.
 
     Raises:

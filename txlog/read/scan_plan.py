@@ -1,7 +1,7 @@
 """Planning a scan: from a table version and its live files to one task for each file.
 
-In: a `TableState`, the files that may hold matching rows (pruned once by the caller), the requested columns and a bound
-predicate. Out: a `ScanPlan`: tasks for workers, or their batches, read here.
+In: a table's definition, the files that may hold matching rows (pruned once by the caller), the requested columns and
+a bound predicate. Out: a `ScanPlan`: tasks for workers, or their batches, read here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.log.state import TableState
 from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field
 from txlog.protocol.wire import ActionError
 from txlog.read.footers import path_in_store
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 from txlog.util.arguments import invalid
 
 __all__ = ["ScanPlan", "select"]
@@ -47,13 +47,13 @@ class ScanPlan(msgspec.Struct, frozen=True):
             for row in batch.to_pylist():
                 yield _task(self.selection, row)
 
-    def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
+    def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
         """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
 
         If each file costs requests, several tasks are read at once (see ``read_ahead``).
         """
         reader = TaskReader(store, self.selection)
-        if not store.log.capabilities.has_cheap_calls:
+        if not store.has_cheap_calls:
             from txlog.read.read_ahead import read_ahead
 
             yield from read_ahead(reader, self.tasks())
@@ -61,14 +61,14 @@ class ScanPlan(msgspec.Struct, frozen=True):
         for task in self.tasks():
             yield from reader.batches(task)
 
-    def to_arrow(self, store: TableStore) -> pa.Table:
+    def to_arrow(self, store: TableFiles) -> pa.Table:
         """The rows of all tasks as one table. Raises as `batches`."""
         return pa.Table.from_batches(self.batches(store), schema=self.selection.arrow_schema())
 
 
 def select(
     uri: str,
-    state: TableState,
+    state: DefinedTable,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     *,
@@ -111,7 +111,7 @@ def select(
         )
 
 
-def _fields(state: TableState, columns: Sequence[str] | None) -> tuple[Field, ...]:
+def _fields(state: DefinedTable, columns: Sequence[str] | None) -> tuple[Field, ...]:
     if columns is None:
         return state.schema.fields
     wanted = tuple(_field(state, name) for name in columns)
@@ -120,7 +120,7 @@ def _fields(state: TableState, columns: Sequence[str] | None) -> tuple[Field, ..
     return wanted
 
 
-def _field(state: TableState, name: Any) -> Field:
+def _field(state: DefinedTable, name: Any) -> Field:
     found = state.schema.find(name) if isinstance(name, str) else None
     if found is None:
         raise InvalidInputError(f"there is no column {name!r}; the table has {', '.join(state.schema.names)}")

@@ -26,7 +26,7 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.parquet_columns import ParquetColumns
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class ScanTask(msgspec.Struct, frozen=True):
     row_groups: tuple[int, ...] | None = None
     share: tuple[int, int] | None = None
 
-    def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
+    def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
         """The live rows of the selection, as ``selection.arrow_schema()``, in the order of the file.
 
         Raises:
@@ -144,7 +144,7 @@ class TaskReader:
 
     def __init__(
         self,
-        store: TableStore,
+        store: TableFiles,
         selection: Selection,
         *,
         batch_rows: int = BATCH_ROWS,

@@ -15,8 +15,8 @@ import msgspec
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.protocol.actions import operation_parameters
 from txlog.result import WriteResult, counted
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.recovery import stale

@@ -16,16 +16,17 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate, bind_predicate
-from txlog.log.changes import ChangedRows, added_files, changed_rows, incompatible_change, redefinition
-from txlog.log.files import adds_to_batch
+from txlog.log.changes import added_files, changed_rows, incompatible_change, redefinition
 from txlog.log.state import TableState
 from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.log_files.times import milliseconds
 from txlog.protocol.actions import AddFile, Metadata, Protocol
 from txlog.protocol.change_data import FEED_FIELDS, INSERT, reserved_columns
+from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
+from txlog.protocol.file_columns import adds_to_batch
 from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.read.change_rows import VersionChanges
 from txlog.read.scan_plan import ScanPlan

@@ -30,6 +30,7 @@ __all__ = [
     "OutputFile",
     "PutOutcome",
     "SkipFolder",
+    "TableFiles",
     "folders_above",
 ]
 
@@ -213,3 +214,19 @@ def folders_above(path: str, folder: str) -> Iterator[str]:
     while at >= 0:
         yield path[:at]
         at = path.find("/", at + 1)
+
+
+class TableFiles(Protocol):
+    """What reads and writes the data files of one table need: no log. `TableStore` and a task's table have it.
+
+    ``uri`` is safe to show. ``has_cheap_calls``: opening a file costs microseconds and no request.
+    """
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def files(self) -> FileStore: ...
+
+    @property
+    def has_cheap_calls(self) -> bool: ...

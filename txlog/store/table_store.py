@@ -40,3 +40,8 @@ class TableStore(msgspec.Struct, frozen=True):
     def versions(self) -> VersionLog:
         """The versions of the table: the only way to put one, and to read one by its number."""
         return FolderVersions(self.log) if self.owner is None else self.owner
+
+    @property
+    def has_cheap_calls(self) -> bool:
+        """Whether a call to the store takes microseconds, see `LogCapabilities`."""
+        return self.log.capabilities.has_cheap_calls

@@ -13,10 +13,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.log.files import partition_column
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.column_mapping import physical_names
+from txlog.protocol.file_columns import partition_column
 from txlog.util import ambient
 
 __all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "summarize_files"]

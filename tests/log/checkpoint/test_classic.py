@@ -13,11 +13,11 @@ from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.classic import build_checkpoint
 from txlog.log.checkpoint.due import BY_FILE, checkpoint_is_due
 from txlog.log.checkpoint.order import row_groups_by_partition
-from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, adds_to_batch, partition_column
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, advance
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, adds_to_batch, partition_column
 from txlog.protocol.log_names import LogFileKind, checkpoint_name
 
 FIELDS = [("id", "long"), ("name", "string"), ("day", "date"), ("p", "string")]

@@ -40,20 +40,20 @@ from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commands.row_change.tombstones import is_tombstones
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
-from txlog.log.files import add_files_of, live_keys, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
+from txlog.protocol.file_columns import add_files_of, live_keys, live_rows
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsChanges, RowOperation, Touched
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import CorruptLogError, NotFoundError
-from txlog.log.changes import ChangedRows, incompatible_change, rows_between
+from txlog.log.changes import incompatible_change
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata
@@ -39,6 +38,7 @@ from txlog.protocol.change_data import (
     UPDATE_POSTIMAGE,
     UPDATE_PREIMAGE,
 )
+from txlog.protocol.changed_rows import ChangedRows, rows_between
 from txlog.protocol.paths import canonical_path, encode_path
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.read.change_rows import ChangeReader, VersionChanges
@@ -49,6 +49,7 @@ from txlog.writer.committable import ChangeFile, PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.util import ambient
 from txlog.writer.input import open_data
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 

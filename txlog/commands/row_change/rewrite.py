@@ -23,7 +23,6 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Images, RowOperation, Touched
 from txlog.commands.row_change.tombstones import tombstone_adds
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of
@@ -35,6 +34,7 @@ from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 

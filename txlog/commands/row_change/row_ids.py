@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
-from txlog.log.row_tracking import ROW_ID_COLUMNS
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import is_mapped, with_field_id
+from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
 from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.writer.write_plan import WritePlan
 

@@ -17,12 +17,12 @@ from txlog.commands.row_change.options import RowOptions, check_changeable, uses
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.plan import Plan
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["apply_in_transaction", "commit_row_plan", "replayed", "run_prepared", "run_row_change", "state_to_change"]
 

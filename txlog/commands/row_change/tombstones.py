@@ -34,7 +34,7 @@ from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.vector_file import write_vectors
 
 if TYPE_CHECKING:
-    from txlog.commit.unsent_files import UnsentFiles
+    from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [
     "check_tombstones",

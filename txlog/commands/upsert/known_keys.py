@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from txlog.commands.upsert.numbered_keys import NumberedKeys, numbers_in_parts
 from txlog.commands.upsert.sorted_keys import SortedKeys
-from txlog.log.files import file_ids
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, FileId
 from txlog.protocol.column_mapping import physical_path
+from txlog.protocol.file_columns import file_ids
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records

@@ -24,9 +24,9 @@ from txlog.commands.upsert.mismatches import Mismatches
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
 from txlog.protocol import change_data
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow

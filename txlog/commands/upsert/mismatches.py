@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.operation import Touched
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.store.base import QUARANTINE
@@ -29,6 +28,7 @@ from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

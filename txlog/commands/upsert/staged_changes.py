@@ -27,10 +27,9 @@ from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
-from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
+from txlog.protocol.actions import operation_parameters
 from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.read.key_cache import new_key_numbers
 from txlog.result import WriteResult
@@ -40,6 +39,7 @@ from txlog.writer.input import DataStream
 from txlog.writer.keys import KeyColumn, key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import TaskIdentity
 

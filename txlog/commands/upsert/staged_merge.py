@@ -25,7 +25,6 @@ from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, StorageError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
@@ -36,6 +35,7 @@ from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
 from txlog.writer.keys import KeyColumn, key_text
 from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -32,10 +32,9 @@ from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, FileId
+from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range

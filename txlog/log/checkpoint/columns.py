@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
-from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
 from txlog.log.state import TableState
 from txlog.log.typed_statistics import STATS_PARSED
 from txlog.protocol.column_mapping import physical_names, physical_schema
+from txlog.protocol.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
 from txlog.protocol.partition_values import decode_array
 from txlog.protocol.schema import DataType, type_to_arrow
 from txlog.protocol.statistics import StatisticsPolicy

@@ -22,7 +22,6 @@ from txlog.commands.row_change.run import commit_row_plan, replayed, state_to_ch
 from txlog.commands.upsert.source import OnDuplicate
 from txlog.commands.upsert.upsert import UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
@@ -42,6 +41,7 @@ from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions, OnConflict
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

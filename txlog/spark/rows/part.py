@@ -22,16 +22,15 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.log.files import adds_to_batch
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.segment import LogSegment
 from txlog.log.state import StateBuilder, TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey, Metadata, Protocol
 from txlog.protocol.bitmaps import is_in, pack, unpack
 from txlog.protocol.change_data import CHANGE_TYPE, INSERT
+from txlog.protocol.file_columns import adds_to_batch
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
@@ -45,6 +44,7 @@ from txlog.writer.committable import ChangeFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
 from txlog.writer.task_writer import TaskWriter
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:

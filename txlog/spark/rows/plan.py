@@ -23,14 +23,13 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.open_table import OpenTable
-from txlog.commit.unsent_files import UnsentFiles
-from txlog.log.files import add_files_of, live_keys, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
 from txlog.protocol.deletion_vector import vector_files
+from txlog.protocol.file_columns import add_files_of, live_keys, live_rows
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.wide_statistics import wide_statistics
@@ -39,6 +38,7 @@ from txlog.result import WriteMetrics
 from txlog.spark.rows.part import FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
 from txlog.spark.rows.target import Target
 from txlog.util import ambient
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 

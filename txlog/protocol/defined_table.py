@@ -1,0 +1,40 @@
+"""`DefinedTable`: a table as it is defined at one version, whoever holds the definition.
+
+In: nothing. Out: the protocol that ``log/state.TableState`` in the driver and ``tasks/task_table.TaskTable`` in a task
+both implement, so that code which only needs the definition runs in either place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from txlog.protocol import actions
+
+if TYPE_CHECKING:
+    from txlog.protocol.properties import TableProperties
+    from txlog.protocol.schema import Struct
+
+__all__ = ["DefinedTable"]
+
+
+class DefinedTable(Protocol):
+    """The version, and what its ``protocol`` and ``metaData`` actions say."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def protocol(self) -> actions.Protocol: ...
+
+    @property
+    def metadata(self) -> actions.Metadata: ...
+
+    @property
+    def schema(self) -> Struct:
+        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` if ``schemaString`` cannot be parsed."""
+
+    @property
+    def properties(self) -> TableProperties: ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...

@@ -1,0 +1,51 @@
+"""Judges files by their partition values: a predicate on partition columns alone decides for all rows of a file.
+
+In: a table's definition, a predicate, and partition values as the log has them. Out: whether all rows of a file are
+selected or none. Unlike bounds the values are exact, for every function and type, so no file needs to be read.
+PROTOCOL.md, "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from txlog.expressions.predicates import Predicate
+from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.partition_values import decode, partition_key
+from txlog.protocol.schema import Struct, to_arrow
+
+__all__ = ["PartitionPredicate"]
+
+
+class PartitionPredicate:
+    """Evaluates each combination of partition values once. Use `of`, which checks that the values decide."""
+
+    def __init__(self, predicate: Predicate, table: DefinedTable) -> None:
+        self._predicate = predicate
+        self._fields = physical_fields(table.schema, table.partition_columns)
+        self._schema = to_arrow(Struct(tuple(self._fields.values())))
+        self._judged: dict[tuple[str | None, ...], bool] = {}
+
+    @classmethod
+    def of(cls, predicate: Predicate, table: DefinedTable) -> PartitionPredicate | None:
+        """None if the predicate names a column that is not a partition column."""
+        return cls(predicate, table) if predicate.columns() <= {*table.partition_columns} else None
+
+    def holds(self, partition_values: Mapping[str, str | None]) -> bool:
+        """Whether it is true of the rows of a file with these values. Raises ``CorruptLogError`` for damaged ones."""
+        key = partition_key(partition_values, self._fields)
+        found = self._judged.get(key)
+        if found is None:
+            found = self._judged[key] = self._evaluated(key)
+        return found
+
+    def _evaluated(self, key: tuple[str | None, ...]) -> bool:
+        values = [
+            decode(text, each.type, column=each.name) for text, each in zip(key, self._fields.values(), strict=True)
+        ]
+        arrays = [pa.array([value], each.type) for value, each in zip(values, self._schema, strict=True)]
+        row = pa.RecordBatch.from_arrays([*arrays, pa.nulls(1)], names=[*self._schema.names, ""])
+        return self._predicate.evaluate(row)[0].as_py() is True
