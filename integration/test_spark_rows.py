@@ -23,7 +23,7 @@ from rows import assert_sound
 import txlog
 import txlog.spark
 import txlog.spark.rows.source as spark_source
-from txlog.spark.rows.jobs import SparkJobs
+from txlog.spark.workers import SparkWorkers
 
 STRUCT = pa.struct([("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", STRUCT)])
@@ -381,15 +381,14 @@ def test_after_a_lost_race_to_an_append_spark_is_not_asked_again(
     table: txlog.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[int] = []
-    change = SparkJobs.change
+    run = SparkWorkers.map
 
-    def losing(self: SparkJobs, adds: Any, elsewhere: bytes) -> Any:
-        jobs.append(len(adds))
-        found = change(self, adds, elsewhere)
+    def losing(self: SparkWorkers, work: Any, items: Any) -> Any:
+        jobs.append(len(items))
+        yield from run(self, work, items)
         table.append(pa.table({"id": [1], "day": ["b"], "v": pa.array([5], pa.int32())}))
-        return found
 
-    monkeypatch.setattr(SparkJobs, "change", losing)
+    monkeypatch.setattr(SparkWorkers, "map", losing)
     result = txlog.spark.delete(spark, table.uri, "id = 1")
     assert (len(jobs), result.metrics.reexecutions, result.metrics.rows_deleted) == (1, 1, 2)
     assert 1 not in table.snapshot().to_arrow()["id"].to_pylist()
@@ -430,3 +429,19 @@ def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark
         txlog.spark.upsert(spark, table.uri, rows, "id")
     with pytest.raises(txlog.TableNotFoundError):
         txlog.spark.delete(spark, table.uri + "-other", "id = 1")
+
+
+def test_workers_of_a_session_return_every_result_with_its_place_and_raise_the_error_of_a_task(
+    spark: SparkSession,
+) -> None:
+    def work(item: int) -> int:
+        if item < 0:
+            raise txlog.NotFoundError("a file is gone", path=f"{item}.parquet")
+        return 2 * item
+
+    workers = SparkWorkers(spark)
+    assert sorted(workers.map(work, [5, 3, 8])) == [(0, 10), (1, 6), (2, 16)]
+    assert list(workers.map(work, [])) == []
+    with pytest.raises(txlog.NotFoundError, match="a file is gone") as raised:
+        list(workers.map(work, [1, -1]))
+    assert raised.value.path == "-1.parquet"

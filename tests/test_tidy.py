@@ -97,6 +97,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
         *("txlog.snapshot", "txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
         *("txlog.commands.row_change", "txlog.commands.table_definition", "txlog.commands.upsert"),
+        *("txlog.tasks", "txlog.workers"),
         *("txlog.maintenance.optimize", "txlog.result.maintenance", "txlog.store.options"),
         *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 import pyarrow as pa
 
 from txlog.commands.batch_write import OnProgress, write_batch
-from txlog.commands.write_options import SchemaMode, WriteOptions, check_mode
+from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
@@ -26,6 +26,7 @@ from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls,
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
+from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
-    from txlog.commands.upsert.source import OnDuplicate
-    from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
     from txlog.iceberg_files.exporter import IcebergExport
     from txlog.maintenance.named_versions import NamedVersion
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
     )
     from txlog.snapshot import Snapshot
     from txlog.store.retry import RetryPolicy
+    from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+    from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
     from txlog.verify.findings import Verification
 
@@ -865,7 +866,8 @@ class Table(metaclass=Hinted):
             TxlogError: What `delete` raises.
         """
         from txlog.commands.row_change.options import RowOptions
-        from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
+        from txlog.commands.upsert.upsert import upsert_rows
+        from txlog.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)
@@ -915,8 +917,8 @@ class Table(metaclass=Hinted):
         """
         from txlog.commands.merge import merge_rows
         from txlog.commands.merge_builder import MergeBuilder
-        from txlog.commands.merge_clauses import MergeOptions
         from txlog.commands.row_change.options import RowOptions
+        from txlog.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)

@@ -36,11 +36,11 @@ from txlog.writer.unsent_files import UnsentFiles
 if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.change_files import ChangeFiles
-    from txlog.commands.row_change.operation import RowOperation
     from txlog.commands.row_change.options import OnFiles
-    from txlog.commands.upsert.source import OnDuplicate
-    from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
+    from txlog.tasks.operation import RowOperation
+    from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+    from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.writer.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
@@ -226,7 +226,7 @@ class Transaction:
                 ``data_change=False``.
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
-        from txlog.commands.delete import Condition, DeleteRows
+        from txlog.tasks.operations.delete import Condition, DeleteRows
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
@@ -254,7 +254,7 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.update import bound_update
+        from txlog.tasks.operations.update import bound_update
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
@@ -294,7 +294,8 @@ class Transaction:
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
-        from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
+        from txlog.commands.upsert.upsert import bound_upsert
+        from txlog.tasks.operations.upsert import UpsertOptions
 
         self._require_open()
         upsert = UpsertOptions(
@@ -342,7 +343,7 @@ class Transaction:
         """
         from txlog.commands.merge import bound_merge
         from txlog.commands.merge_builder import MergeBuilder
-        from txlog.commands.merge_clauses import Clause, MergeOptions
+        from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 
         self._require_open()
         merge = MergeOptions(on, source_alias, target_alias)

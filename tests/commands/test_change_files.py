@@ -355,11 +355,11 @@ def test_the_feed_shows_what_a_change_did_when_it_was_executed_again(
 def test_a_retried_commit_reuses_its_change_files_if_the_winner_changed_other_rows(
     tmp_path: Path, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from txlog.commands.row_change import change_files
+    from txlog.tasks import change_files
 
     table, other = made(tmp_path / "t", properties), txlog.Table.open(str(tmp_path / "t"))
     written: list[Any] = []
-    write = change_files.ChangeFiles._write
+    write = change_files.ChangeFileWriter._write
 
     def counted(self: Any, others: Any) -> Any:
         written.append(others)
@@ -367,7 +367,7 @@ def test_a_retried_commit_reuses_its_change_files_if_the_winner_changed_other_ro
             other.append(rows(70))
         return write(self, others)
 
-    monkeypatch.setattr(change_files.ChangeFiles, "_write", counted)
+    monkeypatch.setattr(change_files.ChangeFileWriter, "_write", counted)
     result = table.delete("id = 1")
     assert result.metrics.reexecutions == 1
     assert len(written) == 1

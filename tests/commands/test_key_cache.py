@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.row_change import change, rewrite
-from txlog.commands.upsert import upsert as upserts
 from txlog.commit.open_table import OpenTable
 from txlog.protocol import bitmaps
 from txlog.protocol.actions import AddFile
@@ -27,6 +25,8 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
 from txlog.read.key_cache import FileKeys, KeyCache
 from txlog.store.table_store import TableStore
+from txlog.tasks import rewrite, row_work
+from txlog.tasks.operations import upsert as upserts
 from txlog.testing.faults import FaultyFileStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
@@ -102,7 +102,7 @@ def test_marking_a_few_rows_more_makes_bitmaps_of_those_and_not_of_all_that_are_
     for number in range(3):
         watched.table.upsert(rows(*range(1000), v=number), ["id"])
     made: list[int] = []
-    for module in (bitmaps, change, rewrite):
+    for module in (bitmaps, row_work, rewrite):
         monkeypatch.setattr(module, "bitmap_of", lambda numbers: made.append(len(numbers)) or bitmap_of(numbers))
     for number in range(3, 6):
         made.clear()

@@ -11,9 +11,8 @@ import pytest
 
 import txlog
 from txlog.arrow import spill
-from txlog.commands.upsert import numbered_keys
-from txlog.commands.upsert import source as upsert_source
 from txlog.errors import InvalidInputError
+from txlog.tasks.operations import numbered_keys, upsert_source
 from txlog.writer import keys as keys_of_writer
 
 KEYS = pytest.mark.parametrize("keys", [["id"], ["name"], ["name", "id"]], ids=", ".join)

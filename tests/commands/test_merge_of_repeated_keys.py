@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-import txlog.commands.merge_source as merge_source
+import txlog.tasks.operations.merge_source as merge_source
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.table import Table

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.delete import Condition, DeleteRows
-from txlog.commands.row_change.change import RowChange
+from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.plan import LITTLE_WORK_S
+from txlog.tasks.operations.delete import Condition, DeleteRows
 from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
@@ -40,13 +40,13 @@ def test_the_remaining_work_of_a_change_counts_only_new_files_and_new_vectors(tm
     mine = txlog.Table.open(str(tmp_path / "t"))._open_table
     state = mine.log.newest_state()
     operation = DeleteRows(Condition("id = 100", state, ambient.now()))
-    change = RowChange(mine, state, operation, RowOptions(), UnsentFiles(mine.store.files), with_vectors=True)
+    change, _ = change_here(mine, state, operation, RowOptions(), UnsentFiles(mine.store.files), with_vectors=True)
     change.execute(state)
     little_s = change.remaining_work_s(state)
     assert little_s < LITTLE_WORK_S, "all was looked into"
     table.append(pa.table({"id": [300]}, schema))
     assert change.remaining_work_s(mine.log.newest_state()) == little_s, "statistics exclude the new file"
-    table.append(pa.table({"id": [100]}, schema))
+    table.append(pa.table({"id": [100, 101]}, schema))
     one_file_s = change.remaining_work_s(mine.log.newest_state())
     assert little_s < one_file_s < LITTLE_WORK_S
     table.delete("id = 200")

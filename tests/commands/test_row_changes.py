@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.row_change.change import RowChange
-from txlog.commands.row_change.rewrite import FileRewriter
+from txlog.commands.row_change.file_choice import FileChoice
 from txlog.commit import alone
 from txlog.commit.open_table import OpenTable
 from txlog.log.conflicts import Rebase, Reexecute, decide
@@ -29,11 +28,12 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
 from txlog.maintenance.rewrite import Source
-from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table
+from txlog.tasks.rewrite import FileRewriter
+from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table
@@ -327,26 +327,29 @@ def never_again(proposal: Any, winners: Any) -> Any:
 
 
 def mutate_first_look_only(patch: pytest.MonkeyPatch) -> None:
-    look_into = RowChange._look_into
+    new = FileChoice.new
+    has_looked: set[int] = set()
 
-    def once(self: RowChange, adds: Any) -> None:
-        if self._hits or self._metrics != WriteMetrics():
-            self._excluded.update(add.live_key for add in adds)
-            return
-        look_into(self, adds)
+    def once(self: FileChoice, *given: Any) -> Any:
+        found = new(self, *given)
+        if id(self) in has_looked:
+            self.exclude(add.live_key for add in found)
+            return []
+        has_looked.add(id(self))
+        return found
 
-    patch.setattr(RowChange, "_look_into", once)
+    patch.setattr(FileChoice, "new", once)
 
 
 def mutate_old_vectors(patch: pytest.MonkeyPatch) -> None:
     """What is dead is remembered by the path alone."""
-    dead_rows = RowChange._dead_rows
+    dead_rows = RowWork._dead_rows
     known: dict[Any, Any] = {}
 
-    def by_path(self: RowChange, add: Any, *rest: Any) -> Any:
+    def by_path(self: RowWork, add: Any, *rest: Any) -> Any:
         return known.setdefault((id(self), add.path), dead_rows(self, add, *rest))
 
-    patch.setattr(RowChange, "_dead_rows", by_path)
+    patch.setattr(RowWork, "_dead_rows", by_path)
 
 
 def mutate_old_images(patch: pytest.MonkeyPatch) -> None:

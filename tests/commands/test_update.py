@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands import update
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import INTEGER, STRING, Field, Struct
+from txlog.tasks.operations import update
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.commands.upsert import source as upsert_source
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import LONG, STRING
+from txlog.tasks.operations import upsert_source
 from txlog.verify.verify import verify_table
 from txlog.writer.keys import KeyColumn, KeyIndex
 

@@ -11,18 +11,32 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.commands.row_change.change import RowChange
-from txlog.commands.row_change.rewrite import FileRewriter
-from txlog.commands.upsert import upsert
-from txlog.commands.upsert.known_keys import KnownKeys
+from txlog.commands.row_change.file_choice import FileChoice
 from txlog.commit import alone
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.protocol.statistics_read import num_records
+from txlog.tasks.operations.known_keys import KnownKeys
+from txlog.tasks.operations.upsert import UpsertRows
+from txlog.tasks.rewrite import FileRewriter
+from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyFileStore
 from txlog.writer.keys import KeyIndex
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def choose(patch: pytest.MonkeyPatch, chosen: Callable[[FileChoice, list[Any]], list[Any]]) -> None:
+    """Of the files to look into, take only those that are chosen, and exclude the others."""
+    new = FileChoice.new
+
+    def fewer(self: FileChoice, *given: Any) -> list[Any]:
+        found = new(self, *given)
+        left = chosen(self, found)
+        self.exclude({add.live_key for add in found} - {add.live_key for add in left})
+        return left
+
+    patch.setattr(FileChoice, "new", fewer)
 
 
 def does_not_execute_again(patch: pytest.MonkeyPatch) -> None:
@@ -37,20 +51,19 @@ def does_not_execute_again(patch: pytest.MonkeyPatch) -> None:
 
 def looks_into_no_file_after_its_first_execution(patch: pytest.MonkeyPatch) -> None:
     """A row with the key that was appended meanwhile is not found."""
-    look_into = RowChange._look_into
+    has_looked: set[int] = set()
 
-    def once(self: Any, adds: Any) -> None:
-        if self._live_keys:
-            self._excluded.update(add.live_key for add in adds)
-        else:
-            look_into(self, adds)
+    def once(self: FileChoice, adds: Any) -> list[Any]:
+        found = adds if id(self) not in has_looked else []
+        has_looked.add(id(self))
+        return found
 
-    patch.setattr(RowChange, "_look_into", once)
+    choose(patch, once)
 
 
 def remembers_what_is_dead_by_the_path_alone(patch: pytest.MonkeyPatch) -> None:
     """The vector that it saw first stands for the one that is live: rows that others deleted come back."""
-    dead_rows = RowChange._dead_rows
+    dead_rows = RowWork._dead_rows
 
     def by_path(self: Any, add: Any, *rest: Any) -> Any:
         known = self.__dict__.setdefault("dead_by_path", {})
@@ -58,18 +71,12 @@ def remembers_what_is_dead_by_the_path_alone(patch: pytest.MonkeyPatch) -> None:
             known[add.path] = dead_rows(self, add, *rest)
         return known[add.path]
 
-    patch.setattr(RowChange, "_dead_rows", by_path)
+    patch.setattr(RowWork, "_dead_rows", by_path)
 
 
 def skips_files_that_another_engine_moved_rows_into(patch: pytest.MonkeyPatch) -> None:
     """A file that says of itself that it changes no data is not looked into."""
-    look_into = RowChange._look_into
-
-    def unmoved(self: Any, adds: Any) -> None:
-        self._excluded.update(add.live_key for add in adds if not add.data_change)
-        look_into(self, [add for add in adds if add.data_change])
-
-    patch.setattr(RowChange, "_look_into", unmoved)
+    choose(patch, lambda self, adds: [add for add in adds if add.data_change])
 
 
 def keeps_the_new_versions_of_rows_that_others_deleted(patch: pytest.MonkeyPatch) -> None:
@@ -79,14 +86,14 @@ def keeps_the_new_versions_of_rows_that_others_deleted(patch: pytest.MonkeyPatch
 
 def removes_a_vector_that_is_no_longer_live(patch: pytest.MonkeyPatch) -> None:
     """The ``remove`` names the file with the vector that the first execution saw."""
-    touched_of = RowChange._touched
+    touched_of = RowWork._touched
 
     def first_seen(self: Any, add: Any, vectors: Any) -> Any:
         touched = touched_of(self, add, vectors)
         seen = self.__dict__.setdefault("vector_seen", {}).setdefault(add.path, add.deletion_vector)
         return replace(touched, add=replace(add, deletion_vector=seen))
 
-    patch.setattr(RowChange, "_touched", first_seen)
+    patch.setattr(RowWork, "_touched", first_seen)
 
 
 def executes_again_before_its_put_is_settled(patch: pytest.MonkeyPatch) -> None:
@@ -118,13 +125,7 @@ def names_vectors_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
 
 def skips_files_without_statistics(patch: pytest.MonkeyPatch) -> None:
     """Absent statistics are taken for a proof that no row matches."""
-    look_into = RowChange._look_into
-
-    def with_statistics(self: Any, adds: Any) -> None:
-        self._excluded.update(add.live_key for add in adds if num_records(add.stats) is None)
-        look_into(self, [add for add in adds if num_records(add.stats) is not None])
-
-    patch.setattr(RowChange, "_look_into", with_statistics)
+    choose(patch, lambda self, adds: [add for add in adds if num_records(add.stats) is not None])
 
 
 def counts_only_the_rows_that_it_matched(patch: pytest.MonkeyPatch) -> None:
@@ -152,12 +153,12 @@ def keeps_both_rows_of_one_key(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_which_keys_are_there_now(patch: pytest.MonkeyPatch) -> None:
     """An insert of absent keys goes by what its first execution found."""
-    inserted = upsert.UpsertRows.inserted
+    inserted = UpsertRows.inserted
 
     def at_first(self: Any, touched: Any) -> Any:
         return self.__dict__.setdefault("inserted_at_first", inserted(self, touched))
 
-    patch.setattr(upsert.UpsertRows, "inserted", at_first)
+    patch.setattr(UpsertRows, "inserted", at_first)
 
 
 ROW_MUTANTS: dict[str, tuple[Mutant, str]] = {

@@ -115,14 +115,12 @@ def names_a_quarantine_that_is_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 def heeds_the_deleted_keys_of_its_first_execution(patch: pytest.MonkeyPatch) -> None:
     """A delete that others commit meanwhile does not stop an older row."""
-    see_tombstones = MergedRows.see_tombstones
+    decided = MergedRows.decided
 
-    def at_first(self: Any, touched: Any) -> None:
-        if "has_seen" not in self.__dict__:
-            self.__dict__["has_seen"] = True
-            see_tombstones(self, touched)
+    def at_first(self: Any, touched: Any, tombstones: Any) -> Any:
+        return decided(self, touched, self.__dict__.setdefault("seen_at_first", tombstones))
 
-    patch.setattr(MergedRows, "see_tombstones", at_first)
+    patch.setattr(MergedRows, "decided", at_first)
 
 
 def keeps_no_deleted_keys_when_executed_again(patch: pytest.MonkeyPatch) -> None:

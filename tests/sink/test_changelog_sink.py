@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 import txlog
-from txlog.commands.row_change.file_rows import FileReader
 from txlog.commands.table_definition import Definition, commit_definition
 from txlog.errors import InvalidInputError, MetadataChangedError, SchemaMismatchError
 from txlog.sink.staging import Staging
+from txlog.tasks.file_rows import FileReader
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -158,7 +158,7 @@ def upsert(
             reader = data.reader(advance)
             if dry_run:
                 from txlog.commands.row_change.preview import preview_upsert
-                from txlog.commands.upsert.upsert import UpsertOptions
+                from txlog.tasks.operations.upsert import UpsertOptions
 
                 preview = preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
             else:

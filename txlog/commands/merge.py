@@ -1,45 +1,27 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table
-depends only on its file and the source, so it is decided once for each file. Which rows of the source match nothing is
-decided again at each execution, from all live files.
+In: a source, clauses and `RowOptions`. Out: a ``WriteResult``. ``tasks/operations/merge`` says what the clauses do.
 """
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from txlog.commands.merge_clauses import AMBIGUOUS, NONE, Clause, MergeClauses, MergeOptions, When
-from txlog.commands.merge_history import merge_metrics
-from txlog.commands.merge_source import MergeSource, read_merge_source
 from txlog.commands.new_columns import with_new_columns
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Images, RemembersFiles, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
-from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.tree import columns_of
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, FileId, operation_parameters
-from txlog.read.key_cache import Places
-from txlog.result import WriteMetrics, WriteResult
-from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.result import WriteResult
+from txlog.tasks.operations.known_keys import known_keys
+from txlog.tasks.operations.merge import MergeRows
+from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.merge_source import read_merge_source
 from txlog.util import ambient
-from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["MergeRows", "bound_merge", "merge_rows"]
+__all__ = ["bound_merge", "merge_rows"]
 
 
 def merge_rows(
@@ -74,215 +56,3 @@ def bound_merge(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )
         return MergeRows(source, merge, clauses, state, now, known_keys(open_table.key_cache, source.index, state))
-
-
-class MergeRows(RemembersFiles):
-    """The `RowOperation` of a merge."""
-
-    name = "MERGE"
-    writes_every_source_row = False
-
-    def __init__(
-        self,
-        source: MergeSource,
-        merge: MergeOptions,
-        clauses: Sequence[Clause],
-        state: TableState,
-        now: datetime.datetime,
-        known: KnownKeys | None = None,
-    ) -> None:
-        self._source = source
-        self.num_source_rows: int = source.rows.num_rows
-        self._given = clauses
-        self._condition = merge.condition
-        self._clauses = MergeClauses(clauses, merge, source, state.schema, now, state.partition_columns)
-        updates = [b.assignments for b in self._clauses.bound if b.then == "update" and b.assignments is not None]
-        needed = {name for each in updates for name in each.needed}
-        self.makes_images = self.replaces_rows = bool(updates)
-        self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
-        paths = [key.path for key in source.keys]
-        self._pruner = KeyPruner(paths, source.index.columns, state.schema, state.partition_columns)
-        self._range = key_range(paths, source.index.columns, state.schema)
-        conditions = self._conditions_on_target()
-        looked_at = conditions | {path[0] for path in paths}
-        self._fields = tuple(field for field in state.schema.fields if field.name in looked_at)
-        self._known = None if self._clauses.of["not matched by source"] else known
-        self._keys_decide = not conditions
-        self._places: dict[FileId, Places] = {}
-
-    def _conditions_on_target(self) -> set[str]:
-        """The columns of the table that decide, besides the key, which clause applies to a row of it."""
-        conditions = [self._source.target_term]
-        conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._clauses.of[when]]
-        found = [columns_of(condition) for condition in conditions if condition is not None]
-        return {path[0] for columns in found for side, path in columns if side == "target"}
-
-    # --- for history ----------------------------------------------------------------------------------------
-
-    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        if self._range is None or self._clauses.of["not matched by source"]:
-            builder.read_table()
-        else:
-            builder.read_where(self._range, files)
-
-    def parameters(self) -> dict[str, str]:
-        def history_of(when: When) -> list[dict[str, str]]:
-            clauses = [clause for clause in self._given if clause.when == when]
-            return [
-                {**({} if c.predicate is None else {"predicate": c.predicate}), "actionType": c.then} for c in clauses
-            ]
-
-        return operation_parameters(
-            predicate=[f"({self._condition})"],
-            matchedPredicates=history_of("matched"),
-            notMatchedPredicates=history_of("not matched"),
-            notMatchedBySourcePredicates=history_of("not matched by source"),
-        )
-
-    def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        return merge_metrics(self.num_source_rows, done)
-
-    # --- look-up --------------------------------------------------------------------------------------------
-
-    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        if self._clauses.of["not matched by source"]:
-            return np.ones(files.num_rows, dtype=bool)
-        return self._pruner.mask_of_table(files)
-
-    def matches_whole_file(self, add: AddFile) -> bool:
-        return False
-
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-
-        places = self._places.get(add.file_id)
-        if places is not None:
-            batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
-            return _joined([self._hits(positions, batch) for positions, batch in batches])
-        parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
-        is_narrow = (
-            parts is None
-            and not self._clauses.of["not matched by source"]
-            and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
-        )
-        found = []
-        batches = rows.reader(self._fields, self._range if is_narrow else None).batches(add, with_dead_rows=True)
-        for positions, batch in batches:
-            found.append(self._hits(positions, batch))
-            if parts is not None and self._known is not None:
-                parts.append(self._known.part_of(self._source.keys_of(batch), positions))
-        if parts is not None and self._known is not None:
-            self._known.offer(add, parts)
-        return _joined(found)
-
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        """If more than keys decides, rows with a key of the source are only recorded: `look_up` reads them."""
-        if self._known is None:
-            return {}
-        places = self._known.recall(files, are_all_live=are_all_live)
-        self._places = {} if self._keys_decide else {file: at for file, at in places.items() if len(at.positions)}
-        return {
-            file: self._decided(at.positions.astype(np.int64), self._source.indexed[at.keys], None)
-            for file, at in places.items()
-            if file not in self._places
-        }
-
-    def keep(self) -> None:
-        if self._known is not None:
-            self._known.keep()
-
-    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
-        """Does nothing: a clause may give an inserted row another key than the source's, so the next merge reads it."""
-
-    def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
-        return self._decided(positions, self._source.rows_of(batch), batch)
-
-    def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
-        """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
-        None if keys alone decide. Of several source rows with one key, ``source_rows`` has any one."""
-        clauses = np.full(len(positions), NONE, dtype=np.int16)
-        joined, alone = np.flatnonzero(source_rows >= 0), np.flatnonzero(source_rows < 0)
-        if self._clauses.of["matched"]:
-            is_repeated = self._source.is_repeated(source_rows[joined])
-            several, joined = joined[is_repeated], joined[~is_repeated]
-            clauses[joined] = self._clauses.first(self._clauses.of["matched"], batch, joined, source_rows[joined])
-            if len(several):
-                source_rows = source_rows.copy()
-                source_rows[several], clauses[several] = self._clauses.of_several(batch, several, source_rows[several])
-        clauses[alone] = self._clauses.first(self._clauses.of["not matched by source"], batch, alone, None)
-        at = np.flatnonzero((source_rows >= 0) | (clauses != NONE))
-        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at])
-
-    # --- rows -----------------------------------------------------------------------------------------------
-
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        assert hits.clauses is not None
-        assert hits.source_rows is not None
-        for bound in self._clauses.bound:
-            at = np.flatnonzero(hits.clauses == bound.number)
-            if bound.then != "update" or not len(at):
-                continue
-            assert bound.assignments is not None
-            source_rows = hits.source_rows[at]
-            for here, source in self._clauses.beside(source_rows if (source_rows >= 0).all() else None, len(at)):
-                old = None if rows is None else rows.take(pa.array(at[here]))
-                yield bound.assignments.apply(old, source, len(at[here])), at[here]
-
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        self._refuse_ambiguous(touched)
-        matched = [rows[rows >= 0] for rows in (each.live_source_rows for each in touched)]
-        is_written: NDArray[np.bool_] = (self._insert_clauses() != NONE) & ~self._source.is_matched(matched)
-        return is_written
-
-    def _refuse_ambiguous(self, touched: Sequence[Touched]) -> None:
-        """Raises ``InvalidInputError`` if several source rows change one live row, and not all of them delete it."""
-        for each in touched:
-            assert each.hits.clauses is not None
-            assert each.hits.source_rows is not None
-            bad = np.flatnonzero(each.live & (each.hits.clauses == AMBIGUOUS))
-            if len(bad):
-                row, source_row = int(each.hits.positions[bad[0]]), int(each.hits.source_rows[bad[0]])
-                raise InvalidInputError(
-                    "two source rows match the same row of the table, by"
-                    f" {self._source.key_of(source_row)} (row {row} of {each.add.path}, counting from 0), and do not"
-                    " both delete it. Keep one source row for each key, or give the clauses conditions that only one"
-                    " of them meets"
-                )
-
-    def _insert_clauses(self) -> NDArray[np.int16]:
-        """The clause that would insert each row of the source; -1 for none."""
-        return self._clauses.first(self._clauses.of["not matched"], None, None, np.arange(self._source.rows.num_rows))
-
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
-        found = []
-        for each in touched:
-            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
-            assert hits.clauses is not None
-            found.append(np.isin(hits.clauses, updates))
-        return found, np.zeros(self._source.rows.num_rows, bool)
-
-    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        clauses = self._insert_clauses()
-        for bound in self._clauses.of["not matched"]:
-            assert bound.assignments is not None
-            at = np.flatnonzero(is_written & (clauses == bound.number))
-            for _, rows in self._clauses.beside(at, len(at)):
-                assert rows is not None
-                yield bound.assignments.apply(None, rows, rows.num_rows)
-
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        assert is_written is not None
-        updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
-        updated = deleted = 0
-        for each in touched:
-            assert each.hits.clauses is not None
-            clauses = each.hits.clauses[each.live]
-            updated += int(np.isin(clauses, updates).sum())
-            deleted += int(((clauses != NONE) & ~np.isin(clauses, updates)).sum())
-        return int(is_written.sum()), updated, deleted
-
-
-def _joined(found: Sequence[Hits]) -> Hits:
-    empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
-    columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
-    return Hits(*(np.concatenate(each) for each in columns))

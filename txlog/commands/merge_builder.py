@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from txlog.commands.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.util.api_hints import explains_calls, no_attribute
 
 __all__ = ["MergeBuilder"]

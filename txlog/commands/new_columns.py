@@ -15,9 +15,8 @@ from txlog.errors import SchemaMismatchError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Field, Primitive, Struct, fold_name, from_arrow
 from txlog.protocol.schema_merge import merge
-from txlog.util.arguments import invalid
 
-__all__ = ["check_adds_columns", "with_new_columns"]
+__all__ = ["with_new_columns"]
 
 
 def with_new_columns(
@@ -43,9 +42,3 @@ def _is_new(field: pa.Field, there: Field | None) -> bool:
         return merge(column, from_arrow(pa.schema([field]))) != column
     except SchemaMismatchError:  # it may be used otherwise than for the column of its name
         return False
-
-
-def check_adds_columns(schema_mode: str) -> None:
-    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
-    if schema_mode not in ("strict", "merge"):
-        raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")

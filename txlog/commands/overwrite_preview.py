@@ -69,7 +69,7 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
         rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode)
         live = without_unseen(open_table, state, job, rows_replaced.candidates(state))
         with TxlogError.located(open_table.uri, state.version):
-            would = rows_replaced.change.would_do(state, live)
+            would = rows_replaced.would_do(state, live)
     return OverwritePreview(
         state.version,
         rows,

@@ -57,7 +57,7 @@ class Replaced(msgspec.Struct):
     """
 
     removed: list[AddFile] = msgspec.field(default_factory=list)
-    copies: Sequence[PendingFile] = ()
+    copies: Sequence[AddFile] = ()
     rows_deleted: int = 0
     rows_copied: int = 0
     vectors: int = 0
@@ -70,11 +70,10 @@ class Replaced(msgspec.Struct):
 
     def metrics(self, files: Sequence[PendingFile]) -> WriteMetrics:
         """The metrics of a write that replaces this by new ``files``."""
-        written = [*files, *self.copies]
         return WriteMetrics(
             rows=sum([file.num_rows for file in files]),
-            files=len(written),
-            bytes=sum([file.size_bytes for file in written]),
+            files=len(files) + len(self.copies),
+            bytes=sum([file.size_bytes for file in files]) + sum([file.size for file in self.copies]),
             files_removed=len(self.removed),
             rows_deleted=self.rows_deleted,
             rows_copied=self.rows_copied,
@@ -176,10 +175,11 @@ class RegionReplacement:
         live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
         live = builder.live(without_unseen(self._open_table, state, self._job, live))
         with TxlogError.located(self._open_table.uri, state.version):
-            done = change.apply(state, builder, live)
-        change.declare_reads(builder, live)
+            change.apply(state, builder, live)
+        change.declare_reads(builder)
+        done, counts = change.done, change.done.metrics
         return Replaced(
-            change.removed, change.new_files, done.rows_deleted, done.rows_copied, done.vectors, change.dead_fractions
+            [*done.removed], done.added, counts.rows_deleted, counts.rows_copied, counts.vectors, done.dead_fractions
         )
 
 
@@ -198,26 +198,34 @@ class RowsReplacement:
         mode: RowMode | None = None,
         change_files: ChangeFiles | None = None,
     ) -> None:
-        from txlog.commands.delete import Condition, DeleteRows
-        from txlog.commands.row_change.change import RowChange
+        from txlog.commands.row_change.here import change_here
         from txlog.commands.row_change.options import RowOptions, uses_vectors
+        from txlog.tasks.operations.delete import Condition, DeleteRows
         from txlog.util import ambient
 
-        self._log = open_table.log
+        self._open_table = open_table
         self._condition = Condition(predicate, state, ambient.now())
-        self.change = RowChange(
+        self._operation = DeleteRows(self._condition)
+        self._with_vectors = uses_vectors(state, mode)
+        self.change, _ = change_here(
             open_table,
             state,
-            DeleteRows(self._condition),
+            self._operation,
             RowOptions(mode, CommitOptions(on_conflict="fail")),
             unsent,
-            with_vectors=uses_vectors(state, mode),
+            with_vectors=self._with_vectors,
             change_files=change_files,
         )
 
     def candidates(self, state: TableState) -> pa.Table:
         """The live files of ``state`` that may hold such rows."""
-        return self._log.matching_files(state, self._condition.necessary)
+        return self._open_table.log.matching_files(state, self._condition.necessary)
+
+    def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
+        """What the change would do to these live files, computed without writing anything."""
+        from txlog.commands.row_change.here import would_do
+
+        return would_do(self._open_table, state, self._operation, files, with_vectors=self._with_vectors)
 
 
 # --- by partition values ----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.commands.row_change.tombstones import check_tombstones
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
@@ -54,6 +53,7 @@ from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, c
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
+from txlog.tasks.tombstones import check_tombstones
 from txlog.util import ambient
 from txlog.util.arguments import names_in
 from txlog.util.wording import argument

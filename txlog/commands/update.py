@@ -1,39 +1,24 @@
 """UPDATE: sets columns of the rows for which a condition is true.
 
-In: a condition and assignments, bound to the table's schema. Out: a `RowOperation` that replaces rows by their new
-versions, in another partition if their partition columns change.
+In: a condition, the columns to set and `RowOptions`. Out: a ``WriteResult``. ``tasks/operations/update`` makes the new
+versions of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from txlog.commands.assignments import Assignments
-from txlog.commands.delete import Condition, RowsOfCondition
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, Images, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
 from txlog.commit.open_table import OpenTable
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
-from txlog.result import WriteMetrics, WriteResult
+from txlog.result import WriteResult
+from txlog.tasks.operations.update import UpdateRows, bound_update
 from txlog.util import ambient
-from txlog.writer.generated_columns import computed_columns
 
-if TYPE_CHECKING:
-    import datetime
-
-    from numpy.typing import NDArray
-
-__all__ = ["UpdateRows", "bound_update", "update_rows"]
-
-_KEPT_MAX_BYTES = 32 << 20
+__all__ = ["update_rows"]
 
 
 def update_rows(
@@ -46,49 +31,3 @@ def update_rows(
         return bound_update(values, where, state, now)
 
     return run_row_change(open_table, options, "an update", bound)
-
-
-def bound_update(
-    values: Mapping[str, Any], where: str | Predicate | None, state: TableState, now: datetime.datetime
-) -> UpdateRows:
-    """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
-    assignments = Assignments(
-        values, state.schema, computed_columns(state.schema, None, state.partition_columns), now=now
-    )
-    return UpdateRows(Condition(where, state, now), assignments, state)
-
-
-class UpdateRows(RowsOfCondition):
-    """The `RowOperation` of an update."""
-
-    name = "UPDATE"
-    makes_images = True
-    replaces_rows = True
-
-    def __init__(self, condition: Condition, assignments: Assignments, state: TableState) -> None:
-        super().__init__(condition)
-        self._assignments = assignments
-        needed = assignments.needed
-        self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
-        read = condition.predicate.columns() - {*state.partition_columns}
-        self._read_fields = tuple(field for field in self.image_fields if field.name in read)
-        self._kept_bytes = 0
-
-    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
-        return {"numUpdatedRows": done.rows_updated}
-
-    def matches_whole_file(self, add: AddFile) -> bool:
-        return False
-
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        """Keeps the columns of the condition that new versions of rows need too, as far as there is room for them."""
-        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # about so many: files are looked into by two threads
-        positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
-        self._kept_bytes += 0 if values is None else values.nbytes
-        return Hits(positions, values=values)
-
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
-        yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
-
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        return 0, sum(len(each.replaced) for each in touched), 0

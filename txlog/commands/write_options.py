@@ -8,7 +8,7 @@ what every write asks of its commit is in ``writer.commit_options``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -17,21 +17,17 @@ from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
-from txlog.writer.write_intent import RowMode
+from txlog.writer.write_intent import RowMode, SchemaMode
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
 
 __all__ = [
-    "SchemaMode",
     "WriteOptions",
     "check_mode",
     "check_options",
 ]
 
-SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
-"""Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
-for an overwrite of the whole table)."""
 
 _MODES = ("append", "overwrite", "overwrite_partitions")
 

@@ -20,7 +20,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
 from txlog.expressions.tree import path_text
@@ -29,6 +28,7 @@ from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distanc
 from txlog.protocol.clustering import named_columns
 from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
+from txlog.tasks.file_rows import FileRows
 from txlog.util.wording import argument
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from collections.abc import Hashable, Iterator
 
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import ROW_ID_COLUMNS, file_schema
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import Array, DataType, Map, Struct
+from txlog.tasks.file_rows import FileRows
 from txlog.util.parallel import parallel_map
 
 __all__ = ["files_with_dropped_columns"]

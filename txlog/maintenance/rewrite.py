@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError
 from txlog.log.state import TableState
@@ -27,6 +26,7 @@ from txlog.maintenance.clustering import ClusterColumns, Clustering
 from txlog.protocol.actions import AddFile
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.tasks.file_rows import FileRows
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.tombstones import expired_before_ms, is_tombstones, retention_ms, tombstone_adds
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError
 from txlog.log.proposal_builder import ProposalBuilder
@@ -19,6 +17,8 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.schema import to_arrow
+from txlog.tasks.file_rows import FileRows
+from txlog.tasks.tombstones import expired_before_ms, is_tombstones, retention_ms, tombstone_adds
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.input import DataStream

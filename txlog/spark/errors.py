@@ -24,7 +24,7 @@ from txlog.spark.wording import in_spark
 from txlog.util.logs import logger
 from txlog.util.wording import spelled
 
-__all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
+__all__ = ["TxlogErrorInSpark", "crossing", "error_from", "typed_errors"]
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
 NOT_FOUND_ADVICE = (
@@ -79,6 +79,18 @@ def crossing() -> Iterator[None]:
         # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
+
+
+@contextlib.contextmanager
+def typed_errors() -> Iterator[None]:
+    """Raise the original error if Spark reports a txlog error from a task. Other exceptions pass unchanged."""
+    try:
+        yield
+    except Exception as error:
+        typed = error_from(error)
+        if typed is None:
+            raise
+        raise typed from None
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:

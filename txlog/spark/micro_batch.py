@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowMode, RowOptions
-from txlog.commands.upsert.source import OnDuplicate
-from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
@@ -27,7 +25,9 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
-from txlog.spark.rows.specs import SourceSpec
+from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+from txlog.tasks.operations.upsert_source import OnDuplicate
+from txlog.tasks.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
 from txlog.util.arguments import invalid, one_of
 from txlog.util.locks import new_lock

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from txlog.commands import write_planning
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
-from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
@@ -32,6 +31,7 @@ from txlog.spark.options import SparkWriteOptions, StreamOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.spark.wording import in_stream
 from txlog.store.probe import probe_store
+from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.util.logs import logger
 from txlog.util.wording import spelled
 from txlog.writer.changelog.mismatch import USUAL

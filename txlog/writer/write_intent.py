@@ -10,18 +10,26 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from txlog.util.arguments import invalid
+
 __all__ = [
     "APPEND",
     "OVERWRITE",
     "OVERWRITE_PARTITIONS",
     "IntentKind",
     "RowMode",
+    "SchemaMode",
     "WriteIntent",
+    "check_adds_columns",
     "read_intent",
 ]
 
 RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 """Rows are marked dead by deletion vectors, or their files are written again without them."""
+
+SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
+"""Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
+for an overwrite of the whole table)."""
 
 IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "upsert"]
 """Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; replace
@@ -84,3 +92,9 @@ def read_intent(value: Any) -> WriteIntent:
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise ValueError(f"the key columns of a write intent must be a list of strings, not {keys!r}")
     return WriteIntent(value["kind"], where, tuple(keys))
+
+
+def check_adds_columns(schema_mode: str) -> None:
+    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
+    if schema_mode not in ("strict", "merge"):
+        raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")

@@ -10,18 +10,17 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.delete import Condition, DeleteRows
-from txlog.commands.row_change.change import RowChange
-from txlog.commands.row_change.operation import RowOperation
+from txlog.commands.row_change.here import would_do
 from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.row_change.run import state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
+from txlog.tasks.operation import RowOperation
+from txlog.tasks.operations.delete import Condition, DeleteRows
 from txlog.util import ambient
 from txlog.writer.input import open_data
-from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 
@@ -56,7 +55,7 @@ def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
 
 def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
     """Raises as `Table.update`, except for errors that only writing the rows would find."""
-    from txlog.commands.update import bound_update
+    from txlog.tasks.operations.update import bound_update
 
     return _preview(open_table, "an update", lambda state: bound_update(values, where, state, ambient.now()))
 
@@ -87,9 +86,14 @@ def _preview(
         defined = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
         operation = operation_for(defined)
         with_vectors = uses_vectors(state, options.mode)
-    unsent = UnsentFiles(open_table.store.files)
-    change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
-    would = change.would_do(state)
+    would = would_do(
+        open_table,
+        state,
+        operation,
+        open_table.log.files(state),
+        with_vectors=with_vectors,
+        definition=definition,
+    )
     return RowPreview(
         state.version,
         would.rows_inserted,

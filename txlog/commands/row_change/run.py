@@ -12,19 +12,19 @@ from collections.abc import Callable
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_change.dead_rows import warn_of_dead_rows
-from txlog.commands.row_change.operation import RowOperation
+from txlog.commands.row_change.here import change_here
 from txlog.commands.row_change.options import RowOptions, check_changeable, uses_vectors
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
-from txlog.commit.plan import Plan
 from txlog.errors import TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
+from txlog.tasks.operation import RowOperation
 from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
-__all__ = ["apply_in_transaction", "commit_row_plan", "replayed", "run_prepared", "run_row_change", "state_to_change"]
+__all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepared", "run_row_change", "state_to_change"]
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -88,7 +88,7 @@ def run_prepared(
         if unsent is None:
             unsent = stack.enter_context(UnsentFiles(open_table.store.files))
         new_metadata = None if definition is None else definition.metadata
-        change = RowChange(
+        change, tasks = change_here(
             open_table,
             state,
             operation,
@@ -98,23 +98,26 @@ def run_prepared(
             definition=definition,
             change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
         )
-        result = commit_row_plan(open_table, state, options, change, unsent)
-        change.remember()
-        warn_of_dead_rows(open_table, result.version, change.dead_fractions)
+        result = commit_row_change(open_table, state, options, change, unsent)
+        if change.live is not None:
+            tasks.remember(change.live)
         return result
 
 
-def commit_row_plan(
-    open_table: OpenTable, state: TableState, options: RowOptions, plan: Plan, unsent: UnsentFiles
+def commit_row_change(
+    open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
 ) -> WriteResult:
     """Execute a change of rows on ``state`` and commit it. Raises as `run_row_change`."""
     if options.is_reexecuted:
-        return open_table.commit_plan(plan, state, unsent=unsent)
-    # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
-    proposal = plan.execute(state)
-    if not proposal.actions:
-        return WriteResult(state.version, "committed", 0, "")
-    return open_table.commit(proposal, state, plan.metrics, unsent=unsent)
+        result = open_table.commit_plan(change, state, unsent=unsent)
+    else:
+        # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
+        proposal = change.execute(state)
+        if not proposal.actions:
+            return WriteResult(state.version, "committed", 0, "")
+        result = open_table.commit(proposal, state, change.metrics, unsent=unsent)
+    warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
+    return result
 
 
 def apply_in_transaction(
@@ -135,10 +138,9 @@ def apply_in_transaction(
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
         with_vectors = uses_vectors(state, options.mode)
-    change = RowChange(
+    change, _ = change_here(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )
-    files = builder.live(open_table.log.files(state))
-    done = change.apply(state, builder, files)
-    change.declare_reads(builder, files)
+    done = change.apply(state, builder, builder.live(open_table.log.files(state)))
+    change.declare_reads(builder)
     return done

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.upsert.source import Source, refuse_null_keys, stored_rows
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.tasks.operations.upsert_source import Source, refuse_null_keys, stored_rows
 from txlog.util.wording import argument
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members

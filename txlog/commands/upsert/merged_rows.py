@@ -15,13 +15,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import BringsChanges, DecidesByValues, KeepsTombstones, Touched
-from txlog.commands.row_change.tombstones import retention_ms, tombstone_rows
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
-from txlog.commands.upsert.known_keys import known_keys
 from txlog.commands.upsert.mismatches import Mismatches
-from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
@@ -30,6 +25,11 @@ from txlog.protocol.actions import operation_parameters
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow
+from txlog.tasks.file_rows import FileRows
+from txlog.tasks.operation import Touched
+from txlog.tasks.operations.known_keys import known_keys
+from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
+from txlog.tasks.tombstones import retention_ms, tombstone_rows
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
 from txlog.writer.changelog.mismatch import USUAL
@@ -154,9 +154,9 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
             )
 
 
-class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
-    """The `RowOperation` of an upsert with a merge engine, which `DecidesByValues`. Its source is one row for each
-    key."""
+class MergedRows(UpsertRows):
+    """The `RowOperation` of an upsert with a merge engine, which decides by the values of existing rows. Its source is
+    one row for each key."""
 
     def __init__(
         self,
@@ -181,13 +181,12 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
         self._files = FileRows(open_table.store, state)
         self._schema = state.schema
         configuration = state.metadata.configuration
-        self.brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
+        self._brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
         self._reads_old = engine.reads_old_rows or self._leaves_same
         needed = state.schema.names if self._leaves_same else needed_columns(engine, state.schema.names)
         self._old_fields: tuple[Field, ...] = tuple(field for field in state.schema.fields if field.name in needed)
         self._keeps_tombstones = retention_ms(configuration) is not None
-        self._tombstones: Sequence[Touched] = ()
         self._basis: bytes | None = None
         self._merged: Merged | None = None
         if not self._reads_old:
@@ -208,14 +207,14 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
             **self._more_parameters(),
         )
 
-    def decided(self, touched: Sequence[Touched]) -> list[Touched]:
-        """See `DecidesByValues`."""
+    def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
+        """The rows of keys that the merge replaces or deletes; the tombstones of a key count as a delete of it."""
         if self._engine.name == "first-row":
             return list(touched)
         touched = self._mismatches.judge(touched, self._takes_back)
         merged = self._merged
         if self._reads_old:
-            merged = self._merge(sorted(touched, key=lambda each: each.add.path))
+            merged = self._merge(_by_path(touched), _by_path(tombstones))
         assert merged is not None
         goes = merged.has_row | merged.is_dead
         if goes.all():
@@ -224,23 +223,18 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
             replace(each, replaced=each.hits.positions[each.live & goes[each.hits.source_rows]]) for each in touched
         ]
 
-    def see_tombstones(self, touched: Sequence[Touched]) -> None:
-        """See `KeepsTombstones`."""
-        self._tombstones = sorted(touched, key=lambda each: each.add.path)
-
     def tombstones(self) -> pa.RecordBatch | None:
-        """See `KeepsTombstones`."""
         deletes = None if self._merged is None else self._merged.deletes
         if deletes is None or not self._keeps_tombstones:
             return None
         return tombstone_rows(self._schema, self._index.keys, self._engine.sequence, deletes)
 
-    def _merge(self, touched: Sequence[Touched]) -> Merged:
+    def _merge(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> Merged:
         """The merge with the table's rows; the last result if the same rows of the same files match again."""
 
         digest = hashlib.sha256()
         live = [(each, each.live) for each in touched]
-        dead = [(each, ~each.live) for each in self._tombstones]
+        dead = [(each, ~each.live) for each in tombstones]
         for each, counts in (*live, *dead):
             positions = each.hits.positions[counts]
             digest.update(repr((each.add.path, len(positions))).encode() + positions.tobytes())
@@ -283,11 +277,14 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         assert self._merged is not None
         if self._engine.name == "first-row":
-            return self._merged.has_row & ~self._matched(touched)
+            return self._merged.has_row & ~self.matched(touched)
         return self._merged.has_row
 
-    def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """See `BringsChanges`: the rows of the changelog as they came, without ignored deletes."""
+    def changelog(self) -> Iterator[tuple[str, pa.RecordBatch]] | None:
+        return self._as_they_came() if self._brings_changes else None
+
+    def _as_they_came(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of the changelog, without ignored deletes."""
         rows, kinds = self._changes.rows, self._changes.came_as
         kinds = self._changes.kinds if kinds is None else kinds
         if kinds is None:
@@ -317,6 +314,10 @@ class MergedRows(UpsertRows, BringsChanges, DecidesByValues, KeepsTombstones):
         assert merged is not None
         rows = merged.rows.filter(pa.array(is_written[merged.has_row]))
         yield from rows.to_batches(max_chunksize=1 << 17)
+
+
+def _by_path(touched: Sequence[Touched]) -> list[Touched]:
+    return sorted(touched, key=lambda each: each.add.path)
 
 
 def _with_deletes(old: KeyedRows, deletes: KeyedRows) -> KeyedRows:

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.commands.row_change.operation import Touched
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.store.base import QUARANTINE
+from txlog.tasks.operation import Touched
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.wording import setting

@@ -15,17 +15,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.row_change.file_rows import FileReader, FileRows
-from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Touched
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
-from txlog.commands.upsert.known_keys import KnownKeys, cached_keys
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound
 from txlog.commands.upsert.quarantine_reader import QuarantineReader
-from txlog.commands.upsert.sorted_keys import SortedKeys
 from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
-from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.state import TableState
@@ -33,6 +28,11 @@ from txlog.protocol.actions import operation_parameters
 from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.read.key_cache import new_key_numbers
 from txlog.result import WriteResult
+from txlog.tasks.file_rows import FileReader, FileRows
+from txlog.tasks.operation import Touched
+from txlog.tasks.operations.known_keys import KnownKeys, cached_keys
+from txlog.tasks.operations.sorted_keys import SortedKeys
+from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.util import ambient
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.input import DataStream
@@ -146,7 +146,7 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
     return read
 
 
-class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
+class StagedChanges(UpsertRows):
     """The `RowOperation` of a checkpoint: an upsert whose new rows are in files already, and which also deletes
     keys."""
 
@@ -163,9 +163,8 @@ class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
     ) -> None:
         super().__init__(staged, UpsertOptions(keys), None, state, known)
         self._staged = staged
-        self.source_files = files
+        self.source_files = self._new_files = files
         self.writes_every_source_row = False
-        self.num_decisions = 0
         self._mismatches = mismatches
         self._held = held
         self._are_new = ~staged.are_deletes & (mismatches.held == 0)
@@ -181,8 +180,8 @@ class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
             **self._held.parameters(),
         )
 
-    def decided(self, touched: Sequence[Touched]) -> list[Touched]:
-        """As `DecidesByValues` says: the rows of keys that are held back stay."""
+    def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
+        """The rows of keys that are held back stay."""
         return self._mismatches.judge(touched, self._staged.are_deletes)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
@@ -201,8 +200,8 @@ class StagedChanges(UpsertRows, BringsFiles, DecidesByValues):
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Read from the tasks' files, which have each new row once."""
-        reader = FileRows(self._open_table.store, self._state).reader(self._state.schema.fields)
-        for file in self.source_files:
+        reader = FileRows(self._open_table.store, self._table).reader(self._table.schema.fields)
+        for file in self._new_files:
             for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
                 wanted = is_written[_places(self._staged.index, batch)]
                 if wanted.any():

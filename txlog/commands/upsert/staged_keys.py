@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commands.upsert.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
 from txlog.read.key_cache import FileKeys
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
+from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.util.parallel import parallel_map
 from txlog.util.wording import argument
 from txlog.writer.changelog.key_files import StagedKeyRows, read_keys

@@ -21,14 +21,14 @@ from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
 from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
-from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY, first_unclear, is_order_free
-from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
+from txlog.tasks.operations.upsert import UpsertOptions
+from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
 from txlog.writer.changelog.row_kinds import DELETE, KINDS, TAKEN_BACK, UPDATE_BEFORE
 from txlog.writer.changelog.staged_rows import read_staged_rows
 from txlog.writer.committable import Committable

@@ -12,15 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from txlog.commands.merge_builder import MergeBuilder
-from txlog.commands.merge_clauses import Clause, MergeOptions
-from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions, uses_vectors
-from txlog.commands.row_change.run import commit_row_plan, replayed, state_to_change
-from txlog.commands.upsert.source import OnDuplicate
-from txlog.commands.upsert.upsert import UpsertOptions, WhenMatched, WhenNotMatched
+from txlog.commands.row_change.parts import change_in_parts
+from txlog.commands.row_change.run import replayed, state_to_change
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
@@ -28,20 +24,20 @@ from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
-from txlog.spark.rows.jobs import SparkJobs
-from txlog.spark.rows.part import RowJob
-from txlog.spark.rows.plan import Jobs, SparkRowPlan
 from txlog.spark.rows.source import prepare_source, reads_table
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
-from txlog.spark.rows.target import Extent, Target
+from txlog.spark.rows.spread_source import SparkSource
+from txlog.spark.workers import SparkWorkers
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
+from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.upsert import UpsertOptions, WhenMatched, WhenNotMatched
+from txlog.tasks.operations.upsert_source import OnDuplicate
+from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions, OnConflict
-from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +50,6 @@ __all__ = [
     "merge",
     "merge_builder",
     "run_change",
-    "run_spec",
     "update",
     "upsert",
     "upsert_spec",
@@ -344,20 +339,21 @@ def run_change(
     found = replayed(open_table, state, options)
     if found is not None:
         return found
-    source = None
+    extent = source_rows = None
     if frame is not None:
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
-        source = prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
-        extent = source[1]
+        rows, extent = prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
-    return run_spec(
+        source_rows = SparkSource(site.spark, rows, extent)
+    return change_in_parts(
         open_table,
         state,
         spec,
         options,
-        None if source is None else source[1],
-        lambda job: SparkJobs(site.spark, job, source),
+        extent,
+        SparkWorkers(site.spark),
+        source_rows,
         site.storage_options,
         with_vectors=with_vectors,
     )
@@ -373,28 +369,3 @@ def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableS
             table=uri,
             version=state.version,
         )
-
-
-def run_spec(
-    open_table: OpenTable,
-    state: TableState,
-    spec: RowSpec,
-    options: RowOptions,
-    source: Extent | None,
-    jobs_for: Callable[[RowJob], Jobs],
-    storage_options: Mapping[str, str],
-    *,
-    with_vectors: bool,
-) -> WriteResult:
-    """Execute and commit a change whose source is materialised. ``jobs_for`` returns the jobs that run its parts."""
-    spec = adapted(spec, state)
-    source = None if source is None else replace(source, spec=adapted(source.spec, state))
-    with TxlogError.located(open_table.uri, state.version):
-        target = Target(open_table, state, spec, source)
-    definition = (state.version, state.protocol, state.metadata)
-    job = RowJob(open_table.uri, dict(storage_options), *definition, spec, with_vectors)
-    with UnsentFiles(open_table.store.files) as unsent:
-        plan = SparkRowPlan(open_table, job, target, options, jobs_for(job), unsent)
-        result = commit_row_plan(open_table, state, options, plan, unsent)
-        warn_of_dead_rows(open_table, result.version, plan.dead_fractions)
-        return result

@@ -8,7 +8,6 @@ the source is small.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,14 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
+from txlog.commands.row_change.target import Extent
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableState
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow, type_to_arrow
-from txlog.spark.errors import crossing, error_from
-from txlog.spark.rows.part import PartSource
-from txlog.spark.rows.specs import SourceShape, SourceSpec, UpsertSpec
-from txlog.spark.rows.target import Extent
+from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.schema import frame_schema, spark_type
+from txlog.tasks.part import PartSource
+from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.util.wording import argument, setting
 from txlog.writer.completer import completed, completer_for
 from txlog.writer.keys import compared_as
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "reads_table", "typed_errors"]
+__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "reads_table"]
 
 SMALL_BYTES = 4 << 20
 """A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
@@ -45,18 +44,6 @@ the row as a struct."""
 
 _PARTITION_SHIFT = 33
 _SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
-
-
-@contextlib.contextmanager
-def typed_errors() -> Iterator[None]:
-    """Raise the original error if Spark reports a txlog error from a task. Other exceptions pass unchanged."""
-    try:
-        yield
-    except Exception as error:
-        typed = error_from(error)
-        if typed is None:
-            raise
-        raise typed from None
 
 
 def reads_table(frame: DataFrame, uri: str) -> bool:
@@ -73,13 +60,13 @@ def _without_scheme(uri: str) -> str:
     return unquote(_SCHEME.sub("", uri, count=1)).strip("/")
 
 
-def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table: str) -> tuple[DataFrame, Extent]:
+def prepare_source(frame: DataFrame, spec: SourceSpec, target: DefinedTable, table: str) -> tuple[DataFrame, Extent]:
     """Materialise the rows of ``frame`` once.
 
     Args:
         frame: The user's DataFrame.
         spec: The change.
-        state: The table's state, for its definition.
+        target: The table's definition.
         table: The table's URI, for errors.
 
     Returns:
@@ -90,9 +77,9 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table:
         SchemaMismatchError: The columns do not fit the table.
         UnsupportedFeatureError: txlog cannot write the type of a column.
     """
-    with TxlogError.located(table, state.version):
+    with TxlogError.located(table, target.version):
         found = frame_schema(frame.schema)
-        shape = spec.shape(state, found, table)
+        shape = spec.shape(target, found, table)
         left_out = {fold_name(name) for name in shape.left_out}
         kept = Struct(tuple(field for field in found.fields if fold_name(field.name) not in left_out))
         completer_for(shape.schema, to_arrow(kept), shape.computed, table)

@@ -1,4 +1,4 @@
-"""The driver's view of a row change: which files may hold a match, and the entry in the commit's history.
+"""`Target`: what a row change done by tasks is for the commit, and which files may hold a match.
 
 In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. For a small source, the
 driver compares its keys with each file's statistics. For a large one it knows only the least and greatest key, which
@@ -7,25 +7,23 @@ exclude fewer files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.commit.open_table import OpenTable
 from txlog.expressions.predicates import Predicate
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import key_range
 from txlog.skipping.many_files import FilePruner
 from txlog.skipping.one_file import Pruner
-from txlog.spark.rows.part import PartSource
-from txlog.spark.rows.specs import RowSpec, SourceShape, SourceSpec
+from txlog.tasks.part import PartSource
+from txlog.tasks.specs import RowSpec, SourceShape, SourceSpec
+from txlog.tasks.task_table import TaskTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,30 +50,33 @@ class Extent(msgspec.Struct, frozen=True):
     ends: tuple[pa.Array, ...]
     few: PartSource | None
 
-    def key_range(self, state: TableState) -> Predicate | None:
+    def key_range(self, table: DefinedTable) -> Predicate | None:
         """A condition that is true for every row with one of the keys; None if none can be built."""
-        return key_range([key.path for key in self.shape.table_keys], self.ends, state.schema)
+        return key_range([key.path for key in self.shape.table_keys], self.ends, table.schema)
 
 
 class Target:
     """A row change of one table, bound to a version."""
 
-    def __init__(self, open_table: OpenTable, state: TableState, spec: RowSpec, source: Extent | None) -> None:
+    keeps_row_ids = True
+
+    def __init__(self, table: TaskTable, spec: RowSpec, source: Extent | None) -> None:
+        self._has_feed = table.properties.enable_change_data_feed
         self.source = source
         self.few = None if source is None else source.few
         rows = None if source is None else to_arrow(source.shape.schema).empty_table()
-        self._operation = spec.bind(open_table, state, rows if self.few is None else self.few.rows).operation
+        self._operation = spec.bind(table, rows if self.few is None else self.few.rows)
         self.name = self._operation.name
         self._range: Predicate | None = None
         self._pruner: FilePruner | None = None
         if source is not None and self.few is None:
-            self._range = source.key_range(state)
+            self._range = source.key_range(table)
             if self._range is not None:
-                self._pruner = FilePruner(Pruner(self._range, state.schema, state.partition_columns))
+                self._pruner = FilePruner(Pruner(self._range, table.schema, table.partition_columns))
 
     @property
-    def is_in_spark(self) -> bool:
-        """Whether only Spark, and not the driver, holds the rows of the source."""
+    def is_spread(self) -> bool:
+        """Whether only the workers, and not the driver, hold the rows of the source."""
         return self.source is not None and self.few is None
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
@@ -91,22 +92,17 @@ class Target:
         return self._pruner.mask_of_table(files)
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether the change certainly removes every row of the file."""
+        """Whether the change certainly removes every row of the file, and no task need look at it."""
+        if self._has_feed and add.deletion_vector is not None:
+            return False  # the feed needs change files of the rows that were left, as in ``ChangeFiles.finish``
         return self._operation.matches_whole_file(add)
 
-    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        """Declare what the change depends on if it is not executed again after a lost race.
-
-        Args:
-            builder: Receives the read set.
-            files: The paths of the files that may hold a match.
-        """
-        if not self.is_in_spark:
-            self._operation.declare_reads(builder, files)
-        elif self._range is None or (self.source is not None and self.source.spec.reads_every_file):
-            builder.read_table()
-        else:
-            builder.read_where(self._range, files)
+    @property
+    def reads(self) -> Predicate | None:
+        """The rows that the change depends on if it is not executed again; None: every row of the table."""
+        if not self.is_spread:
+            return self._operation.reads
+        return None if self.source is not None and self.source.spec.reads_every_file else self._range
 
     def parameters(self) -> dict[str, str]:
         """commitInfo's ``operationParameters``."""

@@ -1,9 +1,9 @@
-"""`SparkRowPlan`: a row change as a commit plan whose work Spark tasks do.
+"""`TasksInParts`: the work of a row change in parts of the table, each done by one task of some workers.
 
-In: a spec, its source, and the newest version. Out: a proposal for this version. What a task reported for a file stays
-valid as long as the same rows of the file match and are live. If another writer gave such a file a new deletion vector
-in between, the driver only merges that vector with the task's. Files that are new, or whose matching rows died, are
-changed again: in Spark, or by the driver if they are few.
+In: a `RowJob`, its source, and the files to change. Out: what the change does to a version. What a task reported for a
+file stays valid as long as the same rows of the file match and are live. If another writer gave such a file a new
+deletion vector in between, the driver only merges that vector with the task's. Files that are new, or whose matching
+rows died, are changed again: by the workers, or by the driver if they are few.
 
 If parts write source rows in place of their own rows, two parts may hold the same key. One of them writes the source
 row, and the other part is executed again without that row. If a version has change files, readers of the feed read only
@@ -13,31 +13,34 @@ record the rows of files that are removed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.commands.row_change.change import RowChange, RowsReplaced
+from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.run import commit_row_change
+from txlog.commands.row_change.target import Extent, Target
 from txlog.commit.open_table import OpenTable
-from txlog.log.proposal import Isolation, Proposal
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
 from txlog.protocol.deletion_vector import vector_files
-from txlog.protocol.file_columns import add_files_of, live_keys, live_rows
+from txlog.protocol.file_columns import live_rows
 from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.properties import TableProperties
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.result import WriteMetrics
-from txlog.spark.rows.part import FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
-from txlog.spark.rows.target import Target
+from txlog.result import WriteMetrics, WriteResult
+from txlog.tasks.part import ChangePart, FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
+from txlog.tasks.specs import RowSpec, adapted
+from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
+from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -45,8 +48,10 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["Jobs", "SparkRowPlan"]
+__all__ = ["SpreadSource", "TasksInParts", "change_in_parts", "parts_of"]
 
+_PART_BYTES = 32 << 20
+_PARTS_MAX = 2_000
 _FEW_FILES = 16
 _FEW_BYTES = 16 << 20
 _JOB_S = 1.0  # the least time of a Spark job
@@ -55,12 +60,15 @@ _VECTOR_S = 0.002  # the time to read one vector and write another
 _BYTES_PER_S = 100e6
 
 
-class Jobs(Protocol):
-    """Runs parts of a change outside the driver; `SparkJobs` implements it."""
+class SpreadSource(Protocol):
+    """A source whose rows the workers hold, not the driver. It brings rows and parts of the table together."""
 
-    def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]: ...
+    def change(self, job: RowJob, parts: Sequence[Sequence[AddFile]], elsewhere: bytes) -> Iterable[PartOutcome]:
+        """Change the files of each part with the source rows whose keys they hold. For ``elsewhere`` see
+        `change_part`."""
 
-    def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]: ...
+    def write_new_rows(self, job: RowJob, matched: bytes, *, with_change_files: bool) -> Iterable[NewRows]:
+        """Write the rows that the source adds, given the numbers of the source rows that match."""
 
 
 class _Part(msgspec.Struct):
@@ -82,101 +90,74 @@ class _NewRows(msgspec.Struct, frozen=True):
     written: list[NewRows]
 
 
-class SparkRowPlan:
-    """Implements ``commit.plan.Plan``."""
+class TasksInParts:
+    """Implements ``RowTasks``. ``source_rows`` is given if the change has a source."""
 
     def __init__(
-        self, open_table: OpenTable, job: RowJob, target: Target, options: RowOptions, jobs: Jobs, unsent: UnsentFiles
+        self,
+        open_table: OpenTable,
+        job: RowJob,
+        target: Target,
+        options: RowOptions,
+        workers: Workers,
+        source_rows: SpreadSource | None,
+        unsent: UnsentFiles,
     ) -> None:
-        self._open_table = open_table
         self._store = open_table.store
         self._job = job
         self._target = target
         self._options = options
-        self._jobs = jobs
+        self._workers = workers
+        self._source_rows = source_rows
         self._unsent = unsent
-        self._txn_id = ambient.uuid4()
-        self._excluded: set[LiveKey] = set()
-        self._whole: set[LiveKey] = set()
         self._parts: list[_Part] = []
         self._new_rows: _NewRows | None = None
-        self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri, rows="old").random_prefix_length
-        self._has_feed = TableProperties.of(job.metadata.configuration).enable_change_data_feed
+        self._random_prefix_length = WritePlan.of(
+            job.table.metadata, table=job.table.uri, rows="old"
+        ).random_prefix_length
         self._executions = 0
-        self._metrics = WriteMetrics()
-        self._live_files: pa.Table | None = None  # kept so that listing a newer version costs only its new files
+        self._touched: dict[LiveKey, FileOutcome] = {}
 
-    @property
-    def metrics(self) -> WriteMetrics:
-        return self._metrics
+    def knows(self, key: LiveKey) -> bool:
+        return key in self._touched
 
-    @property
-    def dead_fractions(self) -> dict[str, float]:
-        """The fraction of each file's rows that its new deletion vector marks as dead, by path."""
-        return {
-            path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
-            for part in self._parts
-            for (path, _, _), each in part.files.items()
-            if each.vector is not None and not each.is_removed
-        }
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+        return ()
 
-    def execute(self, state: TableState) -> Proposal:
-        options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
-        if commit.transaction is not None:
-            builder.set_transaction(*commit.transaction)
-        files = self._live_files = self._open_table.log.files(state)
-        keys = live_keys(files)
-        self._follow(state, files, keys)
-        self._change_new_files(files, keys)
-        self._record_whole_files(files, keys)
-        self._metrics = self._build(builder, files, keys)
+    def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
+        if new:
+            self._change(new)
+            choice.exclude({add.live_key for add in new} - self._touched.keys())
+            if self._options.on_progress is not None:
+                self._options.on_progress(len(new), len(new))
+        self._record_whole_files(live, choice)
+        found = self._replaced(live, choice)
         self._executions += 1
-        if options.is_reexecuted:
-            builder.read_table()
-        else:
-            self._target.declare_reads(builder, [key[0][0] for key in keys if key not in self._excluded])
-        is_serial = options.is_reexecuted or commit.read_version is not None
-        return builder.build(
-            txn_id=self._txn_id,
-            now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
-            operation=self._target.name,
-            parameters=self._target.parameters(),
-            metrics=self._target.metrics(self._metrics),
-            user_metadata=commit.user_metadata,
-            fingerprint=commit.fingerprint,
-            is_reexecutable=options.is_reexecuted,
-            is_tied_to_version=commit.read_version is not None,
-        )
+        return found
 
-    def remaining_work_s(self, state: TableState) -> float:
-        files = self._live_files = self._open_table.log.files(state)
-        keys = live_keys(files)
-        touched = self._touched()
-        seen = {file for file, _ in touched}
-        known = touched.keys() | self._excluded | self._whole
-        unknown = [row for row, key in enumerate(keys) if key not in known]
-        merged = sum(keys[row][0] in seen for row in unknown)
-        new = self._candidates(files, keys, [row for row in unknown if keys[row][0] not in seen])
-        work_s = _CLOSE_S + _VECTOR_S * merged
-        if not new:
+    def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
+        seen = {file for file, _ in self._touched}
+        merged = sum(key[0] in seen and key not in self._touched for key in live.keys)
+        work_s = _VECTOR_S * merged
+        left = [add for add in new if add.file_id not in seen]
+        if not left:
             return work_s
-        return work_s + (sum(add.size for add in new) / _BYTES_PER_S if self._is_done_here(new) else _JOB_S)
+        return work_s + (sum(add.size for add in left) / _BYTES_PER_S if self._is_done_here(left) else _JOB_S)
 
     # --- files that changed meanwhile -----------------------------------------------------------------------------
 
-    def _follow(self, state: TableState, files: pa.Table, keys: Sequence[LiveKey]) -> None:
+    def follow(self, state: TableState, live: LiveFiles) -> None:
         """Keep the parts whose files are live with the same matching rows, and drop the other parts."""
-        live = dict(keys)
-        self._excluded &= set(keys)
-        self._whole &= set(keys)
+        files = dict(live.keys)
         before = {file: outcome.key for part in self._parts for file, outcome in part.files.items()}
-        changed = [row for row, key in enumerate(keys) if before.get(key[0], key) != key]
-        adds = {add.file_id: add for add in add_files_of(files.take(changed))} if changed else {}
+        adds = {
+            add.file_id: add
+            for add in live.adds([row for row, key in enumerate(live.keys) if before.get(key[0], key) != key])
+        }
         vectors = DeletionVectorReader(self._store, state.version)
         kept, grown = [], []
         for part in self._parts:
-            if not all(file in live for file in part.files):
+            if not all(file in files for file in part.files):
                 continue
             followed = {file: self._followed(each, adds.get(file), vectors) for file, each in part.files.items()}
             if all(each is not None for each in followed.values()):
@@ -186,7 +167,7 @@ class SparkRowPlan:
         if len(kept) < len(self._parts):
             kept = [part for part in kept if not part.leaves_rows]
             grown = [each for each in grown if not each[0].leaves_rows]
-        self._parts = kept
+        self._set_parts(kept)
         self._write_vectors(grown)
 
     def _followed(
@@ -228,26 +209,9 @@ class SparkRowPlan:
         left = iter(descriptors)
         for part, file, outcome, dead in grown:
             part.files[file] = outcome if dead is None else replace(outcome, vector=next(left))
+        self._set_parts(self._parts)
 
     # --- files that are new -----------------------------------------------------------------------------------------
-
-    def _change_new_files(self, files: pa.Table, keys: Sequence[LiveKey]) -> None:
-        """Change the files that no execution has seen yet, and remember those without a match."""
-        known = self._touched().keys() | self._excluded | self._whole
-        unknown = [row for row, key in enumerate(keys) if key not in known]
-        adds = self._candidates(files, keys, unknown)
-        whole = {
-            add.live_key for add in adds if self._target.matches_whole_file(add) and not self._is_recorded_alone(add)
-        }
-        self._whole |= whole
-        to_do = [add for add in adds if add.live_key not in whole]
-        self._excluded |= {keys[row] for row in unknown} - {add.live_key for add in adds}
-        if not to_do:
-            return
-        self._change(to_do)
-        self._excluded |= {add.live_key for add in to_do} - self._touched().keys()
-        if self._options.on_progress is not None:
-            self._options.on_progress(len(to_do), len(to_do))
 
     def _change(self, adds: Sequence[AddFile]) -> None:
         """Change these files. A part that wrote a source row which another part wrote too is executed again."""
@@ -266,45 +230,39 @@ class SparkRowPlan:
                     again |= touched.keys()
                     continue
                 self._parts.append(_Part(outcome, touched, leaves_rows=bool(matched & known)))
+                self._touched.update((each.key, each) for each in outcome.files)
                 placed |= matched
             to_do = [add for add in to_do if add.file_id in again]
 
-    def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
+    def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> Iterator[PartOutcome]:
+        """The outcomes of all parts, as they end."""
         if self._is_done_here(adds):
-            return [change_part(self._job, self._store, adds, self._target.few, elsewhere)]
-        return self._jobs.change(adds, elsewhere)
+            yield change_part(self._job, self._store, adds, self._target.few, elsewhere)
+        elif self._target.is_spread and self._source_rows is not None:
+            yield from self._source_rows.change(self._job, parts_of(adds), elsewhere)
+        else:
+            work = ChangePart(self._job, self._target.few, elsewhere)
+            yield from (outcome for _, outcome in self._workers.map(work, parts_of(adds)))
 
-    def _record_whole_files(self, files: pa.Table, keys: Sequence[LiveKey]) -> None:
+    def _record_whole_files(self, live: LiveFiles, choice: FileChoice) -> None:
         """If the version has change files, let tasks record the rows of files that are removed as a whole."""
-        rows = [row for row, key in enumerate(keys) if key in self._whole] if self._has_change_files else []
-        if rows:
-            self._change(add_files_of(files.take(rows)))
-            self._whole.clear()
-
-    def _is_recorded_alone(self, add: AddFile) -> bool:
-        """Whether a file that is removed as a whole needs change files, as in ``ChangeFiles.finish``."""
-        return self._has_feed and add.deletion_vector is not None
+        if self._has_change_files and choice.whole:
+            left = choice.whole - self._touched.keys()
+            self._change(live.adds([row for row, key in enumerate(live.keys) if key in left]))
+            choice.whole.clear()
 
     @property
     def _has_change_files(self) -> bool:
         """Whether the version has change files."""
         return any(part.outcome.change_files for part in self._parts)
 
-    def _candidates(self, files: pa.Table, keys: Sequence[LiveKey], rows: Sequence[int]) -> list[AddFile]:
-        """The files, among these rows of ``files``, that may hold a match."""
-        if not rows:
-            return []
-        chosen = files.take(rows) if len(rows) < files.num_rows else files
-        wanted = np.flatnonzero(self._target.candidates(chosen))
-        return add_files_of(chosen.take(wanted)) if len(wanted) else []
-
     def _is_done_here(self, adds: Sequence[AddFile]) -> bool:
-        """Whether the driver changes these files. For a few files that is faster than a Spark job.
+        """Whether the driver changes these files. For a few files that is faster than a job of the workers.
 
-        The first execution always runs in Spark.
+        The first execution always runs on the workers.
         """
         is_little = len(adds) <= _FEW_FILES and sum(add.size for add in adds) <= _FEW_BYTES
-        return is_little and self._executions > 0 and not self._target.is_in_spark
+        return is_little and self._executions > 0 and not self._target.is_spread
 
     def _own(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         self._unsent.own(resolve_data_path(file.path).path for file in files)
@@ -312,39 +270,54 @@ class SparkRowPlan:
     def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
         self._unsent.own(vector_files(vectors))
 
-    def _touched(self) -> dict[LiveKey, FileOutcome]:
-        return {outcome.key: outcome for part in self._parts for outcome in part.files.values()}
+    def _set_parts(self, parts: list[_Part]) -> None:
+        self._parts = parts
+        self._touched = {outcome.key: outcome for part in parts for outcome in part.files.values()}
 
-    # --- the proposal -------------------------------------------------------------------------------------------------
+    # --- what the change does -----------------------------------------------------------------------------------------
 
-    def _build(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[LiveKey]) -> WriteMetrics:
-        """Put the actions of the change into ``builder``, and return its metrics.
-
-        A file that gets a new vector keeps everything else of its current ``add``.
-        """
-        touched = self._touched()
-        rows = [row for row, key in enumerate(keys) if key in touched or key in self._whole]
+    def _replaced(self, live: LiveFiles, choice: FileChoice) -> RowsReplaced:
+        """What all parts and the new rows do. A file that gets a new vector keeps everything else of its current
+        ``add``."""
+        touched = self._touched
+        removed: list[AddFile] = []
         whole: list[AddFile] = []
-        for add in add_files_of(files.take(rows)) if rows else []:
+        marked: list[tuple[AddFile, DeletionVectorDescriptor, str]] = []
+        for add in live.adds([row for row, key in enumerate(live.keys) if key in touched or key in choice.whole]):
             outcome = touched.get(add.live_key)
             if outcome is None:
                 whole.append(add)
             elif outcome.is_removed:
-                builder.remove(add)
+                removed.append(add)
             elif outcome.vector is not None:
                 stats = wide_statistics(add.stats, num_records=outcome.num_rows, dead_before=outcome.num_dead)
-                builder.replace_vector(add, outcome.vector, stats=stats)
-        builder.remove(*whole)
-        for part in self._parts:
-            builder.add(*part.outcome.new_files)
-        new_rows, num_matched = self._source_rows()
-        builder.add(*(file for each in new_rows for file in each.files))
-        change_files = [file for part in self._parts for file in part.outcome.change_files]
-        change_files += [file for each in new_rows for file in each.change_files]
-        builder.change_data(*change_files)
-        return replace(self._counted(whole, new_rows, num_matched), change_files=len(change_files))
+                marked.append((add, outcome.vector, stats))
+        new_rows, num_matched = self._written_source_rows()
+        fractions = self._dead_fractions()
+        change_data = [file for part in self._parts for file in part.outcome.change_files]
+        change_data += [file for each in new_rows for file in each.change_files]
+        counted = self._counted(whole, new_rows, num_matched)
+        return RowsReplaced(
+            [*removed, *whole],
+            marked,
+            [
+                *(file for part in self._parts for file in part.outcome.new_files),
+                *(file for each in new_rows for file in each.files),
+            ],
+            replace(counted, change_files=len(change_data), dead_fraction=max(fractions.values(), default=0.0)),
+            fractions,
+            change_data,
+        )
 
-    def _source_rows(self) -> tuple[list[NewRows], int]:
+    def _dead_fractions(self) -> dict[str, float]:
+        """The fraction of each file's rows that its new deletion vector marks as dead, by path."""
+        return {
+            path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
+            for (path, _, _), each in ((each.key[0], each) for each in self._touched.values())
+            if each.vector is not None and not each.is_removed
+        }
+
+    def _written_source_rows(self) -> tuple[list[NewRows], int]:
         """The new rows, written again if other source rows match than before, and the number of matched source rows."""
         source = self._target.source
         if source is None:
@@ -359,13 +332,23 @@ class SparkRowPlan:
             few = self._target.few
             if few is not None and self._executions > 0:
                 task = TaskIdentity(ambient.uuid4())
-                written = [write_new_rows(self._job, self._store, task, [few], relevant, with_change_files=recorded)]
+                written = self._own_new_rows(
+                    [write_new_rows(self._job, self._store, task, [few], relevant, with_change_files=recorded)]
+                )
             else:
-                written = self._jobs.write_new_rows(bytes(relevant.serialize()), with_change_files=recorded)
-            for each in written:
-                self._own([*each.files, *each.change_files])
+                assert self._source_rows is not None
+                written = self._own_new_rows(
+                    self._source_rows.write_new_rows(self._job, bytes(relevant.serialize()), with_change_files=recorded)
+                )
             found = self._new_rows = _NewRows(relevant, recorded, written)
         return found.written, len(matched)
+
+    def _own_new_rows(self, written: Iterable[NewRows]) -> list[NewRows]:
+        found = []
+        for each in written:
+            self._own([*each.files, *each.change_files])
+            found.append(each)
+        return found
 
     def _counted(self, whole: Sequence[AddFile], new_rows: Sequence[NewRows], num_matched: int) -> WriteMetrics:
         parts = _sum(part.outcome.metrics for part in self._parts)
@@ -384,7 +367,6 @@ class SparkRowPlan:
             rows_deleted=deleted + sum(map(live_rows, whole)),
             rows_copied=parts.rows_copied,
             vectors=parts.vectors,
-            dead_fraction=max(self.dead_fractions.values(), default=0.0),
         )
 
 
@@ -399,3 +381,46 @@ def _sum(metrics: Iterable[WriteMetrics]) -> WriteMetrics:
         rows_copied=sum(one.rows_copied for one in each),
         vectors=sum(one.vectors for one in each),
     )
+
+
+def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
+    """Split the files into parts of about equal size, in their order."""
+    size = max(_PART_BYTES, sum(add.size for add in adds) // _PARTS_MAX)
+    parts: list[list[AddFile]] = []
+    left = 0
+    for add in adds:
+        if not parts or left < add.size:
+            parts.append([])
+            left = size
+        parts[-1].append(add)
+        left -= add.size
+    return parts
+
+
+def change_in_parts(
+    open_table: OpenTable,
+    state: TableState,
+    spec: RowSpec,
+    options: RowOptions,
+    source: Extent | None,
+    workers: Workers,
+    source_rows: SpreadSource | None,
+    storage_options: Mapping[str, str],
+    *,
+    with_vectors: bool,
+) -> WriteResult:
+    """Execute a change whose source is materialised on ``workers``, and commit it.
+
+    ``source`` is what the driver knows of the source, and ``source_rows`` the source itself; None for a change without
+    one. Raises as `commit_row_change`, and what a task raises.
+    """
+    spec = adapted(spec, state)
+    source = None if source is None else replace(source, spec=adapted(source.spec, state))
+    table = TaskTable.of(open_table.uri, storage_options, state)
+    with TxlogError.located(open_table.uri, state.version):
+        target = Target(table, spec, source)
+    job = RowJob(table, spec, with_vectors)
+    with UnsentFiles(open_table.store.files) as unsent:
+        tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)
+        change = RowChange(open_table, state, target, options, tasks)
+        return commit_row_change(open_table, state, options, change, unsent)

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.writer.write_plan import WritePlan
 
@@ -36,16 +36,16 @@ class RowIds(msgspec.Struct, frozen=True):
     fields: tuple[Field, Field]
 
     @classmethod
-    def of(cls, state: TableState) -> RowIds | None:
+    def of(cls, table: DefinedTable) -> RowIds | None:
         """None if the table does not promise stable ids.
 
         Raises ``CorruptLogError`` if it does, but does not name the columns in which files keep them.
         """
-        if not state.properties.enable_row_tracking:
+        if not table.properties.enable_row_tracking:
             return None
-        configuration = state.metadata.configuration
+        configuration = table.metadata.configuration
         names = [configuration.get(key, "") for key in (_ID_KEY, _VERSION_KEY)]
-        taken = {fold_name(name) for name in state.schema.names}
+        taken = {fold_name(name) for name in table.schema.names}
         if not all(names) or any(fold_name(name) in taken for name in names):
             raise CorruptLogError(
                 f"the table tracks rows (delta.enableRowTracking), but {_ID_KEY} and {_VERSION_KEY} name no two columns"

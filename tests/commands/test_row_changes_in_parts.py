@@ -1,7 +1,7 @@
 """Row changes whose parts are done elsewhere, beside other writers: the table is as if each had run alone, in turn.
 
-Here the parts are done in this process, each with its own copy of the job, as a Spark task has one; integration tests
-give them to Spark. The oracle is `txlog.Table`, which does the same operations one after the other on a second table.
+Here the parts are done in this process, each with its own copy of the job, as a task has one; integration tests give
+them to Spark. The oracle is `txlog.Table`, which does the same operations one after the other on a second table.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,10 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.commands.create_table import create_table
-from txlog.commands.merge_clauses import Clause, MergeOptions
+from txlog.commands.row_change import parts
 from txlog.commands.row_change.options import RowOptions, uses_vectors
-from txlog.commands.upsert.upsert import UpsertOptions
+from txlog.commands.row_change.parts import TasksInParts, change_in_parts
+from txlog.commands.row_change.target import Extent
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import pack, unpack
@@ -35,15 +36,24 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import from_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.spark.rows.calls import run_spec
-from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
-from txlog.spark.rows.plan import SparkRowPlan
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, adapted
-from txlog.spark.rows.target import Extent
 from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table
+from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.upsert import UpsertOptions
+from txlog.tasks.part import (
+    ChangePart,
+    NewRows,
+    PartOutcome,
+    PartSource,
+    RowJob,
+    change_part,
+    keys_in_files,
+    write_new_rows,
+)
+from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, adapted
+from txlog.tasks.task_table import TaskTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient
@@ -60,36 +70,54 @@ CONDITIONS = ["v > 25", "k in (1, 2, 3)", "day = 'a'", "v is null", "k >= 0"]
 VALUES = {"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def two_files_a_part() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "parts_of", lambda adds: [adds[at : at + 2] for at in range(0, len(adds), 2)])
+        yield
+
+
 def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
-class Elsewhere:
-    """Does each part with a pickled copy of the job and of its files, two files a part; rows of the source by twos."""
+Crossed = TypeVar("Crossed")
 
-    def __init__(self, job: RowJob, store: TableStore, source: PartSource | None, extent: Extent | None) -> None:
-        self.job = job
+
+def crossed(value: Crossed) -> Crossed:
+    """What arrives of it in another process."""
+    return pickle.loads(pickle.dumps(value))  # type: ignore[no-any-return]
+
+
+class Elsewhere:
+    """Workers, and a source that only they hold: each part is done with a pickled copy of the job and of its files;
+    rows of the source are written by twos."""
+
+    def __init__(self, store: TableStore, source: PartSource | None, extent: Extent | None) -> None:
         self.store = store
         self.source = source
         self.extent = extent
         self.changed: list[list[str]] = []
 
-    def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
-        self.changed.append([add.path for add in adds])
-        return [self._changed(adds[at : at + 2], elsewhere) for at in range(0, len(adds), 2)]
+    def map(self, work: Any, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        self.changed.append([add.path for part in items for add in part])
+        for number, adds in reversed([*enumerate(items)]):
+            part: ChangePart = crossed(work)
+            yield number, crossed(change_part(part.job, self.store, crossed(adds), part.source, part.elsewhere))
 
-    def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> PartOutcome:
+    def change(self, job: RowJob, parts: Sequence[Sequence[AddFile]], elsewhere: bytes) -> Iterator[PartOutcome]:
         """A large source comes in parts: the rows whose keys the files hold, as a join in Spark finds them."""
-        job: RowJob = pickle.loads(pickle.dumps(self.job))
-        source = self.source
-        if source is not None and self.extent is not None and self.extent.few is None:
-            within = None if self.extent.spec.reads_every_file else self.extent.key_range(job.state())
-            found = keys_in_files(job, self.store, adds, self.extent.shape.table_keys, within)
-            has_key = pc.is_in(source.rows["k"], value_set=found.field("k0")).to_numpy(zero_copy_only=False)
-            source = PartSource(source.rows.filter(pa.array(has_key)), source.numbers[has_key])
-        return pickle.loads(pickle.dumps(change_part(job, self.store, adds, source, elsewhere)))  # type: ignore[no-any-return]
+        assert self.source is not None
+        assert self.extent is not None
+        self.changed.append([add.path for part in parts for add in part])
+        for adds in parts:
+            within = None if self.extent.spec.reads_every_file else self.extent.key_range(job.table)
+            found = keys_in_files(crossed(job), self.store, adds, self.extent.shape.table_keys, within)
+            has_key = pc.is_in(self.source.rows["k"], value_set=found.field("k0")).to_numpy(zero_copy_only=False)
+            rows = PartSource(self.source.rows.filter(pa.array(has_key)), self.source.numbers[has_key])
+            yield crossed(change_part(crossed(job), self.store, adds, rows, elsewhere))
 
-    def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]:
+    def write_new_rows(self, job: RowJob, matched: bytes, *, with_change_files: bool) -> list[NewRows]:
         assert self.source is not None
         written = []
         for start in range(0, self.source.rows.num_rows, 2):
@@ -97,7 +125,7 @@ class Elsewhere:
             task = TaskIdentity(ambient.uuid4(), start)
             matches = unpack(matched)
             written.append(
-                write_new_rows(self.job, self.store, task, [part], matches, with_change_files=with_change_files)
+                write_new_rows(crossed(job), self.store, task, [part], matches, with_change_files=with_change_files)
             )
         return written
 
@@ -133,15 +161,19 @@ class Change:
                 (pa.array([ends["min"].as_py(), ends["max"].as_py()] if len(column) else [], pa.int64()),),
                 source if self.is_small else None,
             )
-        made: list[Elsewhere] = []
-
-        def jobs_for(job: RowJob) -> Elsewhere:
-            made.append(Elsewhere(job, world.store(), source, extent))
-            return made[0]
-
-        with_vectors = uses_vectors(state, asked)
-        result = run_spec(open_table, state, self.spec, asked, extent, jobs_for, {}, with_vectors=with_vectors)
-        return result, made[0]
+        elsewhere = Elsewhere(world.store(), source, extent)
+        result = change_in_parts(
+            open_table,
+            state,
+            self.spec,
+            asked,
+            extent,
+            elsewhere,
+            None if source is None else elsewhere,
+            {},
+            with_vectors=uses_vectors(state, asked.mode),
+        )
+        return result, elsewhere
 
 
 class World:
@@ -569,12 +601,6 @@ def test_a_removed_file_with_a_vector_has_its_rows_in_change_files() -> None:
     assert_feed_leads_from_each_version_to_the_next(world)
 
 
-def test_a_task_cannot_reach_the_log() -> None:
-    job = RowJob("/nowhere", {}, 0, None, None, DeleteSpec(None, ambient.now()), with_vectors=False)  # type: ignore[arg-type]
-    with pytest.raises(AssertionError, match="a task cannot reach the log"):
-        job.store().log.list_from("")
-
-
 @pytest.mark.parametrize("properties", WAYS.values(), ids=WAYS.keys())
 def test_a_task_changes_files_and_writes_rows_without_the_log(properties: dict[str, str], tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, ["day"], properties)
@@ -583,16 +609,16 @@ def test_a_task_changes_files_and_writes_rows_without_the_log(properties: dict[s
     state = open_table.writable_state()
     source = PartSource(table_of([(1, "b", 7), (50, "b", 7)]), np.arange(2))
     adds = add_files_of(open_table.log.files(state))
-    definition = (str(tmp_path / "t"), {}, state.version, state.protocol, state.metadata)
+    here = TaskTable.of(str(tmp_path / "t"), {}, state)
     for spec in (upsert([(1, "b", 7)]).spec, update("k = 3").spec, delete("k = 4").spec):
         fit = adapted(spec, state)
-        job = RowJob(*definition, fit, with_vectors=uses_vectors(state, RowOptions()))
+        job = crossed(RowJob(here, fit, with_vectors=uses_vectors(state, None)))
         given = source if isinstance(fit, UpsertSpec) else None
-        outcome = change_part(job, job.store(), adds, given)
+        outcome = change_part(job, job.table.open(), adds, given)
         assert [len(unpack(each.replaced)) for each in outcome.files] == [1]
         assert bool(outcome.change_files) == ("delta.enableChangeDataFeed" in properties)
         if given is not None:
-            written = write_new_rows(job, job.store(), TaskIdentity("job"), [source], unpack(outcome.matched))
+            written = write_new_rows(job, job.table.open(), TaskIdentity("job"), [source], unpack(outcome.matched))
             assert written.rows == (1 if fit.writes_in_place else 2)
 
 
@@ -604,7 +630,7 @@ def test_a_change_that_fails_before_its_put_leaves_no_file(monkeypatch: pytest.M
     def fail(*_: Any) -> Any:
         raise txlog.StorageError("the log is gone")
 
-    monkeypatch.setattr(SparkRowPlan, "_counted", fail)
+    monkeypatch.setattr(TasksInParts, "_counted", fail)
     with pytest.raises(txlog.StorageError, match="the log is gone"):
         upsert([(1, "a", 5), (9, "b", 5)], is_small=False).run(world, None)
     assert set(world.files.objects) == before
@@ -639,9 +665,9 @@ def test_with_read_version_a_later_change_of_what_matches_conflicts_and_one_of_o
 
 def forget_dead_hits(patch: pytest.MonkeyPatch) -> None:
     """What a task did is kept although rows that it matched died."""
-    followed = SparkRowPlan._followed
+    followed = TasksInParts._followed
 
-    def kept(self: SparkRowPlan, each: Any, add: Any, vectors: Any) -> Any:
+    def kept(self: TasksInParts, each: Any, add: Any, vectors: Any) -> Any:
         dead = pack(vectors.dead_rows(add.deletion_vector, each.num_rows)) if add and add.deletion_vector else b""
         hits = (
             each
@@ -650,41 +676,43 @@ def forget_dead_hits(patch: pytest.MonkeyPatch) -> None:
         )
         return followed(self, hits, add, vectors)
 
-    patch.setattr(SparkRowPlan, "_followed", kept)
+    patch.setattr(TasksInParts, "_followed", kept)
 
 
 def keep_own_vectors(patch: pytest.MonkeyPatch) -> None:
     """The vectors of tasks replace those that others wrote meanwhile."""
 
-    def kept(self: SparkRowPlan, each: Any, add: Any, vectors: Any) -> Any:
-        return (each if add is None else replace(each, key=add.key)), None
+    def kept(self: TasksInParts, each: Any, add: Any, vectors: Any) -> Any:
+        return (each if add is None else replace(each, key=add.live_key)), None
 
-    patch.setattr(SparkRowPlan, "_followed", kept)
+    patch.setattr(TasksInParts, "_followed", kept)
 
 
 def look_once(patch: pytest.MonkeyPatch) -> None:
-    change_new_files = SparkRowPlan._change_new_files
+    replaced = TasksInParts.replaced
 
-    def once(self: SparkRowPlan, files: Any, keys: Any) -> None:
-        if self._executions == 0:
-            change_new_files(self, files, keys)
+    def once(self: TasksInParts, state: Any, live: Any, new: Any, choice: Any) -> Any:
+        if self._executions > 0:
+            choice.exclude(add.live_key for add in new)
+            new = []
+        return replaced(self, state, live, new, choice)
 
-    patch.setattr(SparkRowPlan, "_change_new_files", once)
+    patch.setattr(TasksInParts, "replaced", once)
 
 
 def write_source_once(patch: pytest.MonkeyPatch) -> None:
-    source_rows = SparkRowPlan._source_rows
+    source_rows = TasksInParts._written_source_rows
 
-    def once(self: SparkRowPlan) -> Any:
+    def once(self: TasksInParts) -> Any:
         found = self._new_rows
         return source_rows(self) if found is None else (found.written, len(found.matched))
 
-    patch.setattr(SparkRowPlan, "_source_rows", once)
+    patch.setattr(TasksInParts, "_written_source_rows", once)
 
 
 def write_rows_of_other_parts(patch: pytest.MonkeyPatch) -> None:
-    changed = SparkRowPlan._changed
-    patch.setattr(SparkRowPlan, "_changed", lambda self, adds, elsewhere: changed(self, adds, b""))
+    changed = TasksInParts._changed
+    patch.setattr(TasksInParts, "_changed", lambda self, adds, elsewhere: changed(self, adds, b""))
 
 
 def scenarios() -> list[tuple[list[Row], Change, Callable[[Table], Any]]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +17,9 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.merge_options import TOMBSTONE_RETENTION
 from txlog.protocol.properties import TableProperties, parse_interval_ms
@@ -31,10 +30,8 @@ from txlog.writer.committable import PendingFile
 from txlog.writer.convert import has_required
 from txlog.writer.keys import KeyColumn
 from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
-
-if TYPE_CHECKING:
-    from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = [
     "check_tombstones",
@@ -129,9 +126,9 @@ def tombstone_adds(
     return found
 
 
-def expired_before_ms(state: TableState, now_ms: int) -> int:
+def expired_before_ms(table: DefinedTable, now_ms: int) -> int:
     """Tombstones that were made before are dropped."""
-    kept_ms = retention_ms(state.metadata.configuration)
+    kept_ms = retention_ms(table.metadata.configuration)
     return now_ms + 1 if kept_ms is None else now_ms - kept_ms
 
 

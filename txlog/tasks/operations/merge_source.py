@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows
-from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.errors import InvalidInputError, StorageError
 from txlog.expressions.join import JoinCondition, split_join
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import parse_predicate
-from txlog.log.state import TableState
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Struct, from_arrow, to_arrow, type_to_arrow
+from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, compared_as, key_text
@@ -129,20 +129,22 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 def read_merge_source(
     data: Any,
     condition: str,
-    state: TableState,
+    target: DefinedTable,
     now: datetime.datetime,
     source_alias: str,
     target_alias: str,
     *,
     table: str | None = None,
 ) -> MergeSource:
-    """Read ``data`` (anything ``Table.append`` takes), and join it to the table of ``state`` by ``condition``.
+    """Read ``data`` (anything ``Table.append`` takes), and join it to the table ``target`` by ``condition``.
+
+    ``table`` is its location, for errors.
 
     Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
     stream = open_data(data)
     schema = from_arrow(stream.schema)
-    parts = merge_join(condition, state, schema, now, source_alias, target_alias)
+    parts = merge_join(condition, target, schema, now, source_alias, target_alias)
     keys = tuple(KeyColumn(key.target, key.type) for key in parts.keys)
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
@@ -159,20 +161,20 @@ def read_merge_source(
 
 
 def merge_join(
-    condition: str, state: TableState, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
+    condition: str, target: DefinedTable, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
 ) -> JoinCondition:
-    """The condition by which a source of these columns joins the table of ``state``, split into its parts.
+    """The condition by which a source of these columns joins the table ``target``, split into its parts.
 
     Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
-    if state.schema.find(condition.strip(" `")) is not None:
+    if target.schema.find(condition.strip(" `")) is not None:
         name = condition.strip(" `")
         raise InvalidInputError(
             f"the join {condition!r} is a column, not a condition: for rows that are equal in it, give the list"
             f" on=[{name!r}], or write {target_alias}.{name} = {source_alias}.{name}"
         )
     bound = parse_predicate(
-        condition, state.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
+        condition, target.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
     )
     parts = split_join(bound)
     for why, term in (("reads the source alone", parts.source), ("is not an equality of two columns", parts.residual)):

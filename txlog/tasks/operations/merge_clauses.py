@@ -17,17 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.taken import taken_batches
-from txlog.commands.assignments import Assignments
-from txlog.commands.merge_columns import all_columns, values_of_absent
-from txlog.commands.merge_source import MergeSource
-from txlog.commands.new_columns import check_adds_columns
-from txlog.commands.write_options import SchemaMode
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.schema import Struct
+from txlog.tasks.operations.assignments import Assignments
+from txlog.tasks.operations.merge_columns import all_columns, values_of_absent
+from txlog.tasks.operations.merge_source import MergeSource
 from txlog.writer.generated_columns import computed_columns
+from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,13 +1,13 @@
-"""Specs: descriptions of row changes as plain data that can be sent to Spark tasks.
+"""Specs: descriptions of row changes as plain data that can be sent to tasks.
 
-In: the caller's arguments. Out: the ``RowOperation`` that they mean for some source rows, in a task or on the driver. A
+In: the caller's arguments. Out: the `RowOperation` that they mean for some source rows, in a task or in the driver. A
 task binds a spec only to the source rows whose keys its files may hold.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -15,21 +15,22 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.delete import Condition, DeleteRows
-from txlog.commands.merge import MergeRows
-from txlog.commands.merge_clauses import Clause, MergeOptions
-from txlog.commands.merge_source import merge_join, read_merge_source
-from txlog.commands.row_change.operation import RowOperation, Touched
-from txlog.commands.update import bound_update
-from txlog.commands.upsert.source import require_columns
-from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert, source_columns
-from txlog.commit.open_table import OpenTable
 from txlog.errors import UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
-from txlog.log.state import TableState
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.merge_options import merge_options
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
+from txlog.tasks.operation import RowOperation
+from txlog.tasks.operations.delete import Condition, DeleteRows
+from txlog.tasks.operations.merge import MergeRows
+from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.merge_source import merge_join, read_merge_source
+from txlog.tasks.operations.update import bound_update
+from txlog.tasks.operations.upsert import UpsertOptions, read_upsert, read_upsert_source, source_columns
+from txlog.tasks.operations.upsert_in_place import UpsertInPlace
+from txlog.tasks.operations.upsert_source import require_columns
+from txlog.tasks.task_table import TaskTable
 from txlog.writer.generated_columns import ComputedColumns, generated_of
 from txlog.writer.keys import KeyColumn
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "Bound",
     "DeleteSpec",
     "MergeSpec",
     "RowSpec",
@@ -49,26 +49,20 @@ __all__ = [
 ]
 
 
-class Bound(msgspec.Struct, frozen=True):
-    """An operation bound to a version. ``matched`` returns, for each source row, whether it matches a live row."""
-
-    operation: RowOperation
-    matched: Callable[[Sequence[Touched]], NDArray[np.bool_]] | None = None
-
-
 class RowSpec(Protocol):
     """One row change. Can be pickled."""
 
     what: ClassVar[str]
     """Its name in error messages: ``"a delete"``."""
 
-    def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
+    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
         """Bind the change to a version and to some source rows.
 
         Args:
-            open_table: The table.
-            state: The version's state.
+            table: The table at a version.
             rows: Rows of the source; None for a change without a source.
+            elsewhere: Which of these rows another task writes in place of its rows, if the change `writes_in_place`;
+                None if the operation is not executed.
 
         Raises:
             TxlogError: Whatever the method of `Table` raises.
@@ -115,11 +109,11 @@ class SourceSpec(RowSpec, Protocol):
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         """Whether a source row may add a row, given the numbers of source rows and of matched source rows."""
 
-    def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
+    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
         """Choose the columns to use.
 
         Args:
-            state: The table's state.
+            target: The table's definition.
             found: The source's columns.
             table: The table's URI, for errors.
 
@@ -128,9 +122,7 @@ class SourceSpec(RowSpec, Protocol):
             InvalidInputError: The keys or the condition do not fit the source or the table.
         """
 
-    def new_rows(
-        self, open_table: OpenTable, state: TableState, rows: pa.Table, is_matched: NDArray[np.bool_]
-    ) -> Iterator[pa.RecordBatch]:
+    def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """The rows that some source rows add to the table, without the new versions of existing rows."""
 
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
@@ -143,9 +135,9 @@ class SourceSpec(RowSpec, Protocol):
         """
 
 
-def adapted(spec: AnySpec, state: TableState) -> AnySpec:
+def adapted(spec: AnySpec, table: DefinedTable) -> AnySpec:
     """The same change, adapted to the table's definition: to its row ids and its change data feed."""
-    properties = state.properties
+    properties = table.properties
     if isinstance(spec, UpsertSpec) and (properties.enable_change_data_feed or properties.enable_row_tracking):
         return replace(spec, updates_in_place=True)
     return spec
@@ -158,8 +150,8 @@ class DeleteSpec(msgspec.Struct, frozen=True):
     where: str | Predicate | None
     now: datetime.datetime
 
-    def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
-        return Bound(DeleteRows(Condition(self.where, state, self.now)))
+    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
+        return DeleteRows(Condition(self.where, table, self.now))
 
 
 class UpdateSpec(msgspec.Struct, frozen=True):
@@ -170,8 +162,8 @@ class UpdateSpec(msgspec.Struct, frozen=True):
     where: str | Predicate | None
     now: datetime.datetime
 
-    def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
-        return Bound(bound_update(self.values, self.where, state, self.now))
+    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
+        return bound_update(self.values, self.where, table, self.now)
 
 
 class UpsertSpec(msgspec.Struct, frozen=True):
@@ -214,8 +206,8 @@ class UpsertSpec(msgspec.Struct, frozen=True):
         inserts = self.upsert.when_not_matched == "insert" and num_matched < num_rows
         return inserts or (self._adds_matched and num_matched > 0)
 
-    def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
-        if merge_options(state.metadata.configuration):
+    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
+        if merge_options(target.metadata.configuration):
             raise UnsupportedFeatureError(
                 "the table property txlog.merge-engine defines how rows with the same key are merged, which"
                 " txlog.spark.upsert and to.upsert do not support: write the rows by"
@@ -223,29 +215,22 @@ class UpsertSpec(msgspec.Struct, frozen=True):
                 " by writeStream or foreach_batch(path, options={'upsertKeys': '<keys>'})",
                 features=("txlog.merge-engine",),
                 table=table,
-                version=state.version,
+                version=target.version,
             )
-        keys, _, schema = source_columns(self.upsert, state.schema, state.partition_columns)
-        computed = generated_of(state.schema, table, state.partition_columns)
+        keys, _, schema = source_columns(self.upsert, target.schema, target.partition_columns)
+        computed = generated_of(target.schema, table, target.partition_columns)
         require_columns(schema, to_arrow(found), table, computed)
-        left_out = tuple(name for name in state.schema.names if schema.find(name) is None)
+        left_out = tuple(name for name in target.schema.names if schema.find(name) is None)
         return SourceShape(schema, left_out, keys, keys, computed)
 
-    def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
+    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
         upsert = replace(self.upsert, on_duplicate="error", sequence_by=None)
-        operation = bound_upsert(open_table, state, rows, upsert)
+        if self.writes_in_place and elsewhere is not None:
+            source, _ = read_upsert_source(table, table.uri, rows, upsert)
+            return UpsertInPlace(source, upsert, table, elsewhere)
+        return read_upsert(table, table.uri, rows, upsert)
 
-        def matched(touched: Sequence[Touched]) -> NDArray[np.bool_]:
-            found = np.zeros(operation.num_source_rows, dtype=bool)
-            for each in touched:
-                found[each.live_source_rows] = True
-            return found
-
-        return Bound(operation, matched)
-
-    def new_rows(
-        self, open_table: OpenTable, state: TableState, rows: pa.Table, is_matched: NDArray[np.bool_]
-    ) -> Iterator[pa.RecordBatch]:
+    def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         is_written = is_matched if self._adds_matched else np.zeros(len(is_matched), dtype=bool)
         if self.upsert.when_not_matched == "insert":
             is_written = is_written | ~is_matched
@@ -285,9 +270,9 @@ class MergeSpec(msgspec.Struct, frozen=True):
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         return num_matched < num_rows and any(clause.when == "not matched" for clause in self.clauses)
 
-    def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
+    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
         merge = self.merge
-        join = merge_join(merge.condition, state, found, self.now, merge.source_alias, merge.target_alias)
+        join = merge_join(merge.condition, target, found, self.now, merge.source_alias, merge.target_alias)
         return SourceShape(
             found,
             (),
@@ -295,21 +280,15 @@ class MergeSpec(msgspec.Struct, frozen=True):
             tuple(KeyColumn(key.source, key.type) for key in join.keys),
         )
 
-    def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
+    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
         merge = self.merge
         source = read_merge_source(
-            rows, merge.condition, state, self.now, merge.source_alias, merge.target_alias, table=open_table.uri
+            rows, merge.condition, table, self.now, merge.source_alias, merge.target_alias, table=table.uri
         )
+        return MergeRows(source, merge, self.clauses, table, self.now)
 
-        def matched(touched: Sequence[Touched]) -> NDArray[np.bool_]:
-            return source.is_matched([found[found >= 0] for found in (each.live_source_rows for each in touched)])
-
-        return Bound(MergeRows(source, merge, self.clauses, state, self.now), matched)
-
-    def new_rows(
-        self, open_table: OpenTable, state: TableState, rows: pa.Table, is_matched: NDArray[np.bool_]
-    ) -> Iterator[pa.RecordBatch]:
-        operation = self.bind(open_table, state, rows).operation
+    def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        operation = self.bind(table, rows)
         is_written = operation.inserted(())
         assert is_written is not None
         return operation.source_batches(is_written & ~is_matched)

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from txlog.arrow.arrays import from_flags
 from txlog.arrow.large import PART_BYTES, cut_by_text
-from txlog.commands.row_change.row_ids import RowIds
 from txlog.expressions.predicates import Predicate
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import are_among
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Field, to_arrow
 from txlog.read.footers import path_in_store, read_footer
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
+from txlog.tasks.row_ids import RowIds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class FileReader:
     """
 
     def __init__(
-        self, store: TableStore, selection: Selection, *, are_whole_rows: bool = False, filters_rows: bool = True
+        self, store: TableFiles, selection: Selection, *, are_whole_rows: bool = False, filters_rows: bool = True
     ) -> None:
         self._reader = TaskReader(
             store,
@@ -74,11 +74,11 @@ class FileReader:
 class FileRows:
     """The data files of one table as it is defined at one version. Thread-safe."""
 
-    def __init__(self, store: TableStore, state: TableState) -> None:
+    def __init__(self, store: TableFiles, table: DefinedTable) -> None:
         self._store = store
-        self._state = state
+        self._table = table
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
-        self.ids = RowIds.of(state)
+        self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
 
     def reader(
@@ -102,18 +102,18 @@ class FileRows:
         return found
 
     def _selection(self, fields: tuple[Field, ...], predicate: Predicate | None) -> Selection:
-        state = self._state
+        table = self._table
         position = "position"
-        while state.schema.find(position) is not None:
+        while table.schema.find(position) is not None:
             position = f"_{position}"
         return Selection(
             self._store.uri,
-            state.version,
+            table.version,
             fields,
             predicate,
-            state.schema,
-            state.partition_columns,
-            state.properties.column_mapping_mode,
+            table.schema,
+            table.partition_columns,
+            table.properties.column_mapping_mode,
             position_column=position,
         )
 
@@ -124,7 +124,7 @@ class FileRows:
         tracks rows, also their ids and commit versions, in the form in which a new file stores them.
         """
         ids = self.ids.fields if self.ids is not None else ()
-        everything = self.reader((*self._state.schema.fields, *ids), are_whole_rows=True)
+        everything = self.reader((*self._table.schema.fields, *ids), are_whole_rows=True)
         for positions, batch in everything.batches(add, with_dead_rows=False):
             if without is not None:
                 goes = are_among(positions.view(np.uint64), without)
@@ -136,7 +136,7 @@ class FileRows:
     @property
     def schema(self) -> pa.Schema:
         """The columns of `live`."""
-        schema = to_arrow(self._state.schema)
+        schema = to_arrow(self._table.schema)
         return schema if self.ids is None else self.ids.schema(schema)
 
     def ids_at(self, add: AddFile, positions: NDArray[np.uint64]) -> pa.Array:
@@ -175,7 +175,7 @@ class FileRows:
 
     def _footer(self, add: AddFile) -> Any:
         path = path_in_store(self._store.uri, add.path)
-        return read_footer(self._store, path, add.path, version=self._state.version)
+        return read_footer(self._store, path, add.path, version=self._table.version)
 
 
 def plain_parts(

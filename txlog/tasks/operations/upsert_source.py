@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.spill import held
-from txlog.commands.upsert.numbered_keys import NumberedKeys, index_of
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.tasks.operations.numbered_keys import NumberedKeys, index_of
 from txlog.util.wording import argument, setting
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.completer import completed

@@ -1,45 +1,36 @@
-"""A part of a row change: what one Spark task does with some files of the table, and what it reports.
+"""A part of a row change: what one task does with some files of the table, and what it reports.
 
 In: a `RowJob`, some live files, and for a change with a source the source rows whose keys these files may hold. Out: a
 `PartOutcome`: what becomes of the files, new files, change files if the table's change data feed is on, and the numbers
-of the source rows that matched. A report has no rows of the files, only their positions as roaring bitmaps. This module
-needs no Spark and cannot reach the log.
+of the source rows that matched. A report has no rows of the files, only their positions as roaring bitmaps.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.row_change.change import RowChange
-from txlog.commands.row_change.change_files import ChangeFiles
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Touched
-from txlog.commands.row_change.options import RowOptions
-from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.segment import LogSegment
-from txlog.log.state import StateBuilder, TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey, Metadata, Protocol
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, LiveKey
 from txlog.protocol.bitmaps import is_in, pack, unpack
-from txlog.protocol.change_data import CHANGE_TYPE, INSERT
+from txlog.protocol.change_data import CHANGE_TYPE, DELETE, INSERT
+from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.file_columns import adds_to_batch
-from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
-from txlog.spark.rows.part_operation import PartOperation, UpsertInPlace
-from txlog.spark.rows.specs import Bound, RowSpec, SourceSpec
-from txlog.store.base import LogStore
-from txlog.store.capabilities import LogCapabilities
-from txlog.store.open import open_store
-from txlog.store.table_store import TableStore
+from txlog.store.base import TableFiles
+from txlog.tasks.change_files import ChangeFileWriter
+from txlog.tasks.file_rows import FileRows
+from txlog.tasks.operation import RowOperation
+from txlog.tasks.row_work import RowsDone, RowWork
+from txlog.tasks.specs import RowSpec, SourceSpec
+from txlog.tasks.task_table import TaskTable
 from txlog.writer.committable import ChangeFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
@@ -54,6 +45,7 @@ if TYPE_CHECKING:
     from txlog.writer.keys import KeyColumn
 
 __all__ = [
+    "ChangePart",
     "FileOutcome",
     "NewRows",
     "PartOutcome",
@@ -65,43 +57,12 @@ __all__ = [
 ]
 
 
-class _NoLog:
-    """Takes the place of a log in tasks. A task that uses more than the store's capabilities has a bug."""
-
-    def __init__(self, capabilities: LogCapabilities) -> None:
-        self.capabilities = capabilities
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AssertionError(f"a task cannot reach the log, but used its attribute {name}")
-
-
 class RowJob(msgspec.Struct, frozen=True):
-    """A row change in the form that tasks need: the table's definition at one version, and the spec. Can be pickled.
+    """A row change in the form that tasks need: the table at one version, and the spec. Can be pickled."""
 
-    ``storage_options`` may hold secrets, so the repr leaves it out.
-    """
-
-    uri: str
-    storage_options: dict[str, str]
-    version: int
-    protocol: Protocol
-    metadata: Metadata
+    table: TaskTable
     spec: RowSpec
     with_vectors: bool
-
-    def __repr__(self) -> str:
-        return f"RowJob({self.uri}, v{self.version}, {self.spec.what})"
-
-    def store(self) -> TableStore:
-        """Open the table's files, without access to its log."""
-        opened = open_store(self.uri, self.storage_options)
-        return TableStore(opened.uri, cast(LogStore, _NoLog(opened.log.capabilities)), opened.files)
-
-    def state(self) -> TableState:
-        """The version's definition, without a list of its files."""
-        builder = StateBuilder()
-        builder.apply((self.protocol, self.metadata))
-        return builder.build(LogSegment(self.version, None))
 
 
 class PartSource(msgspec.Struct, frozen=True):
@@ -161,7 +122,7 @@ class NewRows(msgspec.Struct, frozen=True):
 
 
 def change_part(
-    job: RowJob, store: TableStore, adds: Sequence[AddFile], source: PartSource | None, elsewhere: bytes = b""
+    job: RowJob, store: TableFiles, adds: Sequence[AddFile], source: PartSource | None, elsewhere: bytes = b""
 ) -> PartOutcome:
     """Change some files. What was written is durable when this returns, and is deleted if this raises.
 
@@ -179,62 +140,79 @@ def change_part(
         NotFoundError: A file is gone.
         TxlogError: Whatever the operation raises for a row that cannot be changed.
     """
-    state = job.state()
-    open_table = OpenTable(store, key_cache_size_bytes=0)
-    rows = None if source is None else source.rows
-    with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
-        bound = job.spec.bind(open_table, state, rows)
-        operation = _operation(job, bound, source, elsewhere)
-        recorder = ChangeFiles.of(open_table, state, unsent)
-        with_vectors = job.with_vectors
-        change = RowChange(
-            open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, change_files=recorder
-        )
-        builder = ProposalBuilder(state)
-        metrics = change.apply(state, builder, pa.Table.from_batches([adds_to_batch(adds)]))
-        change_files = () if recorder is None else recorder.write(builder)
-        matched = pack(source.numbers[bound.matched(operation.touched)]) if source and bound.matched else b""
-        files, new_files = _outcomes(adds, operation.touched, builder)
+    table = job.table
+    with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
+        if source is None:
+            operation = job.spec.bind(table, None)
+        else:
+            operation = job.spec.bind(table, source.rows, is_in(source.numbers, unpack(elsewhere)))
+        work = RowWork(store, table, operation, unsent, with_vectors=job.with_vectors, adds_source_rows=False)
+        to_read, whole = _chosen(operation, adds)
+        work.look_into(to_read)
+        done = work.write(work.touched([add for add in to_read if work.matches(add.file_id)], table.version))
+        change_files = _recorded(table, store, unsent, done, whole)
+        matched = pack(source.numbers[operation.matched(done.touched)]) if source else b""
+        new_files = tuple(file.to_add() for file in done.changed.new_files)
         unsent.mark_sent()  # from here on the driver owns the files
-        return PartOutcome(files, new_files, tuple(file.to_cdc() for file in change_files), metrics, matched)
+        return PartOutcome(_outcomes(done, whole), new_files, change_files, done.metrics(whole), matched)
 
 
-def _operation(job: RowJob, bound: Bound, source: PartSource | None, elsewhere: bytes) -> PartOperation:
-    if source is None or not cast(SourceSpec, job.spec).writes_in_place:
-        return PartOperation(bound.operation)
-    return UpsertInPlace(bound.operation, is_in(source.numbers, unpack(elsewhere)))
+class ChangePart(msgspec.Struct, frozen=True):
+    """`change_part` as the work of a task, which opens the table's files itself. Can be pickled."""
+
+    job: RowJob
+    source: PartSource | None
+    elsewhere: bytes
+
+    def __call__(self, adds: Sequence[AddFile]) -> PartOutcome:
+        return change_part(self.job, self.job.table.open(), adds, self.source, self.elsewhere)
 
 
-def _outcomes(
-    adds: Sequence[AddFile], touched: Sequence[Touched], builder: ProposalBuilder
-) -> tuple[tuple[FileOutcome, ...], tuple[AddFile, ...]]:
-    """The outcome of each file that changes, and the new files."""
-    added = {canonical_path(add.path): add for add in builder.adds}
-    removed = {canonical_path(remove.path) for remove in builder.removes}
-    files = []
-    for each in touched:
-        path = canonical_path(each.add.path)
-        after = added.pop(path, None)
-        files.append(
-            FileOutcome(
-                each.add.live_key,
-                each.num_rows,
-                len(each.dead),
-                pack(each.hits.positions),
-                pack(each.hits.positions[~each.live]),
-                pack(each.replaced),
-                path in removed and after is None,
-                None if after is None else after.deletion_vector,
-            )
+def _chosen(operation: RowOperation, adds: Sequence[AddFile]) -> tuple[list[AddFile], list[AddFile]]:
+    """The files that may hold a matching row: those to look into, and those to remove as a whole."""
+    is_candidate = operation.candidates(pa.Table.from_batches([adds_to_batch(adds)]))
+    to_read: list[AddFile] = []
+    whole: list[AddFile] = []
+    for at in np.flatnonzero(is_candidate).tolist():
+        (whole if operation.matches_whole_file(adds[at]) else to_read).append(adds[at])
+    return to_read, whole
+
+
+def _recorded(
+    table: TaskTable, store: TableFiles, unsent: UnsentFiles, done: RowsDone, whole: Sequence[AddFile]
+) -> tuple[AddCDCFile, ...]:
+    """The change files of what was done, and of the rows of files that are removed as a ``whole``."""
+    if not table.properties.enable_change_data_feed:
+        return ()
+    changes = ChangeFileWriter(store, table, unsent)
+    changes.collected.append(done.row_changes)
+    gone = [ChangedRows(add.path, add.partition_values, add.size, DELETE, add.deletion_vector) for add in whole]
+    return tuple(file.to_cdc() for file in changes.write(gone))
+
+
+def _outcomes(done: RowsDone, whole: Sequence[AddFile]) -> tuple[FileOutcome, ...]:
+    """The outcome of each file that changes."""
+    vectors = {add.live_key: vector for add, vector, _ in done.changed.marked}
+    removed = {add.live_key for add in done.changed.removed}
+    files = [
+        FileOutcome(
+            each.add.live_key,
+            each.num_rows,
+            len(each.dead),
+            pack(each.hits.positions),
+            pack(each.hits.positions[~each.live]),
+            pack(each.replaced),
+            each.add.live_key in removed,
+            vectors.get(each.add.live_key),
         )
-    seen = {canonical_path(each.add.path) for each in touched}
-    whole = [add for add in adds if canonical_path(add.path) in removed - seen]
+        for each in done.touched
+    ]
     files += [FileOutcome(add.live_key, 0, 0, None, b"", b"", is_removed=True, vector=None) for add in whole]
-    return tuple(files), tuple(added.values())
+    return tuple(files)
 
 
 def keys_in_files(
-    job: RowJob, store: TableStore, adds: Iterable[AddFile], keys: Sequence[KeyColumn], within: Predicate | None
+    job: RowJob, store: TableFiles, adds: Iterable[AddFile], keys: Sequence[KeyColumn], within: Predicate | None
 ) -> pa.StructArray:
     """The distinct keys in some files, those of dead rows included, without keys that contain a null.
 
@@ -248,10 +226,9 @@ def keys_in_files(
     Returns:
         A struct array with members ``k0``, ``k1``, ... of the types of ``keys``.
     """
-    state = job.state()
     names = {key.path[0] for key in keys}
-    fields = tuple(field for field in state.schema.fields if field.name in names)
-    reader = FileRows(store, state).reader(fields, within)
+    fields = tuple(field for field in job.table.schema.fields if field.name in names)
+    reader = FileRows(store, job.table).reader(fields, within)
     key_names = [f"k{number}" for number in range(len(keys))]
     found: list[pa.Table] = []
     for add in adds:
@@ -277,7 +254,7 @@ def _distinct(keyed: pa.Table) -> pa.Table:
 
 def write_new_rows(
     job: RowJob,
-    store: TableStore,
+    store: TableFiles,
     task: TaskIdentity,
     parts: Iterable[PartSource],
     matched: BitMap64,
@@ -300,18 +277,19 @@ def write_new_rows(
     Raises:
         TxlogError: Whatever ``write_task`` raises; what was written is deleted then.
     """
-    state = job.state()
+    table = job.table
     spec = cast(SourceSpec, job.spec)
-    schema = to_arrow(state.schema)
-    open_table = OpenTable(store, key_cache_size_bytes=0)
+    schema = to_arrow(table.schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for part in parts:
-            for batch in spec.new_rows(open_table, state, part.rows, is_in(part.numbers, matched)):
+            for batch in spec.new_rows(table, part.rows, is_in(part.numbers, matched)):
                 yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
 
-    plan = WritePlan.of(state.metadata, table=job.uri, read_version=job.version, schema=state.schema, rows="completed")
-    with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
+    plan = WritePlan.of(
+        table.metadata, table=table.uri, read_version=table.version, schema=table.schema, rows="completed"
+    )
+    with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
         first = batches()
         head = next(first, None)
         if head is None:
@@ -321,7 +299,7 @@ def write_new_rows(
         if not with_change_files:
             committable = write_task(store.files, plan, task, stream)
         else:
-            changes = ChangeFiles(open_table, state, unsent)
+            changes = ChangeFileWriter(store, table, unsent)
             with changes.writer(task) as writer:
                 stream = DataStream(head.schema, _recording_inserts(writer, stream.batches))
                 committable = write_task(store.files, plan, task, stream)

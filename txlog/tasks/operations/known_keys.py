@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.commands.upsert.numbered_keys import NumberedKeys, numbers_in_parts
-from txlog.commands.upsert.sorted_keys import SortedKeys
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, FileId
 from txlog.protocol.column_mapping import physical_path
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import file_ids
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
 from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places
 from txlog.read.key_values import KeyValues
+from txlog.tasks.operations.numbered_keys import NumberedKeys, numbers_in_parts
+from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.writer.committable import PendingFile
 from txlog.writer.keys import KeyColumn, KeyIndex
 
@@ -35,12 +35,12 @@ KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
 """The keys of some rows of a file, as numbers, and the positions of these rows."""
 
 
-def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], state: TableState) -> CachedKeys:
+def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], table: DefinedTable) -> CachedKeys:
     """The cached keys of the table's files for these columns."""
     types = [type_to_arrow(key.type) for key in keys]
-    paths = tuple(physical_path(state.schema, key.path) for key in keys)
+    paths = tuple(physical_path(table.schema, key.path) for key in keys)
     # A table created again at the same location, or a column of another type, has its own cache.
-    identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in keys))
+    identity = (table.metadata.id, paths, tuple(type_name(key.type) for key in keys))
     return cache.of(identity, types)
 
 
@@ -50,9 +50,9 @@ class KnownKeys:
     If several rows of the source have one key, the last counts, as in `KeyIndex.source_rows`.
     """
 
-    def __init__(self, cached: CachedKeys, index: KeyIndex | NumberedKeys | SortedKeys, state: TableState) -> None:
+    def __init__(self, cached: CachedKeys, index: KeyIndex | NumberedKeys | SortedKeys, table: DefinedTable) -> None:
         self._cached = cached
-        self._is_partitioned = bool(state.partition_columns)
+        self._is_partitioned = bool(table.partition_columns)
         self._row_of_key = None
         self._offered: list[FileKeys] = []
         if isinstance(index, SortedKeys):
@@ -122,11 +122,11 @@ class KnownKeys:
         self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
 
 
-def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, state: TableState) -> KnownKeys | None:
+def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, table: DefinedTable) -> KnownKeys | None:
     """The keys of a source in memory; None if nothing is cached or may be cached."""
     if not cache.size_bytes_max or not index.num_rows:
         return None
-    return KnownKeys(cached_keys(cache, index.keys, state), index, state)
+    return KnownKeys(cached_keys(cache, index.keys, table), index, table)
 
 
 def _spelled(file: FileId) -> FileId:

@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, Images, RowOperation, Touched
-from txlog.commands.row_change.tombstones import tombstone_adds
-from txlog.commit.open_table import OpenTable
-from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.wide_statistics import wide_statistics
+from txlog.store.base import TableFiles
+from txlog.tasks.file_rows import FileRows
+from txlog.tasks.operation import Images, RowOperation, Touched
+from txlog.tasks.tombstones import tombstone_adds
 from txlog.util import ambient
 from txlog.util.parallel import Apply, Threads, parallel_map
 from txlog.writer.committable import PendingFile
@@ -98,22 +98,22 @@ class FileRewriter:
 
     def __init__(
         self,
-        open_table: OpenTable,
-        state: TableState,
+        store: TableFiles,
+        table: DefinedTable,
         operation: RowOperation,
         rows: FileRows,
         unsent: UnsentFiles,
         *,
         with_vectors: bool,
     ) -> None:
-        self._files = open_table.store.files
+        self._files = store.files
         self._unsent = unsent
         self._operation = operation
         self._rows = rows
         self._with_vectors = with_vectors
         self._schema = rows.schema
-        self._table = open_table.uri
-        self.bind(state)
+        self._uri = store.uri
+        self.bind(table)
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._written = _Written()
@@ -131,10 +131,10 @@ class FileRewriter:
         """The vectors that were written last, by the file and the vector that each replaces."""
         return self._written.vectors
 
-    def bind(self, state: TableState) -> None:
+    def bind(self, table: DefinedTable) -> None:
         """Use the properties of this version for writing from now on. Its schema must be the same."""
         plan = WritePlan.of(
-            state.metadata, table=self._table, read_version=state.version, schema=state.schema, rows="completed"
+            table.metadata, table=self._uri, read_version=table.version, schema=table.schema, rows="completed"
         )
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 
@@ -173,7 +173,7 @@ class FileRewriter:
             new = []
         self._written.seconds = ambient.monotonic_s() - started_s
         self.join_source()
-        if isinstance(self._operation, BringsFiles):
+        if self._operation.source_files is not None:
             new += self._operation.source_files
         elif is_written is not None:
             new += self._source(is_written, self._source_ids(touched, len(is_written)))
@@ -320,7 +320,7 @@ class FileRewriter:
     def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
         """Files of these rows of the source; those of the last execution if rows and ids are the same."""
         found = self._written.source
-        decisions = self._operation.num_decisions if isinstance(self._operation, DecidesByValues) else 0
+        decisions = self._operation.num_decisions
         is_same = found is not None and found.num_decisions == decisions and _are_equal(found.ids, ids)
         if found is None or not is_same or not np.array_equal(found.is_written, is_written):
             files = self._write(self._source_rows(is_written, ids)) if is_written.any() else ()

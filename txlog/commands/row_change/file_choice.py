@@ -1,0 +1,109 @@
+"""Which live files a row change has to look at: each is judged once, and the judgement holds while the file is live.
+
+In: a version's live files, and what can be said of a file without opening it. Out: the files to look into, those that
+are removed as a whole, and those without a match. When statistics exclude a file or prove something of it, that holds
+for the ``add`` that carries them, not for its path: statistics beside a vector may describe live rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from txlog.protocol.actions import AddFile, FileId, LiveKey
+from txlog.protocol.file_columns import add_files_of, live_keys
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FileChoice", "Judge", "LiveFiles"]
+
+
+class LiveFiles(msgspec.Struct, frozen=True):
+    """The live files of a version, as ``FILES_SCHEMA``, and what identifies each."""
+
+    table: pa.Table
+    keys: list[LiveKey]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> LiveFiles:
+        """The files of a table of live files."""
+        return cls(table, live_keys(table))
+
+    def take(self, rows: list[int]) -> pa.Table:
+        """Some of the files, as a table."""
+        return self.table.take(rows) if len(rows) < self.table.num_rows else self.table
+
+    def adds(self, rows: list[int]) -> list[AddFile]:
+        """Some of the files."""
+        return add_files_of(self.take(rows)) if rows else []
+
+
+class Judge(Protocol):
+    """What a change says of files without opening them. A ``RowOperation`` is one."""
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        """Which of these live files may hold a matching row. False only where no row can match."""
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        """Whether every row of the file certainly matches and is removed."""
+
+
+class Looked(Protocol):
+    """What was looked into."""
+
+    def knows(self, key: LiveKey) -> bool:
+        """Whether this file was looked into, so that nothing is left to do for it."""
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+        """Those of ``files`` that need not be looked into, since what is in them is known otherwise.
+
+        ``are_all_live``: no other file is live on this version.
+        """
+
+
+class FileChoice:
+    """Judges files for one change. ``excluded`` hold no match, and ``whole`` are removed as they are."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.excluded: set[LiveKey] = set()
+        self.whole: set[LiveKey] = set()
+
+    def forget(self, live: set[LiveKey]) -> None:
+        """Forget files that are no longer live, so that one that comes back (RESTORE) is judged again."""
+        self.excluded &= live
+        self.whole &= live
+
+    def exclude(self, keys: Iterable[LiveKey]) -> None:
+        """Remember that these files hold no match."""
+        self.excluded.update(keys)
+
+    def new(self, live: LiveFiles, looked: Looked) -> list[AddFile]:
+        """The files to look into: they may hold a match, and no execution has looked into them."""
+        keys = live.keys
+        unknown = [
+            row
+            for row, key in enumerate(keys)
+            if key not in self.excluded and key not in self.whole and not looked.knows(key)
+        ]
+        if not unknown:
+            return []
+        rows = live.take(unknown)
+        recalled = looked.recall(rows, are_all_live=rows is live.table)
+        if recalled:
+            unknown = [row for row in unknown if keys[row][0] not in recalled]
+            if not unknown:
+                return []
+            rows = live.take(unknown)
+        is_candidate = self._judge.candidates(rows)
+        self.exclude(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
+        wanted = np.flatnonzero(is_candidate)
+        adds = add_files_of(rows.take(wanted)) if len(wanted) else []
+        whole = {add.live_key for add in adds if self._judge.matches_whole_file(add)}
+        self.whole |= whole
+        return [add for add in adds if add.live_key not in whole]

@@ -1,0 +1,160 @@
+"""`TasksHere`: the work of a row change in this process, on all files together.
+
+In: a bound operation. Out: what it does to a version. The rows that match in a file are looked up once, and what was
+written for exactly the same rows is named again, so a re-execution costs what is new. An operation sees all files at
+once, so this also runs those that decide by rows of several files, such as upserts with a merge engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+
+from txlog.commands.row_change.change import RowChange, RowsReplaced
+from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.table_definition import Definition
+from txlog.commit.open_table import OpenTable
+from txlog.errors import TxlogError
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, FileId, LiveKey
+from txlog.result import WriteMetrics
+from txlog.tasks.operation import RowOperation, Touched
+from txlog.tasks.row_work import RowWork
+from txlog.writer.unsent_files import UnsentFiles
+
+__all__ = ["TasksHere", "change_here", "would_do"]
+
+
+class TasksHere:
+    """Implements ``RowTasks``. ``with_vectors``: rows go by deletion vectors, else their files are written again.
+
+    ``definition`` is the one that ``operation`` is bound to, if it is not the one of ``state``.
+    """
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        operation: RowOperation,
+        options: RowOptions,
+        unsent: UnsentFiles,
+        *,
+        with_vectors: bool,
+        definition: Definition | None = None,
+    ) -> None:
+        self._open_table = open_table
+        self._operation = operation
+        self._options = options
+        self._is_redefined = definition is not None
+        self._bound_to = state.metadata
+        if definition is not None:
+            state = state.defined_as(definition.metadata, definition.protocol)
+        self._work = RowWork(
+            open_table.store,
+            state,
+            operation,
+            unsent,
+            with_vectors=with_vectors,
+            vectors=lambda: open_table.key_cache.vectors,
+        )
+        self._live_keys: set[LiveKey] = set()
+
+    def knows(self, key: LiveKey) -> bool:
+        return self._work.knows(key[0])
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+        return self._work.recall(files, are_all_live=are_all_live and self._options.commit.read_version is None)
+
+    def follow(self, state: TableState, live: LiveFiles) -> None:
+        self._live_keys = {*live.keys}
+        self._work.forget(self._live_keys)
+
+    def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
+        if not self._is_redefined and state.metadata is not self._bound_to:
+            self._work.rewriter.bind(state)
+            self._bound_to = state.metadata
+        with TxlogError.located(self._open_table.uri, state.version), self._work.writing_source():
+            whole, touched = self._matches(state, live, new, choice)
+            done = self._work.write(touched)
+        changed = done.changed
+        return RowsReplaced(
+            [*whole, *changed.removed],
+            changed.marked,
+            [file.to_add() for file in changed.new_files],
+            done.metrics(whole),
+            changed.dead_fractions,
+            row_changes=done.row_changes,
+            tombstones=done.tombstones,
+        )
+
+    def would_do(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> WriteMetrics:
+        """What `replaced` would do, without writing anything."""
+        whole, touched = self._matches(state, live, new, choice)
+        return self._work.would_do(touched, whole)
+
+    def _matches(
+        self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice
+    ) -> tuple[list[AddFile], list[Touched]]:
+        """The live files that are removed as they are, and those with live rows that match."""
+        self._work.look_into(new, self._options.on_progress)
+        found = [
+            row
+            for row, key in enumerate(live.keys)
+            if key in choice.whole or (key not in choice.excluded and self._work.matches(key[0]))
+        ]
+        adds = live.adds(found)
+        whole = [add for add in adds if add.live_key in choice.whole]
+        return whole, self._work.touched([add for add in adds if add.live_key not in choice.whole], state.version)
+
+    def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
+        return self._work.cost_s(live.keys, new)
+
+    def remember(self, live: pa.Table) -> None:
+        """After the commit: let later changes of the handle know what was found out and written. ``live`` are the files
+        of the version that was executed last."""
+        if not self._operation.uses_key_cache:
+            return
+        self._work.keep_written()
+        self._open_table.key_cache.hold(live, self._work.live_vectors(self._live_keys))
+
+
+def change_here(
+    open_table: OpenTable,
+    state: TableState,
+    operation: RowOperation,
+    options: RowOptions,
+    unsent: UnsentFiles,
+    *,
+    with_vectors: bool,
+    definition: Definition | None = None,
+    change_files: ChangeFiles | None = None,
+) -> tuple[RowChange, TasksHere]:
+    """A change whose work this process does, and its tasks."""
+    tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
+    change = RowChange(open_table, state, operation, options, tasks, definition=definition, change_files=change_files)
+    return change, tasks
+
+
+def would_do(
+    open_table: OpenTable,
+    state: TableState,
+    operation: RowOperation,
+    files: pa.Table,
+    *,
+    with_vectors: bool,
+    definition: Definition | None = None,
+) -> WriteMetrics:
+    """What a change would do to the rows and files of a version, computed without writing anything.
+
+    ``files`` are all live files that may hold a match. Raises what looking into files raises.
+    """
+    unsent = UnsentFiles(open_table.store.files)
+    tasks = TasksHere(
+        open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, definition=definition
+    )
+    live, choice = LiveFiles.of(files), FileChoice(operation)
+    tasks.follow(state, live)
+    return tasks.would_do(state, live, choice.new(live, tasks), choice)

@@ -1,0 +1,138 @@
+"""A source that Spark holds: it gives each part of the table the source rows whose keys are in the part's files.
+
+In: a materialised DataFrame, and files to change. Out: what the tasks report, a few hundred bytes for each file. Tasks
+read the keys in their files, Spark shuffles each source row to the parts that hold its key, and one task for each part
+changes its files.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from txlog.commands.row_change.target import Extent
+from txlog.expressions.predicates import Predicate
+from txlog.protocol.actions import AddFile
+from txlog.protocol.bitmaps import unpack
+from txlog.protocol.schema import LONG, Field, Struct
+from txlog.spark.errors import crossing, typed_errors
+from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
+from txlog.spark.schema import spark_type
+from txlog.spark.workers import RESULT, packed, unpacked
+from txlog.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
+from txlog.util import ambient
+from txlog.writer.keys import KeyColumn
+from txlog.writer.write_plan import TaskIdentity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkSource"]
+
+_CHUNK_ROWS = 1 << 17
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class SparkSource(msgspec.Struct, frozen=True):
+    """Implements ``SpreadSource``. ``rows`` is what `prepare_source` made. Raises what a task raises; Spark's own
+    exceptions pass unchanged."""
+
+    spark: SparkSession
+    rows: DataFrame
+    extent: Extent
+
+    def change(self, job: RowJob, parts: Sequence[Sequence[AddFile]], elsewhere: bytes) -> list[PartOutcome]:
+        pickled = [pickle.dumps(part) for part in parts]
+        extent = self.extent
+        keys = extent.shape.table_keys
+        within = None if extent.spec.reads_every_file else extent.key_range(job.table)
+        keyed = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(keys)))
+        with typed_errors():
+            there = self._numbers(len(parts)).mapInArrow(
+                _reading_keys(job, pickled, keys, within),
+                spark_type(Struct((Field("part", LONG), Field(KEYS, keyed)))),
+            )
+            joined = self.rows.join(there, KEYS).select("part", NUMBER, DATA)
+            if extent.spec.reads_every_file:
+                every = self._numbers(len(parts)).withColumnRenamed("id", "part")
+                joined = joined.unionByName(every, allowMissingColumns=True)
+            # Spark keeps an explicit number of partitions. It would merge some of them by the shuffled bytes, which do
+            # not show how much work a part is.
+            spread = joined.repartition(len(parts), "part")
+            return unpacked(spread.groupBy("part").applyInArrow(_changing(job, pickled, elsewhere), RESULT))
+
+    def write_new_rows(self, job: RowJob, matched: bytes, *, with_change_files: bool) -> list[NewRows]:
+        with typed_errors():
+            rows = self.rows.select(NUMBER, DATA)
+            writing = _writing(job, matched, ambient.uuid4(), with_change_files=with_change_files)
+            return unpacked(rows.mapInArrow(writing, RESULT))
+
+    def _numbers(self, count: int) -> DataFrame:
+        """The numbers of the parts, each in a task of its own."""
+        return self.spark.range(0, count, 1, count)
+
+
+# --- in tasks -------------------------------------------------------------------------------------------------------
+
+
+def _changing(job: RowJob, parts: list[bytes], elsewhere: bytes) -> Callable[[pa.Table], pa.Table]:
+    def change(joined: pa.Table) -> pa.Table:
+        with crossing():
+            adds = pickle.loads(parts[joined.column("part")[0].as_py()])
+            source = part_source(joined.filter(joined.column(NUMBER).is_valid()))
+            outcome = change_part(job, job.table.open(), adds, source, elsewhere)
+        return pa.Table.from_batches([packed(outcome)])
+
+    return change
+
+
+def _reading_keys(
+    job: RowJob, parts: list[bytes], keys: Sequence[KeyColumn], within: Predicate | None
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                with crossing():
+                    found = keys_in_files(job, job.table.open(), pickle.loads(parts[number]), keys, within)
+                for start in range(0, len(found), _CHUNK_ROWS):
+                    here = found.slice(start, _CHUNK_ROWS)
+                    part = pa.repeat(pa.scalar(number, pa.int64()), len(here))
+                    yield pa.RecordBatch.from_arrays([part, here], names=["part", KEYS])
+
+    return read
+
+
+def _writing(
+    job: RowJob, matched: bytes, job_id: str, *, with_change_files: bool
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        task = TaskIdentity(job_id, context.partitionId(), context.taskAttemptId())
+        parts = (part_source(pa.Table.from_batches(chunk)) for chunk in _chunks(batches))
+        with crossing():
+            written = write_new_rows(
+                job, job.table.open(), task, parts, unpack(matched), with_change_files=with_change_files
+            )
+        yield packed(written)
+
+    return write
+
+
+def _chunks(batches: Batches) -> Iterator[list[pa.RecordBatch]]:
+    """Collect batches into lists of at least ``_CHUNK_ROWS`` rows: the operation is bound once for each list."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= _CHUNK_ROWS:
+            yield waiting
+            waiting = []
+    if any(each.num_rows for each in waiting):
+        yield waiting

@@ -1,0 +1,78 @@
+"""UPDATE: sets columns of the rows for which a condition is true.
+
+In: a condition and assignments, bound to the table's schema. Out: a `RowOperation` that replaces rows by their new
+versions, in another partition if their partition columns change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.expressions.predicates import Predicate
+from txlog.protocol.actions import AddFile
+from txlog.protocol.defined_table import DefinedTable
+from txlog.result import WriteMetrics
+from txlog.tasks.file_rows import FileRows
+from txlog.tasks.operation import Hits, Images, Touched
+from txlog.tasks.operations.assignments import Assignments
+from txlog.tasks.operations.delete import Condition, RowsOfCondition
+from txlog.writer.generated_columns import computed_columns
+
+if TYPE_CHECKING:
+    import datetime
+
+    from numpy.typing import NDArray
+
+__all__ = ["UpdateRows", "bound_update"]
+
+_KEPT_MAX_BYTES = 32 << 20
+
+
+def bound_update(
+    values: Mapping[str, Any], where: str | Predicate | None, table: DefinedTable, now: datetime.datetime
+) -> UpdateRows:
+    """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
+    assignments = Assignments(
+        values, table.schema, computed_columns(table.schema, None, table.partition_columns), now=now
+    )
+    return UpdateRows(Condition(where, table, now), assignments, table)
+
+
+class UpdateRows(RowsOfCondition):
+    """The `RowOperation` of an update."""
+
+    name = "UPDATE"
+    makes_images = True
+    replaces_rows = True
+
+    def __init__(self, condition: Condition, assignments: Assignments, table: DefinedTable) -> None:
+        super().__init__(condition)
+        self._assignments = assignments
+        needed = assignments.needed
+        self.image_fields = tuple(field for field in table.schema.fields if field.name in needed)
+        read = condition.predicate.columns() - {*table.partition_columns}
+        self._read_fields = tuple(field for field in self.image_fields if field.name in read)
+        self._kept_bytes = 0
+
+    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
+        return {"numUpdatedRows": done.rows_updated}
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return False
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        """Keeps the columns of the condition that new versions of rows need too, as far as there is room for them."""
+        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # about so many: files are looked into by two threads
+        positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
+        self._kept_bytes += 0 if values is None else values.nbytes
+        return Hits(positions, values=values)
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+        yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
+
+    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+        return 0, sum(len(each.replaced) for each in touched), 0

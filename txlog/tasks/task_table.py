@@ -1,0 +1,72 @@
+"""`TaskTable`: a table at one version as a task needs it. It opens the table's data files, and cannot reach its log.
+
+In: a location, storage options, and the definition at a version. Out: what `DefinedTable` says, and `TaskFiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from txlog.protocol import actions
+from txlog.protocol.column_mapping import schema_of
+from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.properties import TableProperties
+from txlog.store.base import FileStore
+from txlog.store.open import open_store
+from txlog.util.values import repr_without
+
+if TYPE_CHECKING:
+    from txlog.protocol.schema import Struct
+
+__all__ = ["TaskFiles", "TaskTable"]
+
+
+class TaskFiles(msgspec.Struct, frozen=True):
+    """The data files of a table: ``store.TableFiles``, without a log beside them."""
+
+    uri: str
+    files: FileStore
+    has_cheap_calls: bool
+
+
+class TaskTable(msgspec.Struct, frozen=True, dict=True):
+    """A `DefinedTable` as plain data, which a task gets by pickle.
+
+    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider is none of them: a task
+    makes its own from what can be pickled.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str]
+    version: int
+    protocol: actions.Protocol
+    metadata: actions.Metadata
+
+    __repr__ = repr_without("storage_options", "protocol", "metadata")
+
+    @classmethod
+    def of(cls, uri: str, storage_options: Mapping[str, str], table: DefinedTable) -> TaskTable:
+        """The table at ``uri`` with this version and definition."""
+        return cls(uri, dict(storage_options), table.version, table.protocol, table.metadata)
+
+    @cached_property
+    def schema(self) -> Struct:
+        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` if ``schemaString`` cannot be parsed."""
+        return schema_of(self.metadata)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        return TableProperties.of(self.metadata.configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    def open(self) -> TaskFiles:
+        """Open the data files. Raises as `open_store`."""
+        store = open_store(self.uri, self.storage_options)
+        return TaskFiles(store.uri, store.files, store.has_cheap_calls)
