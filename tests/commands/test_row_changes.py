@@ -27,12 +27,12 @@ from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction
 from txlog.maintenance.compaction import Compaction
-from txlog.maintenance.rewrite import Source
 from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.tasks.rewrite import FileRewriter
+from txlog.tasks.rewriting.rewrite_bin import Source
 from txlog.tasks.row_work import RowWork
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -609,16 +609,16 @@ def test_a_task_changes_files_and_writes_rows_without_the_log(properties: dict[s
     state = open_table.writable_state()
     source = PartSource(table_of([(1, "b", 7), (50, "b", 7)]), np.arange(2))
     adds = add_files_of(open_table.log.files(state))
-    here = TaskTable.of(str(tmp_path / "t"), {}, state)
+    here = TaskTable.of(open_table.store, state)
     for spec in (upsert([(1, "b", 7)]).spec, update("k = 3").spec, delete("k = 4").spec):
         fit = adapted(spec, state)
         job = crossed(RowJob(here, fit, with_vectors=uses_vectors(state, None)))
         given = source if isinstance(fit, UpsertSpec) else None
-        outcome = change_part(job, job.table.open(), adds, given)
+        outcome = change_part(job, job.table.files, adds, given)
         assert [len(unpack(each.replaced)) for each in outcome.files] == [1]
         assert bool(outcome.change_files) == ("delta.enableChangeDataFeed" in properties)
         if given is not None:
-            written = write_new_rows(job, job.table.open(), TaskIdentity("job"), [source], unpack(outcome.matched))
+            written = write_new_rows(job, job.table.files, TaskIdentity("job"), [source], unpack(outcome.matched))
             assert written.rows == (1 if fit.writes_in_place else 2)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import txlog
 from txlog.errors import InvalidInputError
-from txlog.maintenance import clustering
 from txlog.maintenance.compaction import Compaction
+from txlog.tasks.rewriting import clustering
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

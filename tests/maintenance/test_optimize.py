@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ import pytest
 import txlog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
 from txlog.maintenance import optimize as module
-from txlog.maintenance import rewrite
 from txlog.maintenance.compaction import Compaction
-from txlog.maintenance.rewrite import BinRewriter
+from txlog.tasks.rewriting import rewrite_bin as rewrite
+from txlog.tasks.rewriting.rewrite_bin import BinRewriter
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -277,6 +278,28 @@ def test_a_concurrent_schema_change_stops_a_compaction_and_its_files_are_deleted
     with pytest.raises(MetadataChangedError):
         table.optimize()
     assert sorted(ids(table)) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+
+def test_a_bin_that_cannot_be_rewritten_leaves_no_file_of_the_others(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(make_table)
+    before = {*Path(table.uri).rglob("*.parquet")}
+    rewrite, is_written = BinRewriter.rewrite, threading.Event()
+
+    def failing(self: BinRewriter, each: Any) -> Any:
+        if each.files[0].partition_values == {"day": "b"}:
+            assert is_written.wait(60)
+            raise txlog.StorageError("the store failed")
+        try:
+            return rewrite(self, each)
+        finally:
+            is_written.set()
+
+    monkeypatch.setattr(BinRewriter, "rewrite", failing)
+    with pytest.raises(txlog.StorageError, match="the store failed"):
+        table.optimize()
+    assert {*Path(table.uri).rglob("*.parquet")} == before
 
 
 def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction, restore, vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
-from txlog.maintenance.rewrite import Source
 from txlog.maintenance.vacuum import _Vacuum
 from txlog.sink.staging import Staging
+from txlog.tasks.rewriting.rewrite_bin import Source
 from txlog.writer.committable import Committable
 
 __all__ = ["UPKEEP_MUTANTS"]

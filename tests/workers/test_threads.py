@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 
@@ -11,14 +12,16 @@ import pytest
 import txlog
 from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
-from txlog.workers.threads import Threads
+from txlog.workers.threads import ThreadWorkers
 
 
 @pytest.mark.parametrize("slots", [1, 3])
 def test_every_result_comes_once_with_the_place_of_its_item(slots: int) -> None:
     items = [5, 3, 8, 3, 1]
-    assert sorted(Threads(slots).map(lambda item: item * 2, items)) == [(at, 2 * item) for at, item in enumerate(items)]
-    assert list(Threads(slots).map(str, [])) == []
+    assert sorted(ThreadWorkers(slots).map(lambda item: item * 2, items)) == [
+        (at, 2 * item) for at, item in enumerate(items)
+    ]
+    assert list(ThreadWorkers(slots).map(str, [])) == []
 
 
 def test_results_come_as_they_end_and_not_in_the_order_of_the_items() -> None:
@@ -29,7 +32,7 @@ def test_results_come_as_they_end_and_not_in_the_order_of_the_items() -> None:
             assert second_is_done.wait(60)
         return item
 
-    found = Threads(2).map(work, [0, 1])
+    found = ThreadWorkers(2).map(work, [0, 1])
     assert next(found) == (1, 1)
     second_is_done.set()
     assert list(found) == [(0, 0)]
@@ -44,8 +47,26 @@ def test_the_error_of_a_task_is_raised_and_tasks_that_have_not_begun_are_not_run
         raise txlog.NotFoundError("a file is gone", path=f"{item}.parquet")
 
     with pytest.raises(txlog.NotFoundError, match="a file is gone"):
-        list(Threads(slots).map(work, range(100)))
+        list(ThreadWorkers(slots).map(work, range(100)))
     assert len(begun) < 100
+
+
+def test_the_results_of_tasks_that_had_begun_come_before_the_error_of_another_one() -> None:
+    has_begun, has_failed = threading.Event(), threading.Event()
+
+    def work(item: int) -> int:
+        if item == 0:
+            assert has_begun.wait(60)
+            has_failed.set()
+            raise txlog.StorageError("the store failed")
+        has_begun.set()
+        assert has_failed.wait(60)
+        return item
+
+    found = ThreadWorkers(2).map(work, [0, 1])
+    assert next(found) == (1, 1)
+    with pytest.raises(txlog.StorageError, match="the store failed"):
+        next(found)
 
 
 def test_tasks_have_the_time_and_the_random_numbers_of_the_caller() -> None:
@@ -54,16 +75,18 @@ def test_tasks_have_the_time_and_the_random_numbers_of_the_caller() -> None:
             return 7
 
     with ambient.use(Standing()):
-        assert sorted(Threads(2).map(lambda _: ambient.now_ms(), [1, 2])) == [(0, 7), (1, 7)]
+        assert sorted(ThreadWorkers(2).map(lambda _: ambient.now_ms(), [1, 2])) == [(0, 7), (1, 7)]
 
 
 def test_a_task_table_opens_data_files_and_has_no_way_to_the_log(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1]}))
     state = table._open_table.log.newest_state()
-    here = TaskTable.of(table.uri, {"aws_secret_access_key": "secret"}, state)
+    here = TaskTable.of(table._open_table.store, state, {"aws_secret_access_key": "secret"})
     assert (here.version, here.schema, here.partition_columns) == (1, state.schema, ())
     assert "secret" not in repr(here)
-    opened = TaskTable.of(table.uri, {}, state).open()
-    assert opened.files.stat(table.snapshot().files().column("path")[0].as_py()).size
-    assert not hasattr(opened, "log")
+    elsewhere = pickle.loads(pickle.dumps(TaskTable.of(table._open_table.store, state)))
+    path = table.snapshot().files().column("path")[0].as_py()
+    for each in (TaskTable.of(table._open_table.store, state), elsewhere):
+        assert each.files.files.stat(path).size
+        assert not hasattr(each.files, "log")

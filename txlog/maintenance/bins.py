@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,16 +18,17 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records
+from txlog.tasks.rewriting.bin import Bin
 
 __all__ = [
     "CLUSTERED_BY",
     "DEAD_FRACTION_MAX",
-    "Bin",
     "bins_not_yet_clustered",
     "bins_of",
     "bins_to_cluster",
     "bins_to_purge",
     "cheapest_first",
+    "gain",
     "grouped",
 ]
 
@@ -39,20 +39,9 @@ DEAD_FRACTION_MAX = 0.05
 """A file of any size is rewritten if more than this fraction of its rows is dead, as by Spark's OPTIMIZE."""
 
 
-class Bin(msgspec.Struct, frozen=True):
-    """Files of one partition that become one file, in the order in which it has their rows."""
-
-    files: tuple[AddFile, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """The number of bytes to read."""
-        return sum(add.size for add in self.files)
-
-    @property
-    def gain(self) -> float:
-        """The number of files that go away, plus the dead rows measured in files."""
-        return len(self.files) - 1 + sum(map(dead_fraction, self.files))
+def gain(each: Bin) -> float:
+    """The number of files that go away, plus the dead rows measured in files."""
+    return len(each.files) - 1 + sum(map(dead_fraction, each.files))
 
 
 def dead_fraction(add: AddFile) -> float:
@@ -135,7 +124,7 @@ def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
     if max_bytes is None:
         return list(bins)
     taken, left = [], max_bytes
-    for each in sorted(bins, key=lambda each: each.size_bytes / max(each.gain, 0.01)):
+    for each in sorted(bins, key=lambda each: each.size_bytes / max(gain(each), 0.01)):
         if each.size_bytes <= left:
             taken.append(each)
             left -= each.size_bytes

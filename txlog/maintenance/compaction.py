@@ -28,7 +28,6 @@ from txlog.errors import ConflictReason
 from txlog.log.proposal import Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.maintenance.rewrite import RewrittenBin, Source
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.deletion_vector import vector_files
@@ -36,6 +35,7 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
+from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors

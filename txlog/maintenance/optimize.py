@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from txlog.expressions.tree import path_text
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
-    Bin,
     bins_not_yet_clustered,
     bins_of,
     bins_to_cluster,
@@ -33,11 +31,9 @@ from txlog.maintenance.bins import (
     cheapest_first,
     grouped,
 )
-from txlog.maintenance.clustering import ClusterColumns
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
-from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
@@ -45,13 +41,17 @@ from txlog.protocol.column_mapping import physical_fields
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
 from txlog.skipping.partition_predicate import PartitionPredicate
+from txlog.tasks.rewriting.bin import Bin
+from txlog.tasks.rewriting.clustering import ClusterColumns
+from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
+from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
 from txlog.util.wording import argument
+from txlog.workers.threads import ThreadWorkers
 from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES
+from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -69,10 +69,11 @@ OnBins = Callable[[int, int], None]
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What the caller asks for, on any version: how bins are chosen, and how the history describes it."""
+    """What the caller asks for, on any version: how bins are chosen, how tasks rewrite them, and how the history
+    describes it. ``work`` gets a folder for data that does not fit into memory."""
 
     bins_for: Callable[[TableState], list[Bin]]
-    rewrite: Callable[[TableState, BinRewriter, Bin, Path], RewrittenBin]
+    work: Callable[[TableState, str], RewriteBins]
     description: Description
     on_progress: OnBins | None
 
@@ -126,17 +127,16 @@ def optimize(
             found = bins_not_yet_clustered(files, of_table, target_of(state), bin_bytes, files_min=files_min)
         return cheapest_first(found, max_bytes)
 
-    def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:
-        if wanted is None:
-            return rewriter.rewrite(each)
-        return rewriter.cluster(each, columns_of(state), target_of(state), folder)
+    def work(state: TableState, folder: str) -> RewriteBins:
+        table = TaskTable.of(open_table.store, state)
+        return RewriteBins(table) if wanted is None else RewriteBins(table, columns_of(state), target_of(state), folder)
 
     names = [] if wanted is None else columns_of(newest).names
     is_own = of_table is not None
     by = {"clusterBy": names, "zOrderBy": [], "isFull": "false"} if is_own else {"clusterBy": [], "zOrderBy": names}
     parameters = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false", **by)
     description = _with_clustering(Description("OPTIMIZE", parameters, user_metadata), names, is_own)
-    return _run(open_table, _Request(bins_for, rewrite, description, on_progress), dry_run=dry_run)
+    return _run(open_table, _Request(bins_for, work, description, on_progress), dry_run=dry_run)
 
 
 def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:
@@ -181,10 +181,10 @@ def purge(
 
     parameters = operation_parameters(predicate=_predicates(where), applyPurge="true")
 
-    def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:
-        return rewriter.rewrite(each)
+    def work(state: TableState, folder: str) -> RewriteBins:
+        return RewriteBins(TaskTable.of(open_table.store, state))
 
-    request = _Request(bins_for, rewrite, Description("REORG", parameters, user_metadata), on_progress)
+    request = _Request(bins_for, work, Description("REORG", parameters, user_metadata), on_progress)
     done = _run(open_table, request, dry_run=dry_run)
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
 
@@ -275,21 +275,15 @@ def _commit_group(
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
     with UnsentFiles(open_table.store.files) as unsent, TemporaryDirectory(prefix="txlog-") as folder:
-        rewriter = BinRewriter(open_table, state, unsent)
-
-        def rewrite(numbered: tuple[int, Bin]) -> RewrittenBin:
-            number, each = numbered
-            own = Path(folder, str(number))
-            own.mkdir()
-            return request.rewrite(state, rewriter, each, own)
-
-        rewritten = []
-        for each, new in zip(group, parallel_map(rewrite, enumerate(group), threads=_BINS_AT_ONCE), strict=True):
-            rewritten.append(new)
-            done_bytes += each.size_bytes
+        found: dict[int, RewrittenBin] = {}
+        for number, new in ThreadWorkers(_BINS_AT_ONCE).map(request.work(state, folder), group):
+            unsent.own(each.file.path for each in new.files)
+            found[number] = new
+            done_bytes += group[number].size_bytes
             if request.on_progress is not None:
                 request.on_progress(done_bytes, total)
-        prefix_length = rewriter.plan.random_prefix_length
+        rewritten = [found[number] for number in range(len(group))]
+        prefix_length = WritePlan.of(state.metadata, table=open_table.uri, rows="old").random_prefix_length
         plan = Compaction(open_table, rewritten, request.description, unsent, random_prefix_length=prefix_length)
         try:
             result = open_table.commit_plan(plan, state, unsent=unsent)

@@ -165,7 +165,7 @@ class ChangePart(msgspec.Struct, frozen=True):
     elsewhere: bytes
 
     def __call__(self, adds: Sequence[AddFile]) -> PartOutcome:
-        return change_part(self.job, self.job.table.open(), adds, self.source, self.elsewhere)
+        return change_part(self.job, self.job.table.files, adds, self.source, self.elsewhere)
 
 
 def _chosen(operation: RowOperation, adds: Sequence[AddFile]) -> tuple[list[AddFile], list[AddFile]]:

@@ -1,6 +1,7 @@
 """`TaskTable`: a table at one version as a task needs it. It opens the table's data files, and cannot reach its log.
 
-In: a location, storage options, and the definition at a version. Out: what `DefinedTable` says, and `TaskFiles`.
+In: a location, storage options, and the definition at a version. Out: what `DefinedTable` says, and `TaskFiles`. A task
+in the process that made it has the files that are open there; in another process it opens them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from txlog.protocol import actions
 from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.properties import TableProperties
-from txlog.store.base import FileStore
+from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
 from txlog.util.values import repr_without
 
@@ -34,10 +35,10 @@ class TaskFiles(msgspec.Struct, frozen=True):
 
 
 class TaskTable(msgspec.Struct, frozen=True, dict=True):
-    """A `DefinedTable` as plain data, which a task gets by pickle.
+    """A `DefinedTable` as plain data, which can be pickled.
 
-    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider is none of them: a task
-    makes its own from what can be pickled.
+    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider does not get into another
+    process: a task makes its own from what can be pickled.
     """
 
     uri: str
@@ -49,9 +50,11 @@ class TaskTable(msgspec.Struct, frozen=True, dict=True):
     __repr__ = repr_without("storage_options", "protocol", "metadata")
 
     @classmethod
-    def of(cls, uri: str, storage_options: Mapping[str, str], table: DefinedTable) -> TaskTable:
-        """The table at ``uri`` with this version and definition."""
-        return cls(uri, dict(storage_options), table.version, table.protocol, table.metadata)
+    def of(cls, store: TableFiles, table: DefinedTable, storage_options: Mapping[str, str] | None = None) -> TaskTable:
+        """The table with this version and definition. ``storage_options`` are those that ``store`` was opened with."""
+        found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata)
+        found.__dict__["files"] = TaskFiles(store.uri, store.files, store.has_cheap_calls)
+        return found
 
     @cached_property
     def schema(self) -> Struct:
@@ -66,7 +69,8 @@ class TaskTable(msgspec.Struct, frozen=True, dict=True):
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
 
-    def open(self) -> TaskFiles:
-        """Open the data files. Raises as `open_store`."""
+    @cached_property
+    def files(self) -> TaskFiles:
+        """The data files. Raises as `open_store`."""
         store = open_store(self.uri, self.storage_options)
         return TaskFiles(store.uri, store.files, store.has_cheap_calls)

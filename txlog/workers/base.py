@@ -8,9 +8,10 @@ What holds on every kind of workers, and what tasks are written for:
 2. So every run gives its files new names.
 3. A ``TxlogError`` of a task is raised where its result would be, with its class.
 4. Results are small: what is large is written to files, and the result names them.
-5. A task owns the files that it wrote until its result is received, and deletes them if it fails. Whoever receives the
-   result owns them from then on, whether a commit names them or not. Files of a run whose result nobody receives stay
-   as orphans, which a vacuum removes.
+5. A task owns the files that it wrote until it returns, and deletes them if it fails. Whoever receives its result owns
+   them from then on, whether a commit names them or not. So results of tasks that had begun are received before the
+   error of another one is raised, where that is possible. Files of a run whose result nobody receives stay as orphans,
+   which a vacuum removes.
 6. A task opens what it needs by plain data (``tasks.task_table.TaskTable``). Open handles and credential providers do
    not cross.
 """
@@ -32,6 +33,5 @@ class Workers(Protocol):
     def map(self, work: Callable[[In], Out], items: Sequence[In]) -> Iterator[tuple[int, Out]]:
         """``work`` of each item, with the item's place in ``items``, in the order in which they end.
 
-        Work is done only while the result is iterated. Raises what ``work`` raises; then other items may be under way,
-        and are waited for.
+        Raises what ``work`` raises first, after tasks that had begun have ended; the others are not run.
         """

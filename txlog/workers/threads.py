@@ -1,25 +1,29 @@
-"""`Threads`: workers in this process. What they do most releases Python's lock: reading, encoding, waiting for a store.
+"""`ThreadWorkers`: workers in this process. What they do most releases Python's lock: reading, encoding, waiting for a
+store.
 
 In: a function and its arguments. Out: its results, as they end.
 """
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from txlog.util import ambient
+from txlog.util.parallel import Threads
 
-__all__ = ["Threads"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["ThreadWorkers"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-class Threads(msgspec.Struct, frozen=True):
+class ThreadWorkers(msgspec.Struct, frozen=True):
     """Implements ``Workers`` by at most so many threads at once. A single item, or a single thread, uses none.
 
     Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
@@ -31,15 +35,26 @@ class Threads(msgspec.Struct, frozen=True):
         if len(items) < 2 or self.slots < 2 or not ambient.uses_threads():
             yield from enumerate(map(work, items))
             return
-        from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+        from concurrent.futures import as_completed
 
-        with ThreadPoolExecutor(min(self.slots, len(items)), thread_name_prefix="txlog-worker") as pool:
-            futures: dict[Future[Out], int] = {}
+        futures: dict[Future[Out], int] = {}
+        failed: BaseException | None = None
+        with Threads(min(self.slots, len(items)), "txlog-worker") as threads:
             try:
                 for number, item in enumerate(items):
-                    futures[pool.submit(contextvars.copy_context().run, work, item)] = number
-                for future in as_completed(futures):
+                    futures[threads.submit(work, item)] = number
+                for future in as_completed([*futures]):
+                    failed = future.exception()
+                    if failed is not None:
+                        break
                     yield futures.pop(future), future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # this thread was interrupted
+                failed = error
+        # Threads have ended: of what is left, some results are there, one may be an error, and the rest has not begun.
+        for future, number in futures.items():
+            if not future.cancelled() and future.exception() is None:
+                yield number, future.result()
+        if failed is not None:
+            raise failed

@@ -416,7 +416,7 @@ def change_in_parts(
     """
     spec = adapted(spec, state)
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
-    table = TaskTable.of(open_table.uri, storage_options, state)
+    table = TaskTable.of(open_table.store, state, storage_options)
     with TxlogError.located(open_table.uri, state.version):
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)

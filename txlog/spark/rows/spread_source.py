@@ -85,7 +85,7 @@ def _changing(job: RowJob, parts: list[bytes], elsewhere: bytes) -> Callable[[pa
         with crossing():
             adds = pickle.loads(parts[joined.column("part")[0].as_py()])
             source = part_source(joined.filter(joined.column(NUMBER).is_valid()))
-            outcome = change_part(job, job.table.open(), adds, source, elsewhere)
+            outcome = change_part(job, job.table.files, adds, source, elsewhere)
         return pa.Table.from_batches([packed(outcome)])
 
     return change
@@ -98,7 +98,7 @@ def _reading_keys(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with crossing():
-                    found = keys_in_files(job, job.table.open(), pickle.loads(parts[number]), keys, within)
+                    found = keys_in_files(job, job.table.files, pickle.loads(parts[number]), keys, within)
                 for start in range(0, len(found), _CHUNK_ROWS):
                     here = found.slice(start, _CHUNK_ROWS)
                     part = pa.repeat(pa.scalar(number, pa.int64()), len(here))
@@ -119,7 +119,7 @@ def _writing(
         parts = (part_source(pa.Table.from_batches(chunk)) for chunk in _chunks(batches))
         with crossing():
             written = write_new_rows(
-                job, job.table.open(), task, parts, unpack(matched), with_change_files=with_change_files
+                job, job.table.files, task, parts, unpack(matched), with_change_files=with_change_files
             )
         yield packed(written)
 

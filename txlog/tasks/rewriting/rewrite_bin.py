@@ -18,15 +18,16 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError
-from txlog.log.state import TableState
-from txlog.maintenance.bins import Bin
-from txlog.maintenance.clustering import ClusterColumns, Clustering
 from txlog.protocol.actions import AddFile
+from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
+from txlog.tasks.rewriting.bin import Bin
+from txlog.tasks.rewriting.clustering import ClusterColumns, Clustering
+from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
@@ -38,7 +39,7 @@ from txlog.writer.write_plan import MIB, TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
+__all__ = ["BinRewriter", "NewFile", "RewriteBins", "RewrittenBin", "Source"]
 
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
@@ -87,22 +88,53 @@ class RewrittenBin(msgspec.Struct, frozen=True):
     files: tuple[NewFile, ...]
 
 
-class BinRewriter:
-    """Rewrites bins of one version of a table. Thread-safe."""
+class RewriteBins(msgspec.Struct, frozen=True, dict=True):
+    """The work of a task: to rewrite one bin of a version.
 
-    def __init__(self, open_table: OpenTable, state: TableState, unsent: UnsentFiles) -> None:
-        self._open_table = open_table
+    Attributes:
+        table: The version.
+        columns: The columns to cluster by; None for a compaction, which keeps the order of rows.
+        target_bytes: The size of the new files of a clustering.
+        folder: A local folder for data of a clustering that does not fit into memory; the result needs it, so its
+            receiver must be on the same machine.
+    """
+
+    table: TaskTable
+    columns: ClusterColumns | None = None
+    target_bytes: int = 0
+    folder: str | None = None
+
+    def __call__(self, each: Bin) -> RewrittenBin:
+        """The new files are durable when this returns, and deleted if it raises."""
+        store = self.table.files
+        with UnsentFiles(store.files) as unsent:
+            rewriter = BinRewriter(store, self.table, unsent)
+            if self.columns is None or self.folder is None:
+                rewritten = rewriter.rewrite(each)
+            else:
+                own = Path(self.folder, ambient.uuid4())
+                own.mkdir()
+                rewritten = rewriter.cluster(each, self.columns, self.target_bytes, own)
+            unsent.mark_sent()  # from here on the receiver owns the files
+            return rewritten
+
+
+class BinRewriter:
+    """Rewrites bins of one version of a table. One thread."""
+
+    def __init__(self, store: TableFiles, table: DefinedTable, unsent: UnsentFiles) -> None:
+        self._store = store
         self._unsent = unsent
-        self._version = state.version
-        self._table_schema = state.schema
-        self._rows = FileRows(open_table.store, state)
-        self._vectors = DeletionVectorReader(open_table.store, state.version)
+        self._version = table.version
+        self._table_schema = table.schema
+        self._rows = FileRows(store, table)
+        self._vectors = DeletionVectorReader(store, table.version)
         self._schema = self._rows.schema
         plan = WritePlan.of(
-            state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema, rows="old"
+            table.metadata, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
         )
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
-        self.plan = replace(
+        self._plan = replace(
             plan,
             target_file_size_bytes=_ONE_FILE_BYTES,
             max_records_per_file=None,
@@ -146,7 +178,7 @@ class BinRewriter:
         """One file of these rows. Uses one encoder: with two, the row groups would alternate between two files."""
         task = TaskIdentity(self._job_id, next(self._task_ids))
         stream = DataStream(self._schema, batches)
-        files = write_task(self._open_table.store.files, self.plan, task, stream, encoders=1).files
+        files = write_task(self._store.files, self._plan, task, stream, encoders=1).files
         self._unsent.own(file.path for file in files)
         return files
 
@@ -160,7 +192,7 @@ class BinRewriter:
     def _defect(self, what: str) -> CorruptLogError:
         return CorruptLogError(
             f"{what}. Nothing was committed; this is a defect of txlog, or files change while they are read",
-            table=self._open_table.uri,
+            table=self._store.uri,
             version=self._version,
         )
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
 from txlog.expressions.tree import path_text
-from txlog.maintenance.bins import Bin
-from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 from txlog.protocol.clustering import named_columns
 from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.file_rows import FileRows
+from txlog.tasks.rewriting.bin import Bin
+from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
 from txlog.util.wording import argument
 
 if TYPE_CHECKING:
