@@ -23,15 +23,19 @@ from txlog.protocol.features import upgraded_for
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
+from txlog.tasks.check_rows import FindViolation
+from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.util.arguments import invalid
+from txlog.workers.threads import ThreadWorkers
 from txlog.writer.constraints import Constraint
-from txlog.writer.row_guard import violation
 
 __all__ = ["add_constraint", "drop_constraint"]
 
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
+_PART_BYTES = 32 << 20
+_SCANS_AT_ONCE = 2
 
 
 def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metadata: str | None) -> WriteResult:
@@ -106,10 +110,12 @@ class _Addition:
     def execute(self, state: TableState) -> Proposal:
         """Raises InvalidInputError if a row of ``state`` violates the condition."""
         files = self._unchecked(state)
-        names = sorted(self._constraint.condition.columns())
-        scan = ScanPlan(select(self._open_table.uri, state, names), files)
-        for batch in scan.batches(self._open_table.store):
-            self._check(batch, state)
+        selection = select(self._open_table.uri, state, sorted(self._constraint.condition.columns()))
+        work = FindViolation(TaskTable.of(self._open_table.store, state), self._constraint)
+        scans = [ScanPlan(selection, part) for part in _parts_of(files)]
+        for _, values in ThreadWorkers(_SCANS_AT_ONCE).map(work, scans):
+            if values is not None:
+                raise self._violated(values, state)
         self._checked.update(_keys_of(files))
         metadata = replace(
             state.metadata, configuration={**state.metadata.configuration, self._key: self._constraint.sql}
@@ -135,17 +141,26 @@ class _Addition:
         files = self._open_table.log.files(state)
         return files.filter(pa.array([key not in self._checked for key in _keys_of(files)], pa.bool_()))
 
-    def _check(self, batch: pa.RecordBatch, state: TableState) -> None:
-        with TxlogError.located(self._open_table.uri, state.version):
-            found = violation(self._constraint, batch)
-        if found is not None:
-            raise InvalidInputError(
-                f"rows of the table violate the constraint {self._name} ({self._constraint.sql}), such as one with"
-                f" {found[1] or 'any value'}: nothing was changed. A condition that is NULL is violated too. Find the"
-                f" rows by table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
-                table=self._open_table.uri,
-                version=state.version,
-            )
+    def _violated(self, values: str, state: TableState) -> InvalidInputError:
+        return InvalidInputError(
+            f"rows of the table violate the constraint {self._name} ({self._constraint.sql}), such as one with"
+            f" {values}: nothing was changed. A condition that is NULL is violated too. Find the rows by"
+            " table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
+            table=self._open_table.uri,
+            version=state.version,
+        )
+
+
+def _parts_of(files: pa.Table) -> list[pa.Table]:
+    """The files in their order, in parts of about equal size."""
+    parts: list[pa.Table] = []
+    first = size_bytes = 0
+    for row, size in enumerate(files["size"].to_pylist()):
+        size_bytes += size
+        if size_bytes >= _PART_BYTES or row + 1 == files.num_rows:
+            parts.append(files.slice(first, row + 1 - first))
+            first, size_bytes = row + 1, 0
+    return parts
 
 
 def _keys_of(files: pa.Table) -> list[tuple[str, str | None]]:

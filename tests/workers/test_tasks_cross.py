@@ -1,0 +1,75 @@
+"""Every kind of task can be done in another process: the work, its item and its result are plain data."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.expressions.sql import parse_predicate
+from txlog.log.state import TableState
+from txlog.protocol.file_columns import add_files_of
+from txlog.read.scan_plan import ScanPlan, select
+from txlog.tasks.check_rows import FindViolation
+from txlog.tasks.part import ChangePart, RowJob
+from txlog.tasks.rewriting.bin import Bin
+from txlog.tasks.rewriting.rewrite_bin import RewriteBins
+from txlog.tasks.specs import DeleteSpec
+from txlog.tasks.task_table import TaskTable
+from txlog.util import ambient
+from txlog.writer.constraints import Constraint
+
+Crossed = TypeVar("Crossed")
+
+
+def crossed(value: Crossed) -> Crossed:
+    """What arrives of it in another process."""
+    return pickle.loads(pickle.dumps(value))  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    table = txlog.Table.create(tmp_path, schema, ["day"], {"delta.enableDeletionVectors": "true"})
+    for number in range(3):
+        table.append(pa.table({"id": [number, 10 + number], "day": ["a", "a"]}, schema))
+    table.delete("id = 11")
+    return table
+
+
+def at(table: txlog.Table) -> tuple[TableState, pa.Table, TaskTable]:
+    log = table._open_table.log
+    state = log.newest_state()
+    return state, log.files(state), TaskTable.of(table._open_table.store, state)
+
+
+def test_a_part_of_a_row_change(table: txlog.Table) -> None:
+    _, files, here = at(table)
+    work = ChangePart(RowJob(here, DeleteSpec("id >= 10", ambient.now()), with_vectors=True), None, b"")
+    outcome = crossed(crossed(work)(crossed(add_files_of(files))))
+    assert (outcome.metrics.rows_deleted, outcome.metrics.vectors) == (2, 2)
+    assert {file.key[0][0] for file in outcome.files} < {*files["path"].to_pylist()}
+
+
+def test_the_rewriting_of_a_bin(table: txlog.Table) -> None:
+    _, files, here = at(table)
+    rewritten = crossed(crossed(RewriteBins(here))(crossed(Bin(tuple(add_files_of(files))))))
+    assert [new.file.num_rows for new in rewritten.files] == [5]
+    assert sorted((source.num_live, source.dead.tolist()) for source in rewritten.sources) == [
+        (1, [1]),
+        (2, []),
+        (2, []),
+    ]
+    assert here.files.files.stat(rewritten.files[0].file.path).size == rewritten.files[0].file.size_bytes
+
+
+def test_the_check_of_rows_against_a_constraint(table: txlog.Table) -> None:
+    state, files, here = at(table)
+    scan = ScanPlan(select(table.uri, state, ["id"]), files)
+    for condition, found in (("id < 100", None), ("id < 12", "id = 12"), ("id <> 11", None)):
+        work = FindViolation(here, Constraint("small", condition, parse_predicate(condition, state.schema)))
+        assert crossed(crossed(work)(crossed(scan))) == found
