@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
-from txlog.errors import NotFoundError
 from txlog.log.files import live_files
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -23,8 +22,10 @@ from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
 from txlog.store.table_store import TableStore
+from txlog.tasks.check_files import IsGone
+from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
-from txlog.util.parallel import parallel_map
+from txlog.workers.threads import ThreadWorkers
 
 __all__ = [
     "EXPIRED",
@@ -80,26 +81,14 @@ def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None
     Raises StorageError.
     """
     wanted = sorted(set(paths))
-
-    def is_gone(path: str) -> bool:
-        try:
-            store.files.stat(path)
-        except NotFoundError:
-            return True
-        return False
-
-    def counted(answers: Iterable[bool]) -> set[str]:
-        gone = set()
-        for count, (path, absent) in enumerate(zip(wanted, answers, strict=True), 1):
-            if absent:
-                gone.add(path)
-            if on_files is not None:
-                on_files(count, len(wanted))
-        return gone
-
-    if store.log.capabilities.has_cheap_calls:
-        return counted(map(is_gone, wanted))
-    return counted(parallel_map(is_gone, wanted, threads=_LOOKS_AT_ONCE))
+    workers = ThreadWorkers(1 if store.has_cheap_calls else _LOOKS_AT_ONCE)
+    gone = set()
+    for count, (number, is_gone) in enumerate(workers.map(IsGone(TaskStore.at(store)), wanted), 1):
+        if is_gone:
+            gone.add(wanted[number])
+        if on_files is not None:
+            on_files(count, len(wanted))
+    return gone
 
 
 def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) -> list[AddFile]:

@@ -21,9 +21,11 @@ from txlog.store.open import open_store
 from txlog.util.values import repr_without
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from txlog.protocol.schema import Struct
 
-__all__ = ["TaskFiles", "TaskTable"]
+__all__ = ["TaskFiles", "TaskStore", "TaskTable"]
 
 
 class TaskFiles(msgspec.Struct, frozen=True):
@@ -34,8 +36,8 @@ class TaskFiles(msgspec.Struct, frozen=True):
     has_cheap_calls: bool
 
 
-class TaskTable(msgspec.Struct, frozen=True, dict=True):
-    """A `DefinedTable` as plain data, which can be pickled.
+class TaskStore(msgspec.Struct, frozen=True, dict=True):
+    """Where the data files of a table are, as plain data, which can be pickled.
 
     ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider does not get into another
     process: a task makes its own from what can be pickled.
@@ -43,6 +45,29 @@ class TaskTable(msgspec.Struct, frozen=True, dict=True):
 
     uri: str
     storage_options: Mapping[str, str]
+
+    __repr__ = repr_without("storage_options")
+
+    @classmethod
+    def at(cls, store: TableFiles, storage_options: Mapping[str, str] | None = None) -> TaskStore:
+        """The place of these files. ``storage_options`` are those that ``store`` was opened with."""
+        return TaskStore(store.uri, dict(storage_options or {}))._opened(store)
+
+    def _opened(self, store: TableFiles) -> Self:
+        """The same, with the files that are open in this process."""
+        self.__dict__["files"] = TaskFiles(store.uri, store.files, store.has_cheap_calls)
+        return self
+
+    @cached_property
+    def files(self) -> TaskFiles:
+        """The data files. Raises as `open_store`."""
+        store = open_store(self.uri, self.storage_options)
+        return TaskFiles(store.uri, store.files, store.has_cheap_calls)
+
+
+class TaskTable(TaskStore, frozen=True, dict=True):
+    """A `DefinedTable` with the place of its files, as plain data, which can be pickled."""
+
     version: int
     protocol: actions.Protocol
     metadata: actions.Metadata
@@ -53,8 +78,7 @@ class TaskTable(msgspec.Struct, frozen=True, dict=True):
     def of(cls, store: TableFiles, table: DefinedTable, storage_options: Mapping[str, str] | None = None) -> TaskTable:
         """The table with this version and definition. ``storage_options`` are those that ``store`` was opened with."""
         found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata)
-        found.__dict__["files"] = TaskFiles(store.uri, store.files, store.has_cheap_calls)
-        return found
+        return found._opened(store)
 
     @cached_property
     def schema(self) -> Struct:
@@ -68,9 +92,3 @@ class TaskTable(msgspec.Struct, frozen=True, dict=True):
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
-
-    @cached_property
-    def files(self) -> TaskFiles:
-        """The data files. Raises as `open_store`."""
-        store = open_store(self.uri, self.storage_options)
-        return TaskFiles(store.uri, store.files, store.has_cheap_calls)

@@ -7,35 +7,22 @@ does not agree, a position that the data file lacks, or a vector whose data file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Any
 
-import msgspec
 import pyarrow.compute as pc
 
-from txlog.errors import CorruptLogError, TxlogError, UnsupportedFeatureError
+from txlog.errors import TxlogError
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.statistics_read import num_records
-from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.store.table_store import TableStore
-from txlog.util.parallel import parallel_map
+from txlog.tasks.check_files import CheckVector, FileProblem
+from txlog.tasks.task_table import TaskStore
+from txlog.workers.threads import ThreadWorkers
 
-__all__ = ["VectorProblem", "check_vectors"]
+__all__ = ["check_vectors"]
 
 _PARALLEL = 16
 
 
-class VectorProblem(msgspec.Struct, frozen=True):
-    """What is wrong with the vector of one data file; ``path`` is the vector's own file where it has one."""
-
-    rule: str
-    message: str
-    path: str
-    is_warning: bool = False
-
-
-def check_vectors(store: TableStore) -> Iterator[VectorProblem]:
+def check_vectors(store: TableStore) -> Iterator[FileProblem]:
     """Read every vector of the newest version. A log that cannot be read is reported elsewhere: nothing is yielded."""
     try:
         log = DeltaLog(store)
@@ -43,26 +30,7 @@ def check_vectors(store: TableStore) -> Iterator[VectorProblem]:
         files = log.files(state).select(["path", "stats", "deletionVector"])
     except TxlogError:
         return
-    reader = DeletionVectorReader(store, state.version)
+    work = CheckVector(TaskStore.at(store), state.version)
     for batch in files.filter(pc.is_valid(files.column("deletionVector"))).to_batches(max_chunksize=1024):
-        found = parallel_map(partial(_problem, reader), batch.to_pylist(), threads=_PARALLEL)
-        yield from (problem for problem in found if problem is not None)
-
-
-def _problem(reader: DeletionVectorReader, row: dict[str, Any]) -> VectorProblem | None:
-    rows = num_records(row["stats"])
-    vector = row["deletionVector"]
-    at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"
-    if rows is None:
-        message = f"has a deletion vector ({at}), and no numRecords in its statistics, which writers must keep"
-        return VectorProblem("uncounted-vector", message, row["path"])
-    try:
-        reader.dead_rows(DeletionVectorDescriptor.from_json(vector), rows)
-    except CorruptLogError as error:
-        return VectorProblem("bad-vector", f"{error.message}, {at}, for {row['path']}", error.path or row["path"])
-    except UnsupportedFeatureError as error:
-        return VectorProblem("vector-not-checked", error.message, error.path or row["path"], is_warning=True)
-    except TxlogError as error:
-        message = f"the deletion vector of {row['path']}, {at}, cannot be read: {error.message}"
-        return VectorProblem("unreachable-vector", message, error.path or row["path"])
-    return None
+        found = dict(ThreadWorkers(_PARALLEL).map(work, batch.to_pylist()))
+        yield from (problem for at in sorted(found) if (problem := found[at]) is not None)

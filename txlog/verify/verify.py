@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
 from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.checksum import parse_checksum
 from txlog.log.segment import CheckpointFiles, LogListing
@@ -28,14 +28,16 @@ from txlog.protocol.log_names import (
     parse_log_name,
     version_prefix,
 )
-from txlog.protocol.paths import canonical_paths, resolve_data_path
+from txlog.protocol.paths import canonical_paths
 from txlog.result import counted
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
-from txlog.util.parallel import parallel_map
+from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
+from txlog.tasks.task_table import TaskStore
 from txlog.verify.findings import Finding, KeyCheck, Verification
-from txlog.verify.live_files import LiveFile, LiveFiles, PartitionKey
+from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
+from txlog.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -342,16 +344,20 @@ class _Verifier:
     # --- data files -----------------------------------------------------------------------------------------
 
     def _data_files(self) -> None:
-        files, total = iter(self.state.files), len(self.state.files)
+        files = (NamedFile(each.path, each.size, each.version) for each in self.state.files)
+        total = len(self.state.files)
         named: Counter[str] = Counter()
+        work = CheckFiles(TaskStore.at(self.store))
         while window := list(itertools.islice(files, 64 * _PARALLEL)):
             share = -(-len(window) // _PARALLEL)
             shares = [window[at : at + share] for at in range(0, len(window), share)]
-            checked = parallel_map(self._check_data_files, shares, threads=_PARALLEL)
-            for finding in itertools.chain.from_iterable(checked):
-                named[finding.rule] += 1
-                if named[finding.rule] <= DATA_FILES_MAX:
-                    self.findings.append(finding)
+            found = dict(ThreadWorkers(_PARALLEL).map(work, shares))
+            for problem in itertools.chain.from_iterable(found[at] for at in sorted(found)):
+                named[problem.rule] += 1
+                if named[problem.rule] <= DATA_FILES_MAX:
+                    severity = "warning" if problem.is_warning else "error"
+                    at = problem.version
+                    self._found(problem.rule, problem.message, version=at, path=problem.path, severity=severity)
             self.data_files += len(window)
             self.on_progress("data files", self.data_files, total)
         for rule, count in named.items():
@@ -361,9 +367,9 @@ class _Verifier:
 
     def _vectors_and_iceberg(self) -> None:
         from txlog.verify.iceberg import IcebergProblem, check_iceberg
-        from txlog.verify.vectors import VectorProblem, check_vectors
+        from txlog.verify.vectors import check_vectors
 
-        problems: list[VectorProblem | IcebergProblem] = [*check_vectors(self.store), *check_iceberg(self.store)]
+        problems: list[FileProblem | IcebergProblem] = [*check_vectors(self.store), *check_iceberg(self.store)]
         for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)
@@ -374,25 +380,6 @@ class _Verifier:
         check, findings = key_findings(self.store, names, lambda done, total: self.on_progress("keys", done, total))
         self.findings += findings
         return check
-
-    def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
-        return [found for file in files if (found := self._check_data_file(file)) is not None]
-
-    def _check_data_file(self, file: LiveFile) -> Finding | None:
-        path = resolve_data_path(file.path)
-        if not path.is_relative:
-            message = "is outside the table's folder; it was not checked"
-            return Finding("file-not-checked", message, file.version, file.path, severity="warning")
-        try:
-            size = self.store.files.stat(path.path).size
-        except NotFoundError:
-            return Finding("missing-file", f"is gone, and version {file.version} added it", file.version, file.path)
-        except StorageError as error:
-            return Finding("unreachable-file", f"cannot be checked: {error.message}", file.version, file.path)
-        if size != file.size:
-            message = f"has {size} bytes; version {file.version} added it with {file.size}"
-            return Finding("wrong-size", message, file.version, file.path)
-        return None
 
     def _found(
         self,

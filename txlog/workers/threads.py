@@ -6,6 +6,7 @@ In: a function and its arguments. Out: its results, as they end.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,25 +36,29 @@ class ThreadWorkers(msgspec.Struct, frozen=True):
         if len(items) < 2 or self.slots < 2 or not ambient.uses_threads():
             yield from enumerate(map(work, items))
             return
-        from concurrent.futures import as_completed
+        from concurrent.futures import FIRST_COMPLETED, wait
 
-        futures: dict[Future[Out], int] = {}
+        left = iter(enumerate(items))
+        running: dict[Future[Out], int] = {}
         failed: BaseException | None = None
-        with Threads(min(self.slots, len(items)), "txlog-worker") as threads:
+        with Threads(self.slots, "txlog-worker") as threads:
             try:
-                for number, item in enumerate(items):
-                    futures[threads.submit(work, item)] = number
-                for future in as_completed([*futures]):
-                    failed = future.exception()
-                    if failed is not None:
+                while True:
+                    # A few more than there are threads, so that none waits for this one: all would take memory.
+                    for number, item in itertools.islice(left, 2 * self.slots - len(running)):
+                        running[threads.submit(work, item)] = number
+                    if not running:
                         break
-                    yield futures.pop(future), future.result()
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        if (error := future.exception()) is not None:
+                            raise error
+                        yield running.pop(future), future.result()
             except GeneratorExit:
                 raise
-            except BaseException as error:  # this thread was interrupted
+            except BaseException as error:  # of a task, or this thread was interrupted
                 failed = error
-        # Threads have ended: of what is left, some results are there, one may be an error, and the rest has not begun.
-        for future, number in futures.items():
+        # The threads have ended: of what is left, some results are there, and the rest failed or has not begun.
+        for future, number in running.items():
             if not future.cancelled() and future.exception() is None:
                 yield number, future.result()
         if failed is not None:

@@ -1,0 +1,105 @@
+"""The checks of single files, as the work of tasks: is a file there, has it its size, can its deletion vector be read?
+
+In: what the log says of a file. Out: what is wrong with it, if anything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.statistics_read import num_records
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.tasks.task_table import TaskStore
+
+__all__ = ["CheckFiles", "CheckVector", "FileProblem", "IsGone", "NamedFile"]
+
+
+class FileProblem(msgspec.Struct, frozen=True):
+    """What is wrong with a file; ``path`` is the file, or the one that holds its vector. ``version`` added it, if that
+    is known."""
+
+    rule: str
+    message: str
+    path: str
+    is_warning: bool = False
+    version: int | None = None
+
+
+class NamedFile(NamedTuple):
+    """A data file as the log names it, and the version that added it."""
+
+    path: str
+    size: int
+    version: int
+
+
+class IsGone(msgspec.Struct, frozen=True):
+    """The work of a task: to find out whether the store lacks a path. Raises StorageError."""
+
+    store: TaskStore
+
+    def __call__(self, path: str) -> bool:
+        try:
+            self.store.files.files.stat(path)
+        except NotFoundError:
+            return True
+        return False
+
+
+class CheckFiles(msgspec.Struct, frozen=True):
+    """The work of a task: to check that some data files are there with their sizes."""
+
+    store: TaskStore
+
+    def __call__(self, files: Sequence[NamedFile]) -> list[FileProblem]:
+        return [found for file in files if (found := self._problem(file)) is not None]
+
+    def _problem(self, file: NamedFile) -> FileProblem | None:
+        path, version = resolve_data_path(file.path), file.version
+        if not path.is_relative:
+            message = "is outside the table's folder; it was not checked"
+            return FileProblem("file-not-checked", message, file.path, is_warning=True, version=version)
+        try:
+            size = self.store.files.files.stat(path.path).size
+        except NotFoundError:
+            return FileProblem("missing-file", f"is gone, and version {version} added it", file.path, version=version)
+        except StorageError as error:
+            message = f"cannot be checked: {error.message}"
+            return FileProblem("unreachable-file", message, file.path, version=version)
+        if size != file.size:
+            message = f"has {size} bytes; version {version} added it with {file.size}"
+            return FileProblem("wrong-size", message, file.path, version=version)
+        return None
+
+
+class CheckVector(msgspec.Struct, frozen=True):
+    """The work of a task: to read the deletion vector of one live file of a version."""
+
+    store: TaskStore
+    version: int
+
+    def __call__(self, row: Mapping[str, Any]) -> FileProblem | None:
+        """``row`` has the ``path``, ``stats`` and ``deletionVector`` of a live file."""
+        reader = DeletionVectorReader(self.store.files, self.version)
+        rows = num_records(row["stats"])
+        vector = row["deletionVector"]
+        at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"
+        if rows is None:
+            message = f"has a deletion vector ({at}), and no numRecords in its statistics, which writers must keep"
+            return FileProblem("uncounted-vector", message, row["path"])
+        try:
+            reader.dead_rows(DeletionVectorDescriptor.from_json(vector), rows)
+        except CorruptLogError as error:
+            return FileProblem("bad-vector", f"{error.message}, {at}, for {row['path']}", error.path or row["path"])
+        except UnsupportedFeatureError as error:
+            return FileProblem("vector-not-checked", error.message, error.path or row["path"], is_warning=True)
+        except TxlogError as error:
+            message = f"the deletion vector of {row['path']}, {at}, cannot be read: {error.message}"
+            return FileProblem("unreachable-vector", message, error.path or row["path"])
+        return None
