@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.commands.row_change.change_files import ChangeFiles
-from txlog.commands.row_change.file_choice import FileChoice, Judge, LiveFiles, Looked
+from txlog.commands.row_change.file_choice import FileChoice, Judge, LiveFiles, LookedInto
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
@@ -28,7 +28,7 @@ from txlog.result import WriteMetrics
 from txlog.tasks.change_files import RowChanges
 from txlog.util import ambient
 
-__all__ = ["RowChange", "RowTasks", "RowsReplaced", "What"]
+__all__ = ["ChangeFacts", "RowChange", "RowTasks", "RowsReplaced"]
 
 _CLOSE_S = 0.005  # fixed time of every execution
 
@@ -57,7 +57,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
     tombstones: Sequence[AddFile] | None = None
 
 
-class What(Judge, Protocol):
+class ChangeFacts(Judge, Protocol):
     """What a row change is, for the commit. A ``RowOperation`` is one; for a source that only workers hold, a
     ``Target``."""
 
@@ -77,7 +77,7 @@ class What(Judge, Protocol):
     def metrics(self, done: WriteMetrics) -> dict[str, str]: ...
 
 
-class RowTasks(Looked, Protocol):
+class RowTasks(LookedInto, Protocol):
     """Does the work of a row change, and keeps what was done for as long as it holds. One thread."""
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
@@ -111,7 +111,7 @@ class RowChange:
         self,
         open_table: OpenTable,
         state: TableState,
-        what: What,
+        what: ChangeFacts,
         options: RowOptions,
         tasks: RowTasks,
         *,

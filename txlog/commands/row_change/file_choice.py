@@ -20,7 +20,7 @@ from txlog.protocol.file_columns import add_files_of, live_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileChoice", "Judge", "LiveFiles"]
+__all__ = ["FileChoice", "Judge", "LiveFiles", "LookedInto"]
 
 
 class LiveFiles(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Judge(Protocol):
         """Whether every row of the file certainly matches and is removed."""
 
 
-class Looked(Protocol):
+class LookedInto(Protocol):
     """What was looked into."""
 
     def knows(self, key: LiveKey) -> bool:
@@ -83,7 +83,7 @@ class FileChoice:
         """Remember that these files hold no match."""
         self.excluded.update(keys)
 
-    def new(self, live: LiveFiles, looked: Looked) -> list[AddFile]:
+    def new(self, live: LiveFiles, looked: LookedInto) -> list[AddFile]:
         """The files to look into: they may hold a match, and no execution has looked into them."""
         keys = live.keys
         unknown = [

@@ -54,8 +54,7 @@ _PART_BYTES = 32 << 20
 _PARTS_MAX = 2_000
 _FEW_FILES = 16
 _FEW_BYTES = 16 << 20
-_JOB_S = 1.0  # the least time of a Spark job
-_CLOSE_S = 0.005  # the fixed time of an execution
+_JOB_S = 1.0  # the least time of a job of the workers
 _VECTOR_S = 0.002  # the time to read one vector and write another
 _BYTES_PER_S = 100e6
 
