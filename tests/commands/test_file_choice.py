@@ -1,0 +1,95 @@
+"""Which files a row change looks into is decided by the log alone, and each file is judged once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.protocol.file_columns import adds_to_batch
+
+FILES = [AddFile(name, {}, 1, 2, True, None) for name in ("none", "some", "all")]
+NONE, SOME, ALL = FILES
+
+
+class Judged:
+    """Judges files by their names, and remembers which it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def candidates(self, files: pa.Table) -> Any:
+        paths = files.column("path").to_pylist()
+        self.asked += paths
+        return np.array([path != "none" for path in paths])
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return add.path == "all"
+
+
+class Known:
+    """What was looked into, and what is recalled."""
+
+    def __init__(self, *known: LiveKey, recalled: tuple[FileId, ...] = ()) -> None:
+        self.known = known
+        self.recalled = recalled
+        self.were_all_live: list[bool] = []
+
+    def knows(self, key: LiveKey) -> bool:
+        return key in self.known
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> tuple[FileId, ...]:
+        self.were_all_live.append(are_all_live)
+        return self.recalled
+
+
+def live(*adds: AddFile) -> LiveFiles:
+    return LiveFiles.of(pa.Table.from_batches([adds_to_batch(adds)]))
+
+
+@pytest.fixture
+def judged() -> Judged:
+    return Judged()
+
+
+def test_a_file_has_no_match_or_goes_as_a_whole_or_is_looked_into(judged: Judged) -> None:
+    choice = FileChoice(judged)
+    assert choice.new(live(*FILES), Known()) == [SOME]
+    assert (choice.excluded, choice.whole) == ({NONE.live_key}, {ALL.live_key})
+
+
+def test_a_file_is_judged_once_and_one_that_was_looked_into_is_not_chosen_again(judged: Judged) -> None:
+    choice = FileChoice(judged)
+    choice.new(live(*FILES), Known())
+    assert choice.new(live(*FILES), Known(SOME.live_key)) == []
+    later = AddFile("later", {}, 1, 2, True, None)
+    assert choice.new(live(*FILES, later), Known(SOME.live_key)) == [later]
+    assert judged.asked == ["none", "some", "all", "later"]
+
+
+def test_a_file_with_another_vector_is_judged_by_its_own_statistics(judged: Judged) -> None:
+    choice = FileChoice(judged)
+    choice.new(live(*FILES), Known())
+    choice.new(live(replace(NONE, deletion_vector=DeletionVectorDescriptor("u", "v", 1, 1, 1))), Known())
+    assert judged.asked == ["none", "some", "all", "none"]
+
+
+def test_a_file_that_was_gone_meanwhile_is_judged_again(judged: Judged) -> None:
+    choice = FileChoice(judged)
+    choice.new(live(*FILES), Known())
+    choice.forget({SOME.live_key})
+    assert choice.new(live(*FILES), Known(SOME.live_key)) == []
+    assert judged.asked == ["none", "some", "all", "none", "all"]
+
+
+def test_a_recalled_file_is_not_judged_and_only_a_look_at_all_files_says_so(judged: Judged) -> None:
+    choice, known = FileChoice(judged), Known(recalled=(SOME.file_id,))
+    assert choice.new(live(*FILES), known) == []
+    assert choice.new(live(*FILES, AddFile("later", {}, 1, 2, True, None)), Known()) != []
+    assert judged.asked[:2] == ["none", "all"]
+    assert known.were_all_live == [True]
