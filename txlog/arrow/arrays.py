@@ -23,10 +23,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     Strings, integers, floats, booleans, and structs and maps of these are converted here; ``pa.array`` converts other
     types. A struct is a ``dict``, which may lack members. A map is a sequence of pairs.
     """
-    valid = np.array([value is not None for value in values], bool)
-    if not valid.any():
+    nulls = values.count(None)
+    if nulls == len(values):
         return pa.nulls(len(values), kind)
-    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    valid = np.array([value is not None for value in values], bool) if nulls else None
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_string(kind):
         encoded = [b"" if value is None else value.encode() for value in values]
         body = pa.py_buffer(b"".join(encoded))

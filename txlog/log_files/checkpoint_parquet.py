@@ -58,10 +58,15 @@ class CheckpointParquet:
         with self._source() as source:
             self.size_bytes: int = source.size()
             footer = read_footer(source)
-        with pq.ParquetFile(pa.BufferReader(footer)) as file:
-            self.metadata = file.metadata
-            check_footer(footer, self.metadata)
-            self.schema = file.schema_arrow
+        end = pa.BufferReader(footer)
+        file = pq.ParquetFile(end)
+        self.metadata = file.metadata
+        check_footer(footer, self.metadata)
+        self.schema = file.schema_arrow
+        rows = sum(self.metadata.row_group(group).num_rows for group in self.groups())
+        # A small file was read whole, and needs no second look. So few rows are read by one thread.
+        self._whole = (file, end) if len(footer) == self.size_bytes and rows < _PIECE_ROWS else None
+        self._paths = [self.metadata.schema.column(leaf).path for leaf in range(self.metadata.num_columns)]
         self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
         self._decoded_bytes = 0
         most_rows = limits.checkpoint_rows(self.size_bytes)
@@ -75,8 +80,8 @@ class CheckpointParquet:
         """Leaf numbers per ``root.field``, the unit that is read or left out whole (half a map cannot be read)."""
         wanted = set(roots)
         units: dict[str, list[int]] = {}
-        for leaf in range(self.metadata.num_columns):
-            parts = self.metadata.schema.column(leaf).path.split(".", 2)
+        for leaf, path in enumerate(self._paths):
+            parts = path.split(".", 2)
             if parts[0] in wanted and len(parts) > 1:
                 units.setdefault(f"{parts[0]}.{parts[1]}", []).append(leaf)
         return units
@@ -204,6 +209,9 @@ class CheckpointParquet:
     def _open(self) -> Iterator[tuple[Any, Any]]:
         from txlog.arrow.parquet import pq
 
+        if self._whole is not None:
+            yield self._whole
+            return
         # Reading ahead pays if a request costs more than the bytes it brings; on a disk it only costs memory.
         remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
         with (

@@ -8,6 +8,7 @@ an older one. PROTOCOL.md, "Checkpoints".
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -158,8 +159,9 @@ class CheckpointReader:
                     pass
                 return
             source = partial(pa.BufferReader, pa.py_buffer(body))
+            opened = CheckpointParquet(name, source, self._limits, is_remote=False)
             for root, schema in ((AddFile.KEY, FILES_SCHEMA), (RemoveFile.KEY, TOMBSTONES_SCHEMA)):
-                file = CheckpointParquet(name, source, self._limits, is_remote=False)
+                file = copy.copy(opened)  # each reader may decode as much as the limits allow
                 for piece in file.pieces(root, schema.names, None):
                     for _ in piece.read():
                         pass
