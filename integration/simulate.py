@@ -1,7 +1,8 @@
 """Explore schedules for as long as one likes: ``python integration/simulate.py --seconds 600 --seed 1``.
 
 Every small scenario completely, some schedules of each large one, then random stories until the time is up.
-``--replay LINE`` repeats one schedule.
+``--stories 1000000`` runs that many random stories, and nothing else, with a line a minute. ``--replay LINE`` repeats
+one schedule.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 
 from txlog.testing.actors import SAMPLED, SCENARIOS, any_story
 from txlog.testing.explorer import Make, Report, explore_all, explore_random, replay
@@ -38,9 +40,24 @@ def simulate(seconds: float, seed: int) -> list[Report]:
     return reports
 
 
+def stories(number: int, seed: int) -> Report:
+    """Run so many random stories, and stop at the first broken promise."""
+    print(f"{number:,} random stories, seed {seed}", flush=True)
+    report = explore_random("any", any_story, seed=seed, schedules=number, tell=_say)
+    _say(report)
+    if report.failure:
+        print(report.failure, flush=True)
+    return report
+
+
+def _say(report: Report) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {report}", flush=True)
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=600.0, help="of random stories, after the exhaustive ones")
+    options.add_argument("--stories", type=int, help="only so many random ones, however long they take")
     options.add_argument("--seed", type=int, default=random.randrange(10**6))
     options.add_argument("--replay", metavar="LINE", help="scenario:choices, as a failure prints it")
     asked = options.parse_args()
@@ -51,6 +68,8 @@ def main() -> int:
             print(f"BROKEN: {broken}")
             return 1
         return 0
+    if asked.stories:
+        return int(stories(asked.stories, asked.seed).failure is not None)
     return int(any(report.failure for report in simulate(asked.seconds, asked.seed)))
 
 

@@ -13,11 +13,14 @@ is the log, the histories of all actors, and the faults that may still happen.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from txlog.testing.read_once import reading_once
 from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
 from txlog.testing.schedule import Choices, every_schedule, from_line, shortened, to_line
 from txlog.testing.versions import InvariantBroken
@@ -28,6 +31,8 @@ Make = Callable[[Choices], Scenario]
 """A scenario, or a family of them from which the first choices pick one."""
 
 _SHRINKING_S = 20.0
+_TOLD_EVERY_S = 60.0
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -80,6 +85,25 @@ class Report(msgspec.Struct):
         )
 
 
+@contextlib.contextmanager
+def _with_rare_collections() -> Iterator[None]:
+    """Let the garbage collector run once in some stories, and never look at what was there before.
+
+    Every run leaves cycles of greenlets and sessions, and hardly anything of it lives on.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        with reading_once():
+            yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+@_with_rare_collections()
 def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Report:
     """Run every schedule of a scenario, without those that lead to a state that was seen before.
 
@@ -113,8 +137,15 @@ def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Repor
     return report
 
 
+@_with_rare_collections()
 def explore_random(
-    name: str, make: Make, *, seed: int, seconds: float | None = None, schedules: int | None = None
+    name: str,
+    make: Make,
+    *,
+    seed: int,
+    seconds: float | None = None,
+    schedules: int | None = None,
+    tell: Callable[[Report], None] | None = None,
 ) -> Report:
     """Run random schedules. Schedule number n depends only on ``seed`` and n.
 
@@ -124,8 +155,10 @@ def explore_random(
         seed: The seed of all schedules.
         seconds: Stop after this time; None means no limit.
         schedules: Stop after this many schedules; None means no limit.
+        tell: Called with the report so far, once a minute.
     """
     report = Report(name)
+    told_s = 0.0
     read_before: set[int] = set()
     begin = time.perf_counter()
     number = 0
@@ -142,6 +175,9 @@ def explore_random(
         if report.failure:
             return report
         number += 1
+        if tell is not None and report.seconds >= told_s + _TOLD_EVERY_S:
+            told_s = report.seconds
+            tell(report)
     return report
 
 

@@ -33,6 +33,7 @@ SERIALIZABLE = ("delta.isolationLevel", "Serializable")
 
 _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
+_HUB = 253  # the number of the clock of what happens between the steps
 
 logger.logger.addHandler(logging.NullHandler())
 
@@ -151,12 +152,13 @@ class Run:
     def run(self) -> None:
         """Run the story. Raises `InvariantBroken`, `StoryTooLong`, or `Pruned` if ``visited`` has the state."""
         try:
-            with self.observers or contextlib.nullcontext():
+            with ambient.use(Clock(_HUB)), self.observers or contextlib.nullcontext():
                 for number, actor in enumerate(self.scenario.actors, start=1):
                     self._begin(actor, Clock(number, actor.behind_ms))
                 while alive := self._alive():
                     self._step(alive)
-            self._epilogue()
+            with ambient.use(Clock(_HUB)):
+                self._epilogue()
         finally:
             for life in self.lives:
                 life.crash()

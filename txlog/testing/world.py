@@ -74,6 +74,8 @@ FILE_BYTES = _one_row()
 class _Still(ambient.Ambient):
     """A clock that stands still, and UUIDs from a counter."""
 
+    uses_threads = False
+
     def __init__(self, moment_ms: int) -> None:
         self._moment_ms = moment_ms
         self._drawn = 0
