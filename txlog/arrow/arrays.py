@@ -8,6 +8,7 @@ from a log. Out: lists and arrays of the same values. Columnar format, "Buffer L
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,6 +96,5 @@ def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype
 
 
 def _offsets(values: Sequence[Any]) -> pa.Buffer:
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([len(value) for value in values], out=offsets[1:])
-    return pa.py_buffer(offsets)
+    ends = itertools.accumulate(map(len, values), initial=0)
+    return pa.py_buffer(np.fromiter(ends, np.int32, len(values) + 1))
