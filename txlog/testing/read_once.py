@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from txlog.commit import run
 from txlog.log import state
 from txlog.log_files import commits
 
@@ -28,20 +27,19 @@ def reading_once() -> Iterator[None]:
 
     What a test put in place of one of the functions is remembered in the same way.
     """
-    derived = state._Parsed
-    known: dict[tuple[int, int], Any] = {}
+    parsed = state._Parsed.__init__
+    known: dict[tuple[int, int], dict[str, Any]] = {}
 
-    def of_definition(protocol: Any, metadata: Any) -> Any:
+    def share(self: Any, protocol: Any, metadata: Any) -> None:
         key = id(protocol), id(metadata)  # `known` keeps both, so no other object gets their ids
-        if key not in known:
-            if len(known) >= _DEFINITIONS_MAX:
-                known.clear()
-            known[key] = derived(protocol, metadata)
-        return known[key]
+        if key in known:
+            self.__dict__ = known[key]
+            return
+        if len(known) >= _DEFINITIONS_MAX:
+            known.clear()
+        parsed(self, protocol, metadata)
+        known[key] = self.__dict__
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(state, "_Parsed", of_definition))
-        for place in (commits, run):
-            parse = functools.lru_cache(_COMMITS_MAX)(place.parse_commit)
-            stack.enter_context(mock.patch.object(place, "parse_commit", parse))
+    parse = functools.lru_cache(_COMMITS_MAX)(commits.parse_commit)
+    with mock.patch.object(commits, "parse_commit", parse), mock.patch.object(state._Parsed, "__init__", share):
         yield
