@@ -23,6 +23,7 @@ from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
 
 SCHEMA = from_arrow(pa.schema([("n", pa.int64())]))
 SELECTION = Selection("memory://t", 1, SCHEMA.fields, None, SCHEMA)
@@ -109,6 +110,20 @@ def test_after_the_first_file_several_are_read_at_the_same_time() -> None:
     files.on_open = lambda path: path == "0.parquet" or together.wait(WAIT_S)
     assert numbers(read_ahead(reader_of(files), tasks)) == [*range(2 * len(tasks))]
     assert files.most_open == TASKS_AT_ONCE
+
+
+class WithoutThreads(ambient.Ambient):
+    uses_threads = False
+
+
+def test_where_there_are_no_threads_the_caller_reads_one_file_after_another() -> None:
+    files, tasks = written(*[2] * 6)
+    readers: set[int] = set()
+    files.on_open = lambda path: readers.add(threading.get_ident())
+    with ambient.use(WithoutThreads()):
+        assert numbers(read_ahead(reader_of(files), tasks)) == [*range(12)]
+    assert readers == {threading.get_ident()}
+    assert files.most_open == 1
 
 
 def test_large_files_are_read_alone() -> None:

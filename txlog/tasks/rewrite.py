@@ -149,7 +149,8 @@ class FileRewriter:
         Does nothing for a table that tracks rows: there, rows that replace others take over their ids. `join_source` or
         `change` must follow, even after an exception.
         """
-        if self._written.source is not None or self._source_on_its_way is not None or self._rows.ids is not None:
+        is_begun = self._written.source is not None or self._source_on_its_way is not None
+        if is_begun or self._rows.ids is not None or not ambient.uses_threads():
             return
         worker = Threads(1, "txlog-source")
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
