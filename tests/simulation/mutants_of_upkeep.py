@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from txlog.log import conflicts
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.maintenance import compaction, restore, vacuum
+from txlog.maintenance import compaction, named_versions, restore, vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum import _Vacuum
@@ -44,6 +44,27 @@ def restores_beside_a_vacuum_under_way(patch: pytest.MonkeyPatch) -> None:
 def takes_a_vacuum_that_begins_for_nothing(patch: pytest.MonkeyPatch) -> None:
     """A restore does not look again when a vacuum began after its look."""
     patch.setattr(conflicts, "_vacuums", lambda proposal, winner: iter(()))
+
+
+def keeps_only_the_versions_named_before_it(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum looks for names when it begins, and not before each batch."""
+    refresh = NeededFiles.refresh
+
+    def without_names(self: Any) -> Any:
+        self._take_named = lambda paths: None
+        return refresh(self)
+
+    patch.setattr(NeededFiles, "refresh", without_names)
+
+
+def names_beside_a_vacuum_under_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(named_versions, "endangered_by_vacuum", lambda *_: None)
+
+
+def names_what_is_gone_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    """A tag does not look for its files once the name exists."""
+    patch.setattr(named_versions, "endangered_by_vacuum", lambda *_: None)
+    patch.setattr(named_versions, "_check_whole", lambda *_: None)
 
 
 def restores_without_reading_the_table(patch: pytest.MonkeyPatch) -> None:
@@ -134,6 +155,9 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (begins_to_delete_before_it_says_so, "restorer-and-vacuum"),
         (restores_beside_a_vacuum_under_way, "restorer-and-vacuum"),
         (takes_a_vacuum_that_begins_for_nothing, "restorer-and-vacuum"),
+        (keeps_only_the_versions_named_before_it, "tagger-and-vacuum"),
+        (names_beside_a_vacuum_under_way, "tagger-and-vacuum"),
+        (names_what_is_gone_meanwhile, "tagger-and-vacuum-object-store"),
         (restores_without_reading_the_table, "restorer-and-appender"),
         (compacts_by_the_vectors_that_it_read, "deleter-and-optimizer"),
         (marks_the_row_after_the_one_that_died, "deleter-and-optimizer"),

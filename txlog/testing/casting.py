@@ -35,7 +35,7 @@ from txlog.testing.programs import (
     clean_up_later,
     maintain,
 )
-from txlog.testing.row_programs import update_and_vacuum_later, vacuum_later, vacuum_rows
+from txlog.testing.row_programs import tag_version, update_and_vacuum_later, vacuum_later, vacuum_rows
 from txlog.testing.run import Scenario
 from txlog.testing.session import Actor
 from txlog.testing.sink_programs import (
@@ -62,6 +62,7 @@ _STAGERS: tuple[Any, ...] = (
     *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
 )
 _VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later)
+_TAGGERS = (tag_version,)
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (
     export,
@@ -98,6 +99,7 @@ def actors_of(
             deletes=all_checkpoint or program in CLEANERS,
             stages=_function(program) in _STAGERS,
             vacuums=_function(program) in _VACUUMS,
+            tags=_function(program) in _TAGGERS,
             exports=_function(program) in _EXPORTERS,
             cleans_exports=_function(program) in _EXPORT_CLEANERS,
             dies=dies is None or program is dies,

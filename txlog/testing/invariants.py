@@ -54,6 +54,8 @@ class Ledger:
         self.apps: dict[tuple[str, int], int] = {}
         self.acknowledged: set[int] = set()
         self.gone: set[int] = set()
+        self.named: set[int] = set()
+        """The versions that have a name, for good."""
         self.sealed: set[tuple[str, int]] = set()
         """The checkpoints that were reported as sealed."""
         self.discarded: set[tuple[str, int]] = set()
@@ -130,7 +132,8 @@ class Ledger:
 
     def require_files(self, retained_ms: int) -> None:
         """Check in stories with vacuums that all needed files exist: those of the newest version, of versions that were
-        the newest at or after ``retained_ms``, and of everything that is sealed and not committed yet.
+        the newest at or after ``retained_ms``, of named versions, and of everything that is sealed and not committed
+        yet.
         """
         for name, (_, work, paths) in self._staged.items():
             if name.endswith(_MANIFEST) and name in self.staging.objects and work not in self.apps:
@@ -139,7 +142,7 @@ class Ledger:
                 self._require_there(f"the seal of {work}", (*paths, *keys))
         for version, state in self.states.items():
             after = self.versions.get(version + 1)
-            if after is None or after.modified_ms >= retained_ms:
+            if after is None or after.modified_ms >= retained_ms or version in self.named:
                 self._require_there(f"v{version}", (path for add in state.live.values() for path in _paths_of(add)))
 
     def _require_there(self, needed_by: str, paths: Iterable[str]) -> None:

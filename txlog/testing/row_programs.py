@@ -20,7 +20,7 @@ from txlog.testing.other_engines import link_unsynced
 from txlog.testing.rows import Makes, Row, file_of, table_of
 from txlog.testing.session import Session
 from txlog.testing.versions import vector_of
-from txlog.testing.world import VACUUMED_MS
+from txlog.testing.world import VACUUMED_MS, seen_by
 
 __all__ = [
     "append_keys",
@@ -33,6 +33,7 @@ __all__ = [
     "overwrite_where",
     "purge_rows",
     "restore_rows",
+    "tag_version",
     "update_and_vacuum_later",
     "update_where",
     "upsert",
@@ -134,6 +135,16 @@ def vacuum_rows(session: Session) -> None:
     """Vacuum with a retention of a day, shorter than the table's own, as an operator who insists on it."""
     session.clock.attempt += 1
     session.table(fresh=True).vacuum(VACUUMED_MS / _HOUR_MS, force=True)
+
+
+def tag_version(session: Session, *, version: int = 3) -> None:
+    """Name the version before the newest one removed a file, and read it by its name."""
+    session.clock.attempt += 1
+    table = session.table(fresh=True)
+    table.tag("kept", version)
+    session.run.ledger.named.add(version)
+    kept = table.snapshot(tag="kept")
+    session.run.ledger.check_reader(kept.version, seen_by(kept._state, kept.files().column("path").to_pylist()))
 
 
 def vacuum_later(session: Session, *, hours: int) -> None:

@@ -22,7 +22,7 @@ from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.observers import Observers
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
-from txlog.testing.turns import answer, file_needs_no_turn, needs_no_turn
+from txlog.testing.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
 from txlog.testing.world import VACUUMED_MS, World, base_world
 from txlog.util import ambient
 from txlog.util.logs import logger
@@ -221,6 +221,7 @@ class Run:
                 frozenset(staging.durable),
                 frozenset((name, found[0]) for name, found in iceberg.objects.items()),
                 frozenset(iceberg.durable),
+                frozenset((name, found[0]) for name, found in self.world.named.objects.items()),
                 frozenset(self.world.files.objects) if self.scenario.trimmed else None,
                 _contents(self.world.owner) if self.world.owner is not None else None,
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
@@ -256,6 +257,13 @@ class Run:
                 self.suspend(life, call)
             self.record(f"{life.actor.name}: {call.operation} {call.name}")
             life.history = hash((life.history, call.operation, call.name, call.name in self.world.files.objects))
+
+    def at_named_call(self, life: Session, call: StoreCall) -> None:
+        """Before a call on the named versions: vacuums read them, and keep the files of those that they find."""
+        if not named_needs_no_turn(self._others(life)):
+            self.suspend(life, call)
+        self.record(f"{life.actor.name}: {call.operation} {call.name}")
+        life.history = hash((life.history, call.operation, call.name, answer(call, self.world.named.objects)))
 
     def _others(self, life: Session) -> list[Actor]:
         return [other.actor for other in self.lives if other is not life and not other.is_dead]

@@ -41,9 +41,9 @@ class Actor(msgspec.Struct, frozen=True):
     """``program`` acts on the table through its `Session`; after a crash it is restarted up to ``restarts`` times.
 
     Rights: ``checkpoints`` to change the hint, ``deletes`` to delete names from the log, ``vacuums`` to delete data
-    files, ``exports`` and ``cleans_exports`` to write and to delete Iceberg metadata, ``stages`` to use staged
-    checkpoints. ``dies``: it may crash. Its clock is ``behind_ms`` behind that of others. ``sleeps``: its machine is
-    suspended while time passes for all.
+    files, ``tags`` to name versions, ``exports`` and ``cleans_exports`` to write and to delete Iceberg metadata,
+    ``stages`` to use staged checkpoints. ``dies``: it may crash. Its clock is ``behind_ms`` behind that of others.
+    ``sleeps``: its machine is suspended while time passes for all.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Actor(msgspec.Struct, frozen=True):
     checkpoints: bool = False
     deletes: bool = False
     vacuums: bool = False
+    tags: bool = False
     exports: bool = False
     cleans_exports: bool = False
     stages: bool = True
@@ -115,6 +116,7 @@ class Session:
         )
         owner = run.world.owner
         self.owner = None if owner is None else FaultyLogStore(owner, partial(self._at_log_call, owner))
+        self.named = FaultyLogStore(run.world.named, self._at_named_call)
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.greenlet = greenlet.greenlet(self._live)
         self.handles: list[Table] = []
@@ -128,7 +130,9 @@ class Session:
 
         Every handle is remembered, and must still work at the end of the story.
         """
-        store = TableStore("memory://table", self.log, self.files, self.staging, iceberg=self.iceberg)
+        store = TableStore(
+            *("memory://table", self.log, self.files, self.staging), named_versions=self.named, iceberg=self.iceberg
+        )
         if self.owner is not None:
             store = msgspec.structs.replace(store, owner=OwnedVersions(self.owner, self.log))
         hooks = self.run.observers.hooks if self.run.observers else None
@@ -260,6 +264,13 @@ class Session:
             return
         if not self.is_dead and threading.get_ident() == self.run.thread:
             self.run.at_file_call(self, call)
+        if self.is_dead:
+            raise Crashed(f"{call.operation} {call.name}: the process has died")
+
+    def _at_named_call(self, call: StoreCall) -> None:
+        """Before a call on the named versions, which has no faults."""
+        if not self.run.is_over and not self.is_dead:
+            self.run.at_named_call(self, call)
         if self.is_dead:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
 

@@ -16,7 +16,7 @@ from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.session import Actor
 from txlog.testing.world import World
 
-__all__ = ["answer", "file_needs_no_turn", "needs_no_turn"]
+__all__ = ["answer", "file_needs_no_turn", "named_needs_no_turn", "needs_no_turn"]
 
 _READS = ("read", "stat", "list_from")
 
@@ -60,6 +60,11 @@ def _needs_no_turn_to_export(call: StoreCall, store: MemoryLogStore, others: Seq
 def file_needs_no_turn(call: StoreCall, others: Sequence[Actor]) -> bool:
     """The same for a call on a data file: vacuums delete data files, and recoveries delete files of keys."""
     return call.operation == "stat" and not any(actor.vacuums or actor.stages for actor in others)
+
+
+def named_needs_no_turn(others: Sequence[Actor]) -> bool:
+    """The same for a call on the named versions: a tag gives names, and a vacuum keeps their files."""
+    return not any(actor.vacuums or actor.tags for actor in others)
 
 
 def answer(call: StoreCall, objects: dict[str, tuple[bytes, int]]) -> int:

@@ -1,4 +1,4 @@
-"""Scenarios in which upkeep meets writers: compactions, vacuums, restores, recoveries of sealed work, Iceberg exports.
+"""Scenarios in which upkeep meets writers: compactions, vacuums, restores, tags, recoveries of sealed work, exports.
 
 In: nothing. Out: `UPKEEP_SCENARIOS`, each small enough to be explored completely, and `LARGE_SCENARIOS`, for sampling.
 """
@@ -26,7 +26,9 @@ from txlog.testing.row_programs import (
     delete_where,
     optimize_rows,
     restore_rows,
+    tag_version,
     update_and_vacuum_later,
+    upsert,
     vacuum_later,
     vacuum_rows,
 )
@@ -57,6 +59,7 @@ UPKEEP_SCENARIOS = (
     of_rows("deleter-and-optimizer", delete_where, optimize_rows, versions=5),
     of_rows("two-optimizers", optimize_rows, optimize_rows, versions=5),
     _of_upkeep("restorer-and-vacuum", restore_rows, vacuum_rows),
+    _of_upkeep("upserter-and-vacuum", upsert, vacuum_rows),
     _of_upkeep("restorer-and-appender", restore_rows, append_keys),
     _of_upkeep("restorer-and-optimizer", restore_rows, optimize_rows),
     _of_upkeep("optimizer-and-vacuum-of-the-same-day", optimize_rows, partial(vacuum_later, hours=12), versions=6),
@@ -66,7 +69,7 @@ UPKEEP_SCENARIOS = (
     _of_exports("exporter-beside-others-that-sync-nothing", append_unsynced, export, power_cuts=1),
     _of_exports("exporter-and-foreign-iceberg-writer", move_on_and_export, foreign_iceberg_commit),
 )
-"""What a vacuum, a restore, a compaction, a recovery and an export may do to each other."""
+"""What a vacuum, a restore, a tag, a compaction, a recovery and an export may do to each other."""
 
 LARGE_SCENARIOS = (
     _of_recovery("recovery-and-vacuum", recover_sealed, vacuum_rows, crashes=1, restarts=1, dies=recover_sealed),
@@ -75,6 +78,10 @@ LARGE_SCENARIOS = (
     _of_recovery("recovery-optimizer-and-vacuum", recover_sealed, optimize_rows, vacuum_rows, versions=6),
     _of_recovery("recovery-and-two-optimizers", recover_sealed, optimize_rows, optimize_rows, versions=6),
     _of_recovery("two-recoveries-and-vacuum", recover_sealed, recover_sealed, vacuum_rows),
+    _of_upkeep("tagger-and-vacuum", tag_version, vacuum_rows),
+    _of_upkeep("tagger-and-vacuum-object-store", tag_version, vacuum_rows, store="object"),
+    _of_upkeep("upserter-tagger-and-vacuum", upsert, tag_version, vacuum_rows, crashes=1),
+    _of_upkeep("upserter-restorer-tagger-and-vacuum", upsert, restore_rows, tag_version, vacuum_rows),
     _of_exports("two-exporters-lose-answers", export, export, faults=2, crashes=1, kinds=LOST_ANSWERS),
     _of_exports("exporters-and-appender", append_and_export, export),
     _of_exports("exporters-power-cut", export, export, power_cuts=1, splits_sync=True),

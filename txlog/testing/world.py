@@ -102,6 +102,8 @@ class World(msgspec.Struct):
     iceberg: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
     owner: VersionOwner | None = None
     """Who decides the versions; None: the log's folder does."""
+    named: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
+    """The named versions; no power cut changes them."""
     _paths_read: dict[tuple[str, ...], list[str]] = msgspec.field(default_factory=dict)
 
     @property
@@ -119,7 +121,9 @@ class World(msgspec.Struct):
         log, staging, iceberg = (_copied(store) for store in self.log_stores)
         owner = None if self.owner is None else self.owner.copy()
         ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
-        return World(log, files, ledger, self.state, staging, iceberg, owner)
+        named = MemoryLogStore()
+        named.capabilities = self.log.capabilities
+        return World(log, files, ledger, self.state, staging, iceberg, owner, named)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.
