@@ -211,7 +211,7 @@ class Table(metaclass=Hinted):
         if not isinstance(open_table, OpenTable):
             raise InvalidInputError(f"Do not call Table(): use {MADE_BY['Table']}")
         self._open_table = open_table
-        open_table.after_commit = AutoCompaction(open_table).after
+        open_table.after_commit = AutoCompaction().after
 
     # --- opening and creating -----------------------------------------------------------------------------------
 

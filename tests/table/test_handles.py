@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import shutil
+import time
+import weakref
 from pathlib import Path
 
 import polars as pl
@@ -77,3 +80,22 @@ def test_a_version_may_be_any_whole_number_such_as_one_from_a_data_frame(table: 
     found = pa.array([0]).to_numpy()[0]
     assert type(found) is not int
     assert table.snapshot(found).version == 0
+
+
+def test_a_handle_that_nobody_uses_any_more_is_freed_at_once(table: Table) -> None:
+    """By reference counts alone: the garbage collector may run much later, and a handle keeps lists of files."""
+    handle = Table.open(table.uri)
+    handle.append(rows_of(1, 2))
+    handle.snapshot().to_arrow()
+    handle._open_table.post_commit.drain()
+    parts = [weakref.ref(part) for part in (handle._open_table, handle._open_table.log)]
+    gc.collect()
+    gc.disable()
+    try:
+        del handle
+        deadline_s = time.monotonic() + 10
+        while any(part() is not None for part in parts) and time.monotonic() < deadline_s:
+            time.sleep(0.01)  # a thread may be about to let go of the last commit's work
+        assert [part() for part in parts] == [None] * 2
+    finally:
+        gc.enable()

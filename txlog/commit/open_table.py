@@ -67,8 +67,8 @@ class OpenTable:
         self.log = DeltaLog(store)
         self.post_commit = PostCommit(self.log)
         self.last_read = LastRead()
-        self.after_commit: Callable[[TableState], None] | None = None
-        """Called with the state after each commit; must not raise. For background work that makes commits itself."""
+        self.after_commit: Callable[[OpenTable, TableState], None] | None = None
+        """Called with this table and the state after each commit; must not raise. For background work that commits."""
         self.warned_dead_fractions: dict[str, float] = {}
         """The fraction of dead rows in files, by path, as this handle last warned of it."""
         engine_info = f"txlog/{__version__}"
@@ -212,7 +212,7 @@ class OpenTable:
         if outcome.state is not None:
             self.post_commit.after(outcome.state, proposal.txn_id)
             if self.after_commit is not None:
-                self.after_commit(outcome.state)
+                self.after_commit(self, outcome.state)
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result

@@ -65,7 +65,14 @@ class DeltaLog:
         self.versions = store.versions
         self.commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
-        self._files = FileLoader(store, limits, self._adopt)
+        itself = weakref.ref(self)
+
+        def found(checkpoint: CheckpointFiles) -> None:
+            log = itself()
+            if log is not None:
+                log._adopt(checkpoint)
+
+        self._files = FileLoader(store, limits, found)  # which does not hold this log: both are freed at once
         self.limits = limits
         self._times = CommitTimes(store, self.commits)
         self._lock = new_lock()

@@ -9,6 +9,7 @@ The thread imports nothing, for the reason given in ``upkeep.post_commit``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
@@ -27,35 +28,36 @@ _BYTES_MAX = 2 << 30  # a process that ends waits for the compaction, so one has
 
 
 class AutoCompaction:
-    """Compacts one table. Called after each commit. A process that ends waits for a running compaction."""
+    """Compacts one table. Called after each commit. A process that ends waits for a running compaction.
 
-    def __init__(self, open_table: OpenTable) -> None:
-        self._open_table = open_table
+    It does not hold the table, which holds it: a handle that nobody uses any more is freed at once, with its caches.
+    """
+
+    def __init__(self) -> None:
         self._background = Background("txlog-compaction")
 
-    def after(self, state: TableState) -> None:
+    def after(self, open_table: OpenTable, state: TableState) -> None:
         """Start a compaction if one is due at ``state`` and none runs. Never raises."""
         if not state.properties.auto_compact or state.version % _EVERY:
             return
+        at = open_table.uri, state.version
         try:
             from txlog.maintenance import optimize  # noqa: F401  so that the thread finds it imported
 
-            what = "the compaction of {} after v{}".format(*self._at(state))
-            self._background.begin(what, self._compact)
+            what = "the compaction of {} after v{}".format(*at)
+            self._background.begin(what, partial(_compact, open_table))
         except Exception as error:  # the interpreter is about to end
-            logger.warning("%s: the compaction after v%d failed, the commit is safe: %s", *self._at(state), error)
+            logger.warning("%s: the compaction after v%d failed, the commit is safe: %s", *at, error)
 
     def drain(self) -> None:
         """Wait for a running compaction."""
         self._background.drain()
 
-    def _compact(self) -> None:
-        from txlog.maintenance.optimize import optimize
 
-        try:
-            optimize(self._open_table, max_bytes=_BYTES_MAX, files_min=SMALL_FILES_MIN, is_automatic=True)
-        except Exception as error:
-            logger.warning("%s: the compaction in the background failed: %s", self._open_table.uri, error)
+def _compact(open_table: OpenTable) -> None:
+    from txlog.maintenance.optimize import optimize
 
-    def _at(self, state: TableState) -> tuple[str, int]:
-        return self._open_table.uri, state.version
+    try:
+        optimize(open_table, max_bytes=_BYTES_MAX, files_min=SMALL_FILES_MIN, is_automatic=True)
+    except Exception as error:
+        logger.warning("%s: the compaction in the background failed: %s", open_table.uri, error)
