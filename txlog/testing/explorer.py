@@ -128,6 +128,7 @@ def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Repor
         else:
             report.schedules += 1
         report.count(story)
+        story.let_go()
 
     for _ in every_schedule(run):
         report.seconds = time.perf_counter() - begin
@@ -171,6 +172,7 @@ def explore_random(
             report.failure = _failure(name, make, choices, broken, f"{seed}/{number}")
         report.schedules += 1
         report.count(story)
+        story.let_go()
         report.seconds = time.perf_counter() - begin
         if report.failure:
             return report

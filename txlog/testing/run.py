@@ -143,6 +143,14 @@ class Run:
         # How long readers may still need a metadata file is a matter of which was put first.
         self.world.iceberg.now_ms = self.now_ms
 
+    def let_go(self) -> None:
+        """Take apart what refers to each other, once the run is over: to find it takes the garbage collector long."""
+        for attempt in self.ledger.attempts.values():
+            attempt.error = None  # its traceback refers to all that ran
+        for life in self.lives:
+            vars(life).clear()
+        vars(self).clear()
+
     def record(self, line: str) -> None:
         if self._keeps_story:
             self.story.append(line)
