@@ -11,10 +11,13 @@ import argparse
 import random
 import sys
 import time
+from pathlib import Path
 
-from txlog.testing.actors import SAMPLED, SCENARIOS, any_story
-from txlog.testing.explorer import Make, Report, explore_all, explore_random, replay
-from txlog.testing.versions import InvariantBroken
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulation"))
+
+from explorer.actors import SAMPLED, SCENARIOS, any_story
+from explorer.exploration import Make, Report, explore_all, explore_random, replay
+from explorer.versions import InvariantBroken
 
 
 def make(name: str) -> Make:

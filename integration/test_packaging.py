@@ -47,6 +47,11 @@ def test_the_wheel_holds_the_library_its_types_and_the_discovery_module(wheel: P
     assert not [name for name in names if name.startswith("txlog/spark/discovery")]
 
 
+def test_the_wheel_holds_the_test_kit_for_jobs_of_users_and_not_the_explorer_of_our_own_protocol(wheel: Path) -> None:
+    kit = {Path(name).stem for name in zipfile.ZipFile(wheel).namelist() if name.startswith("txlog/testing/")}
+    assert kit == {"__init__", "contract", "faults", "faulty_s3", "memory_store", "owned_versions", "stopped_clock"}
+
+
 def test_spark_would_find_the_data_source_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
     unpacked = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(unpacked)

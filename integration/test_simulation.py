@@ -7,20 +7,16 @@ The stories are the same in each run, so that no change fails for one that it ha
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from fuzz import first_seed
 from simulate import make
 
-from txlog.testing.actors import SAMPLED, SCENARIOS
-from txlog.testing.explorer import explore_all, explore_random
-from txlog.testing.run import Run
-from txlog.testing.schedule import Choices
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulation"))
+from explorer.actors import SAMPLED, SCENARIOS
+from explorer.exploration import explore_all, explore_random
+from explorer.run import Run
+from explorer.schedule import Choices
 from mutants import MUTANTS
 
 _STORIES = 600  # some five seconds

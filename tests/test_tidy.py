@@ -24,6 +24,7 @@ FACES = {
 EXPORTED_NAMES_MAX = 30
 
 LIBRARY = sorted(ROOT.glob("txlog/**/*.py"))
+EXPLORER = sorted(ROOT.glob("tests/simulation/explorer/*.py"))
 OUR_PYTHON = [
     path for folder in ("txlog", "tests", "integration", "examples") for path in ROOT.glob(f"{folder}/**/*.py")
 ]
@@ -36,14 +37,15 @@ MACHINE_PATH = re.compile(r"(?<![\w.:/}])/(?:work|root|farm|home|Users)/")
 
 def test_the_library_is_found_by_these_tests() -> None:
     assert ROOT / "txlog" / "errors.py" in LIBRARY
+    assert EXPLORER
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*LIBRARY, *EXPLORER], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(_tree(path)), "a module opens with what lives here, what comes in and what goes out"
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*LIBRARY, *EXPLORER], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_function_fits_on_one_screen(path: Path) -> None:
     too_long = [f"{name}: {lines} lines" for name, lines in _functions(path) if lines > FUNCTION_LINES_MAX]
     assert not too_long
@@ -191,7 +193,7 @@ def _functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def _documentation(path: Path, node: ast.AST) -> int:
     """The lines of a function's docstring, in a module that is a face."""
-    if path.relative_to(ROOT / "txlog").as_posix() not in FACES:
+    if path.relative_to(ROOT).as_posix().removeprefix("txlog/") not in FACES:
         return 0
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not ast.get_docstring(node):
         return 0

@@ -9,6 +9,7 @@ import iceberg_decoded as decoded
 import pyarrow as pa
 import pytest
 
+from explorer.schedule import Choices
 from txlog import Table
 from txlog.commit.open_table import OpenTable
 from txlog.iceberg.names import metadata_number
@@ -18,7 +19,6 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.store.base import PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
-from txlog.testing.schedule import Choices
 
 SCHEDULES = 150
 Fault = str

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
@@ -17,7 +18,6 @@ from mutants_of_rows import ROW_MUTANTS
 from mutants_of_streams import STREAM_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
-
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit import alone, attempt, open_table, resolve
@@ -446,7 +446,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
         )
     }
 )
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""
 
 
 def _seen_as_foreign(self: Any, sent: Any) -> Any:

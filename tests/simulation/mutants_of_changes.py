@@ -95,4 +95,4 @@ CHANGE_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (seals_keys_before_they_are_durable, "change-sink-power-cut"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

@@ -93,4 +93,4 @@ EXPORT_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (cleans_up_what_readers_have_just_opened, "exporter-and-rebuild"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

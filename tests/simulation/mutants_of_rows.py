@@ -178,4 +178,4 @@ ROW_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (forgets_which_keys_are_there_now, "inserter-beside-other-engines"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

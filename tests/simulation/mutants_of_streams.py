@@ -166,4 +166,4 @@ STREAM_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (drops_deleted_keys_before_their_time, "late-upserter-and-optimizer"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

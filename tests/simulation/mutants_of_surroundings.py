@@ -148,4 +148,4 @@ SURROUNDINGS: dict[str, tuple[Mutant, str]] = {
         (drops_metadata_domains_from_v2_checkpoints, "rows-are-numbered-on-a-checkpoint"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

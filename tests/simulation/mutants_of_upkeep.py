@@ -170,4 +170,4 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (restores_how_far_applications_were, "recovery-and-restorer"),
     )
 }
-"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+"""Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from mutants import MUTANTS
 
-from txlog.testing.actors import SAMPLED, SCENARIOS, any_story
-from txlog.testing.casting import actors_of
-from txlog.testing.explorer import explore_all, explore_random, replay
-from txlog.testing.other_engines import append_unsynced, clean_up_now
-from txlog.testing.programs import append
-from txlog.testing.run import Scenario
-from txlog.testing.schedule import Choices, from_line, shortened, to_line
-from txlog.testing.versions import InvariantBroken
+from explorer.actors import SAMPLED, SCENARIOS, any_story
+from explorer.casting import actors_of
+from explorer.exploration import explore_all, explore_random, replay
+from explorer.other_engines import append_unsynced, clean_up_now
+from explorer.programs import append
+from explorer.run import Scenario
+from explorer.schedule import Choices, from_line, shortened, to_line
+from explorer.versions import InvariantBroken
+from mutants import MUTANTS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from txlog.testing.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
-from txlog.testing.change_programs import (
+from explorer.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
+from explorer.change_programs import (
     change_sink,
     holding_sink,
     recover_changes,
@@ -21,15 +21,15 @@ from txlog.testing.change_programs import (
     upsert_in_sequence,
     upsert_late,
 )
-from txlog.testing.export_programs import (
+from explorer.export_programs import (
     delete_and_export,
     export,
     export_anew,
     foreign_iceberg_commit,
     move_on_and_export,
 )
-from txlog.testing.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
-from txlog.testing.programs import (
+from explorer.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
+from explorer.programs import (
     Program,
     add_column,
     add_files,
@@ -60,7 +60,7 @@ from txlog.testing.programs import (
     rewrite,
     set_properties,
 )
-from txlog.testing.row_programs import (
+from explorer.row_programs import (
     append_keys,
     compact_rows,
     delete_where,
@@ -78,9 +78,9 @@ from txlog.testing.row_programs import (
     upsert_same_key,
     vacuum_rows,
 )
-from txlog.testing.run import SERIALIZABLE, Scenario
-from txlog.testing.schedule import Choices
-from txlog.testing.sink_programs import (
+from explorer.run import SERIALIZABLE, Scenario
+from explorer.schedule import Choices
+from explorer.sink_programs import (
     abandon,
     clean_staging_later,
     discard,
@@ -91,8 +91,8 @@ from txlog.testing.sink_programs import (
     staging_nothing,
     staging_sink,
 )
-from txlog.testing.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
-from txlog.testing.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
+from explorer.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
+from explorer.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
 
 __all__ = ["SAMPLED", "SCENARIOS", "any_story"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from explorer.rows import RowHistory, file_of
+from explorer.versions import InvariantBroken
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.testing.rows import RowHistory, file_of
-from txlog.testing.versions import InvariantBroken
 
 
 def test_a_version_lost_in_a_power_cut_does_not_affect_the_commit_that_gets_its_number() -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 import orjson
 
+from explorer.exports import ExportHistory
+from explorer.rows import RowHistory
+from explorer.versions import Attempt, InvariantBroken, State, Version, parsed_commit, replayed
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.log_names import LogFileKind, parse_log_name
 from txlog.store.versions import FolderVersions
-from txlog.testing.exports import ExportHistory
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.testing.rows import RowHistory
-from txlog.testing.versions import Attempt, InvariantBroken, State, Version, parsed_commit, replayed
 
 __all__ = ["Ledger"]
 

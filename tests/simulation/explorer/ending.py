@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from explorer.session import Clock
+from explorer.versions import InvariantBroken
+from explorer.world import opened
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.sink.sink import Sink
 from txlog.store.table_store import TableStore
-from txlog.testing.session import Clock
-from txlog.testing.versions import InvariantBroken
-from txlog.testing.world import opened
 from txlog.util import ambient
 from txlog.verify.iceberg import check_iceberg
 
 if TYPE_CHECKING:
-    from txlog.testing.run import Run
+    from explorer.run import Run
 
 __all__ = ["export_what_was_exported", "recover_what_is_sealed"]
 

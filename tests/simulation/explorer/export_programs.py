@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import orjson
 
+from explorer.other_engines import append_unsynced
+from explorer.programs import append
+from explorer.row_programs import delete_where
+from explorer.session import Session
 from txlog.errors import IcebergExportError
 from txlog.iceberg.names import HINT, metadata_name, metadata_number
 from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.store.base import PutOutcome
 from txlog.table import Table
-from txlog.testing.other_engines import append_unsynced
-from txlog.testing.programs import append
-from txlog.testing.row_programs import delete_where
-from txlog.testing.session import Session
 
 __all__ = [
     "append_and_export",

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from explorer.session import Session
+from explorer.versions import Attempt
+from explorer.world import seen_by
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.expressions.predicates import col
 from txlog.table import Table
 from txlog.testing.owned_versions import publish
-from txlog.testing.session import Session
-from txlog.testing.versions import Attempt
-from txlog.testing.world import seen_by
 from txlog.transaction import Transaction
 
 __all__ = [

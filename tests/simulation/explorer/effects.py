@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from txlog.testing.versions import InvariantBroken
+from explorer.versions import InvariantBroken
 
 __all__ = ["Buried", "Change", "HoldsBack", "InSequence", "Row"]
 

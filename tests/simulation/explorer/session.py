@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import greenlet
 import msgspec
 
+from explorer.rows import RowHistory
+from explorer.versions import Attempt, InvariantBroken
+from explorer.world import BASE_MS, FILE_BYTES, opened
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.owned_versions import OwnedVersions
-from txlog.testing.rows import RowHistory
-from txlog.testing.versions import Attempt, InvariantBroken
-from txlog.testing.world import BASE_MS, FILE_BYTES, opened
 from txlog.util import ambient
 
 if TYPE_CHECKING:
+    from explorer.run import Run
     from txlog.expressions.predicates import Predicate
     from txlog.snapshot import Snapshot
     from txlog.table import Table
     from txlog.testing.memory_store import MemoryLogStore
-    from txlog.testing.run import Run
     from txlog.transaction import Transaction
 
 __all__ = ["Actor", "Clock", "Session"]

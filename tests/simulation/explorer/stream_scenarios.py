@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from txlog.testing.casting import LOST_ANSWERS, actors_of, of_rows
-from txlog.testing.change_programs import (
+from explorer.casting import LOST_ANSWERS, actors_of, of_rows
+from explorer.change_programs import (
     change_sink,
     holding_sink,
     recover_held,
@@ -20,10 +20,10 @@ from txlog.testing.change_programs import (
     upsert_in_sequence,
     upsert_late,
 )
-from txlog.testing.programs import Program
-from txlog.testing.row_programs import append_keys, compact_rows, delete_where, optimize_rows
-from txlog.testing.run import Scenario
-from txlog.testing.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_sink
+from explorer.programs import Program
+from explorer.row_programs import append_keys, compact_rows, delete_where, optimize_rows
+from explorer.run import Scenario
+from explorer.sink_programs import abandon, staging_and_leaving, staging_backlog, staging_sink
 
 __all__ = ["KEEPS_DELETED_KEYS", "LARGE_STREAM_SCENARIOS", "STREAM_SCENARIOS"]
 

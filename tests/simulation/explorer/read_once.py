@@ -40,6 +40,6 @@ def reading_once() -> Iterator[None]:
         parsed(self, protocol, metadata)
         known[key] = self.__dict__
 
-    parse = functools.lru_cache(_COMMITS_MAX)(commits.parse_commit)
+    parse = functools.lru_cache(_COMMITS_MAX)(vars(commits)["parse_commit"])
     with mock.patch.object(commits, "parse_commit", parse), mock.patch.object(state._Parsed, "__init__", share):
         yield

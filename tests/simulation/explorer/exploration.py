@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from txlog.testing.read_once import reading_once
-from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
-from txlog.testing.schedule import Choices, every_schedule, from_line, shortened, to_line
-from txlog.testing.versions import InvariantBroken
+from explorer.read_once import reading_once
+from explorer.run import Pruned, Run, Scenario, StoryTooLong
+from explorer.schedule import Choices, every_schedule, from_line, shortened, to_line
+from explorer.versions import InvariantBroken
 
 __all__ = ["Failure", "Report", "explore_all", "explore_random", "replay"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from txlog.testing.effects import HoldsBack, InSequence
+from explorer.effects import HoldsBack, InSequence
+from explorer.rows import RowHistory, file_of
+from explorer.versions import InvariantBroken
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.testing.rows import RowHistory, file_of
-from txlog.testing.versions import InvariantBroken
 
 HELD = HoldsBack((("+U", 1, "b", 5), ("-D", 2, None, None), ("-D", 7, None, None)))
 FITS = [(1, "a", 0), (2, "a", 0)]

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from explorer.effects import Buried, Change, HoldsBack, InSequence, Row
+from explorer.versions import InvariantBroken
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
-from txlog.testing.effects import Buried, Change, HoldsBack, InSequence, Row
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.testing.versions import InvariantBroken
 
 __all__ = ["ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlog.testing.change_programs import (
+from explorer.change_programs import (
     change_sink,
     holding_sink,
     recover_changes,
@@ -17,7 +17,7 @@ from txlog.testing.change_programs import (
     staging_change_sink,
     staging_holding_sink,
 )
-from txlog.testing.export_programs import (
+from explorer.export_programs import (
     append_and_export,
     clean_up_exports,
     delete_and_export,
@@ -26,8 +26,8 @@ from txlog.testing.export_programs import (
     foreign_iceberg_commit,
     move_on_and_export,
 )
-from txlog.testing.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
-from txlog.testing.programs import (
+from explorer.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
+from explorer.programs import (
     Program,
     append_and_maintain,
     checkpoint,
@@ -35,10 +35,10 @@ from txlog.testing.programs import (
     clean_up_later,
     maintain,
 )
-from txlog.testing.row_programs import tag_version, update_and_vacuum_later, vacuum_later, vacuum_rows
-from txlog.testing.run import Scenario
-from txlog.testing.session import Actor
-from txlog.testing.sink_programs import (
+from explorer.row_programs import tag_version, update_and_vacuum_later, vacuum_later, vacuum_rows
+from explorer.run import Scenario
+from explorer.session import Actor
+from explorer.sink_programs import (
     abandon,
     clean_staging_later,
     discard,

@@ -6,13 +6,13 @@ checkpoints were reported as sealed, since these must be in the table after a re
 
 from __future__ import annotations
 
+from explorer.programs import ROW
+from explorer.session import Session
+from explorer.versions import Attempt
 from txlog.errors import TxlogError
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
-from txlog.testing.programs import ROW
-from txlog.testing.session import Session
-from txlog.testing.versions import Attempt
 from txlog.writer.committable import Committable, PendingFile
 
 __all__ = [

@@ -17,7 +17,7 @@ from txlog.result import WriteResult
 
 __all__ = ["Observers"]
 
-_logger = logging.getLogger("txlog")  # noqa: TID251 -- what users attach handlers to
+_logger = logging.getLogger("txlog")
 
 
 class Observers:

@@ -12,15 +12,15 @@ from typing import Any
 
 import orjson
 
+from explorer.other_engines import link_unsynced
+from explorer.rows import Makes, Row, file_of, table_of
+from explorer.session import Session
+from explorer.versions import vector_of
+from explorer.world import VACUUMED_MS, seen_by
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.faults import StoreCall
-from txlog.testing.other_engines import link_unsynced
-from txlog.testing.rows import Makes, Row, file_of, table_of
-from txlog.testing.session import Session
-from txlog.testing.versions import vector_of
-from txlog.testing.world import VACUUMED_MS, seen_by
 
 __all__ = [
     "append_keys",

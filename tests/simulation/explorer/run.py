@@ -13,17 +13,17 @@ import threading
 import greenlet
 import msgspec
 
+from explorer.ending import export_what_was_exported, recover_what_is_sealed
+from explorer.invariants import Ledger
+from explorer.observers import Observers
+from explorer.schedule import Choices
+from explorer.session import Actor, Clock, Session
+from explorer.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
+from explorer.world import VACUUMED_MS, World, base_world
 from txlog.errors import NotFoundError
 from txlog.iceberg.names import content_version
-from txlog.testing.ending import export_what_was_exported, recover_what_is_sealed
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
-from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryLogStore
-from txlog.testing.observers import Observers
-from txlog.testing.schedule import Choices
-from txlog.testing.session import Actor, Clock, Session
-from txlog.testing.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
-from txlog.testing.world import VACUUMED_MS, World, base_world
 from txlog.util import ambient
 from txlog.util.logs import logger
 

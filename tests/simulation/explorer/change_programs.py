@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from explorer.effects import HoldsBack, InSequence
+from explorer.rows import Makes, Row
+from explorer.session import Session
+from explorer.world import CHANGES, SEALED, SEALED_CHANGES
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
-from txlog.testing.effects import HoldsBack, InSequence
-from txlog.testing.rows import Makes, Row
-from txlog.testing.session import Session
-from txlog.testing.world import CHANGES, SEALED, SEALED_CHANGES
 from txlog.writer.changelog.mismatch import MismatchAction
 from txlog.writer.committable import Committable
 

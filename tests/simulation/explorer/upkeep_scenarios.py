@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from txlog.testing.casting import LOST_ANSWERS, actors_of, of_rows
-from txlog.testing.change_programs import recover_sealed
-from txlog.testing.export_programs import (
+from explorer.casting import LOST_ANSWERS, actors_of, of_rows
+from explorer.change_programs import recover_sealed
+from explorer.export_programs import (
     append_and_export,
     clean_up_exports,
     delete_and_export,
@@ -19,9 +19,9 @@ from txlog.testing.export_programs import (
     foreign_iceberg_commit,
     move_on_and_export,
 )
-from txlog.testing.other_engines import append_unsynced
-from txlog.testing.programs import Program
-from txlog.testing.row_programs import (
+from explorer.other_engines import append_unsynced
+from explorer.programs import Program
+from explorer.row_programs import (
     append_keys,
     delete_where,
     optimize_rows,
@@ -32,7 +32,7 @@ from txlog.testing.row_programs import (
     vacuum_later,
     vacuum_rows,
 )
-from txlog.testing.run import Scenario
+from explorer.run import Scenario
 
 __all__ = ["LARGE_SCENARIOS", "LONG_RETENTION", "UPKEEP_SCENARIOS"]
 

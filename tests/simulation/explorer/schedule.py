@@ -7,7 +7,7 @@ text that repeats the same run (`to_line`, `from_line`). This is the only source
 
 from __future__ import annotations
 
-import random  # noqa: TID251 -- the seed is given, so that the same choices come again
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby

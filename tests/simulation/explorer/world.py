@@ -14,6 +14,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from explorer.invariants import Ledger
+from explorer.rows import ROW_SCHEMA, RowHistory, file_of
+from explorer.versions import InvariantBroken, State
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
@@ -27,11 +30,8 @@ from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table
-from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
-from txlog.testing.rows import ROW_SCHEMA, RowHistory, file_of
-from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
 from txlog.util.background import Background
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from explorer.versions import InvariantBroken, State
 from txlog.errors import IcebergExportError
 from txlog.iceberg.file_encoder import location_of
 from txlog.iceberg.manifest import DELETES, file_paths
@@ -22,7 +23,6 @@ from txlog.iceberg_files.live_files import SeenFile, live_files
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.protocol.actions import Metadata
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-from txlog.testing.versions import InvariantBroken, State
 
 __all__ = ["ExportHistory"]
 

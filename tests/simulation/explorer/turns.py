@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.session import Actor
+from explorer.world import World
 from txlog.iceberg.names import content_version, metadata_number
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.testing.faults import StoreCall
 from txlog.testing.memory_store import MemoryLogStore
-from txlog.testing.session import Actor
-from txlog.testing.world import World
 
 __all__ = ["answer", "file_needs_no_turn", "named_needs_no_turn", "needs_no_turn"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import orjson
 
+from explorer.session import Session
 from txlog.protocol.log_names import LogFileKind, parse_log_name
 from txlog.store.versions import FolderVersions
 from txlog.testing.faults import StoreCall
-from txlog.testing.session import Session
 
 __all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "link_unsynced", "move_on_and_clean_up"]
 
