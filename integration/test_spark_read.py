@@ -32,16 +32,13 @@ def numbers(*found: int) -> pa.Table:
     return pa.table({"id": pa.array(found, pa.int64())})
 
 
-def with_files_at(root: Path, names: list[str], partition_values: dict[str, str] | None = None) -> txlog.Table:
+def with_files_at(root: Path, names: list[str]) -> txlog.Table:
     """A table whose files have these names: file number n holds the ids 10 n to 10 n + 8, without 10 n + 3."""
     table = txlog.Table.create(root, numbers().schema, properties=WITH_VECTORS)
-    with table.transaction() as transaction:
-        for number, name in enumerate(names):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(numbers(*range(10 * number, 10 * number + 9)), root / name)
-        from txlog.commands.add_files import adds_of
-
-        transaction.add(*adds_of(table._open_table.store, transaction.snapshot, names, None))
+    for number, name in enumerate(names):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(numbers(*range(10 * number, 10 * number + 9)), root / name)
+    table.add_files(names)
     table.delete("id % 10 = 3")
     return table
 
