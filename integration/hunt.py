@@ -74,7 +74,7 @@ PARTS: dict[str, Part] = {
     "stories": Part(
         "a random story that breaks a promise, from a new seed",
         900,
-        [(sys.executable, "integration/simulate.py", "--seconds", "{seconds}")],
+        [(sys.executable, "integration/simulate.py", "--random", "--seconds", "{seconds}")],
         is_search=True,
     ),
     "properties": Part(
@@ -160,6 +160,8 @@ def hunt(parts: Mapping[str, Part], seconds: int = SEARCH_S, arguments: Sequence
     failed = []
     for name, part in parts.items():
         is_success, line = _run(name, part, seconds, arguments)
+        if arguments:  # somebody asks a question of its own, such as the replay of a story
+            print((OUTPUT / f"{name}.txt").read_text(errors="replace"))
         print(line, flush=True)
         if not is_success:
             failed.append(name)
