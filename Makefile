@@ -24,6 +24,11 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 # processes that the tests start would compile them again.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONDONTWRITEBYTECODE
 
+# The tests' paths and texts have letters of many alphabets, which another encoding than UTF-8 lacks.
+ifneq ($(shell locale charmap 2>/dev/null),UTF-8)
+export LC_ALL := C.UTF-8
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check docs format integration servers lowest hunt bench clean
 

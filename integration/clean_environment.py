@@ -8,9 +8,10 @@ demo, the benchmarks, the hunt. A test that is about one of these variables sets
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import MutableMapping
 
-__all__ = ["clean"]
+__all__ = ["clean", "in_the_way"]
 
 FOREIGN = re.compile(
     r"AWS_.*|AZURE_.*|GOOGLE_.*"
@@ -26,3 +27,11 @@ def clean(environment: MutableMapping[str, str]) -> None:
     """Take these variables out of this environment."""
     for name in [name for name in environment if FOREIGN.fullmatch(name)]:
         del environment[name]
+
+
+def in_the_way() -> str | None:
+    """What keeps the tests from running here, in one line."""
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
+        return f"file names are in {encoding} here, and those of the tests need UTF-8: use make, or set LC_ALL=C.UTF-8"
+    return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clean_environment import clean
+from clean_environment import clean, in_the_way
 from fault_tools import memory_folder  # noqa: F401
 from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403
@@ -58,6 +58,11 @@ def seed() -> int:
     """When processes are killed: the same in every run, unless TXLOG_RACE_SEED is another number or ``random``."""
     asked = os.environ.get("TXLOG_RACE_SEED", "19")
     return random.SystemRandom().randrange(1 << 32) if asked == "random" else int(asked)
+
+
+def pytest_configure() -> None:
+    if problem := in_the_way():
+        raise pytest.UsageError(problem)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ import hypothesis
 import pyarrow as pa
 import pytest
 import typer.testing
-from clean_environment import clean
+from clean_environment import clean, in_the_way
 
 import txlog
 from txlog.commands.batch_write import write_batch
@@ -50,6 +50,8 @@ hypothesis.settings.load_profile("txlog")
 
 def pytest_configure() -> None:
     """Nothing of these tests is to outlive them, so their files need no disk, and no wait for one, where memory is."""
+    if problem := in_the_way():
+        raise pytest.UsageError(problem)
     if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 1 << 30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 

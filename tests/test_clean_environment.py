@@ -37,3 +37,14 @@ def test_processes_that_the_tests_start_do_not_see_them(folder: str, tmp_path: P
     assert run.returncode == 0, run.stderr
     assert not [line for line in run.stdout.splitlines() if line.partition("=")[0] in FOREIGN]
     assert "PATH=" in run.stdout
+
+
+@pytest.mark.parametrize("folder", ["tests", "integration"])
+def test_where_file_names_are_not_in_utf_8_one_line_says_so(folder: str) -> None:
+    ascii_names = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", folder]
+    run = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **ascii_names}, capture_output=True, text=True, encoding="utf-8"
+    )
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: file names are in ascii here" in run.stderr
