@@ -106,7 +106,7 @@ def _named(name: str, newest: int) -> str:
 def in_both_sizes(log_of: Any, story: Callable[[Counted], Asked]) -> Asked:
     """What is asked of a small table, which is what is asked of a large one."""
     small, large = (story(Counted(log_of(), *size)) for size in (SMALL, LARGE))
-    assert small == large
+    assert sorted(small) == sorted(large)  # some are sent at the same time
     return small
 
 

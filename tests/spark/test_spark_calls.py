@@ -42,7 +42,7 @@ def test_a_location_in_place_of_the_session_is_refused(call: Any) -> None:
 
 
 def test_a_merge_engine_is_no_argument_of_upserts_that_tasks_do() -> None:
-    instead = r"upsert\(\) takes no 'merge_engine': .*df\.write.*options upsertKeys and mergeEngine"
+    instead = r"upsert\(\) takes no 'merge_engine': .*df\.write takes upsertKeys and mergeEngine"
     with pytest.raises(txlog.InvalidInputError, match=instead):
         txlog.spark.upsert(None, "t", None, ["id"], merge_engine="first-row")  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=instead):

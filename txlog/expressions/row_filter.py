@@ -13,19 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.expressions.comparisons import ARROW_COMPARISONS
 from txlog.expressions.types import is_floating
 from txlog.protocol.schema import type_to_arrow
 
-__all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
-
-ARROW_COMPARISONS = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
+__all__ = ["comparison", "membership"]
 
 
 def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:

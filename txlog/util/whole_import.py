@@ -74,6 +74,10 @@ class _Loader:
         self._loader = loader
         self._executed = executed
 
+    def __getattr__(self, name: str) -> Any:
+        """What else a loader can do, such as giving the code of a module to ``python -m``."""
+        return getattr(self._loader, name)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._executed.get(spec.name) or self._loader.create_module(spec)
         return module
