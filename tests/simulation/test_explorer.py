@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from explorer import exploration
 from explorer.actors import SAMPLED, SCENARIOS, any_story
 from explorer.casting import actors_of
 from explorer.exploration import explore_all, explore_random, replay
@@ -13,6 +16,7 @@ from explorer.run import Scenario
 from explorer.schedule import Choices, from_line, shortened, to_line
 from explorer.versions import InvariantBroken
 from mutants import MUTANTS
+from txlog.log_files import commits
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,25 @@ def test_shrinking_keeps_what_fails_and_drops_the_rest() -> None:
 def test_a_seed_gives_the_same_choices_every_time() -> None:
     first, second = Choices.seeded("7/1"), Choices.seeded("7/1")
     assert [first.choose(5) for _ in range(50)] == [second.choose(5) for _ in range(50)]
+
+
+def test_an_exploration_parses_each_commit_once_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[object] = []
+    real = commits.parse_commit
+
+    def counted(body: bytes, version: int, **how: Any) -> Any:
+        parsed.append((body, version, *sorted(how.items())))
+        return real(body, version, **how)
+
+    monkeypatch.setattr(commits, "parse_commit", counted)
+    report = explore_random("any", any_story, seed=3, schedules=10)
+    assert report.failure is None
+    assert len(parsed) == len(set(parsed)) > 0
+    assert commits.parse_commit is counted
+
+
+def test_an_exploration_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "_TOLD_EVERY_S", 0.0)
+    told: list[int] = []
+    explore_random("any", any_story, seed=3, schedules=4, tell=lambda report: told.append(report.schedules))
+    assert told == [1, 2, 3, 4]
