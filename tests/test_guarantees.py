@@ -1,4 +1,4 @@
-"""The page of promises names tests that exist, and no promise stands there without one that `make test` runs."""
+"""Each promise has an entry on the page of proofs, which names tests that exist; `make test` runs at least one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "guarantees.md").read_text()
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
+PROOFS = (ROOT / "docs" / "proofs.md").read_text()
 NAMED = re.compile(r"`((?:tests|integration)/[\w/]+\.py)::(\w+)`")
 
 
@@ -17,9 +18,24 @@ def names_in(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"^(?:def )?(test_\w+|Test\w+(?= = ))", (ROOT / file).read_text(), re.MULTILINE))
 
 
-def test_every_test_that_the_page_names_exists() -> None:
-    named = NAMED.findall(PAGE)
+def headings(page: str) -> list[str]:
+    return re.findall(r"^##+ .+$", page, re.MULTILINE)
+
+
+def test_the_pages_of_promises_and_of_proofs_have_the_same_headings() -> None:
+    assert headings(GUARANTEES)
+    assert headings(PROOFS) == headings(GUARANTEES)
+
+
+def test_the_page_of_promises_names_no_tests() -> None:
+    assert NAMED.findall(GUARANTEES) == []
+
+
+def test_every_test_that_the_page_of_proofs_names_exists() -> None:
+    entries = re.findall(r"^ *- `(.*)`$", PROOFS, re.MULTILINE)
+    named = NAMED.findall(PROOFS)
     assert named
+    assert entries == [f"{file}::{test}" for file, test in named]
     assert [f"{file}::{test}" for file, test in named if test not in names_in(file)] == []
 
 
@@ -38,7 +54,7 @@ def calls_of(function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def test_every_promise_names_tests_of_which_make_test_runs_one() -> None:
-    promises, _, _ = PAGE.partition("## Not promised")
+    promises, _, _ = PROOFS.partition("## Not promised")
     sections = promises.split("\n### ")[1:]
     assert sections
     shown = {
