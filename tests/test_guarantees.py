@@ -1,4 +1,4 @@
-"""Each promise has an entry on the page of proofs, which names tests that exist; `make test` runs at least one of them."""
+"""Each promise has an entry on the page of proofs, with tests that exist; `make test` runs at least one of them."""
 
 from __future__ import annotations
 
