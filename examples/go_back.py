@@ -1,4 +1,4 @@
-"""Go back: look at an older version, restore it, name one so that it stays, and vacuum what nothing needs."""
+"""Time travel and restore: read an older version, restore it, name a version to keep it, and vacuum unneeded files."""
 
 import tempfile
 from pathlib import Path
@@ -19,7 +19,7 @@ print(table.restore(mistake.version - 1, dry_run=True))
 print(table.restore(mistake.version - 1))
 print(table.snapshot().to_arrow()["price"])
 
-# A name keeps a version: no vacuum of txlog and no clean-up of the log takes it.
+# A name keeps a version: no txlog vacuum and no log cleanup deletes it.
 table.tag("release-7")
 table.overwrite(pa.table({"sku": [9], "price": [9.5]}))
 print(table.vacuum(dry_run=True))

@@ -1,7 +1,7 @@
 """A consumer of a partitioned log keeps its offsets in the table: rows and offsets land in one commit, or not at all.
 
-There is one transaction per partition, its offset as the version. After a crash the consumer asks the table where to
-go on, so no row is lost or written twice, whatever the broker delivers again.
+Each partition is one application, and its offset is the version. After a crash, the consumer asks the table where to
+resume, so no row is lost or written twice, whatever the broker delivers again.
 """
 
 import tempfile
@@ -17,11 +17,11 @@ Batch = dict[int, list[dict[str, object]]]
 
 
 class Crash(Exception):
-    """Stands for a process that dies."""
+    """Stands in for a process that dies."""
 
 
 def poll(positions: dict[int, int], size: int) -> Iterator[Batch]:
-    """What a broker delivers from there on: some records of each partition at a time."""
+    """What a broker delivers from these offsets on: some records of each partition at a time."""
     while any(positions[p] < len(TOPIC[p]) for p in TOPIC):
         yield {p: TOPIC[p][positions[p] : positions[p] + size] for p in TOPIC if positions[p] < len(TOPIC[p])}
         positions = {p: positions[p] + size for p in positions}
@@ -32,7 +32,7 @@ def app_id(partition: int) -> str:
 
 
 def write(table: txlog.Table, batch: Batch) -> txlog.WriteResult:
-    """The records of several partitions and the last offset of each, as one version."""
+    """Write the records of several partitions and the last offset of each, as one version."""
     with table.transaction() as transaction:
         transaction.append(pa.Table.from_pylist([record for records in batch.values() for record in records]))
         for partition, records in batch.items():

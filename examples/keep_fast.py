@@ -1,4 +1,4 @@
-"""Keep a table fast: compact small files, put near rows together, and take deleted rows out of the files."""
+"""Optimize, cluster and purge: compact small files, put similar rows together, and remove deleted rows from files."""
 
 import random
 import tempfile
@@ -22,12 +22,12 @@ for first in range(0, 50_000, 1_000):  # fifty small appends leave fifty small f
 print(table.optimize(dry_run=True))
 print(table.optimize())
 
-# Filters on a part of the map then read few files, whichever of the two columns they name.
+# Filters on a part of the map then read few files, whichever of the two columns they use.
 print(table.optimize(cluster_by=["lon", "lat"], target_file_size=100_000))
 box = "lon between 0.2 and 0.3 and lat between 0.6 and 0.7"
 print(table.snapshot().files(where=box).num_rows, "of", table.snapshot().files().num_rows, "files for", box)
 
-# Deleted rows stay in their file until it is written again; the old file goes with a vacuum, after the retention.
+# Deleted rows stay in their file until it is rewritten; a vacuum deletes the old file after the retention.
 table.delete("id = 4711")
 print(table.purge())
 print(table.vacuum(dry_run=True))

@@ -1,4 +1,4 @@
-"""Merge engines: sums of a changelog, taken back where rows change, and rows put together by two streams."""
+"""Merge engines: sums over a changelog, with retractions where rows change, and rows that two streams fill together."""
 
 import tempfile
 from pathlib import Path
@@ -9,7 +9,7 @@ import txlog
 
 folder = Path(tempfile.mkdtemp())
 
-# What becomes of rows of one key is a property of the table, so that every writer merges alike.
+# A table property defines how rows of one key merge, so every writer merges alike.
 sales = txlog.Table.create(
     folder / "sales",
     pa.schema([("product", pa.int64()), ("sold", pa.int64())]),
@@ -22,7 +22,7 @@ sales = txlog.Table.create(
 )
 sales.upsert(pa.table({"product": [1, 1, 2], "sold": [15, 20, 1]}), keys=["product"])
 
-# A correction takes the old row back (-U) and adds the new one (+U).
+# A correction retracts the old row (-U) and adds the new one (+U).
 correction = pa.table({"op": ["-U", "+U"], "product": [1, 1], "sold": [20, 12]})
 print(sales.upsert(correction, keys=["product"], row_kind="op"))
 print(sales.snapshot().to_arrow().sort_by("product").to_pylist())

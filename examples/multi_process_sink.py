@@ -1,8 +1,8 @@
 """A job of many processes writes one table exactly once: workers and the coordinator are killed in the middle.
 
-Each checkpoint is 4 tasks, each task a process that writes its rows and stages them. The coordinator seals a
-checkpoint when all of its tasks have staged, and commits it. Some workers are killed with kill -9 and started again;
-the coordinator is killed between the seal and the commit. In the end every row is in the table, once.
+Each checkpoint has 4 tasks; each task is a process that writes its rows and stages them. When all tasks of a checkpoint
+have staged, the coordinator seals and commits it. Some workers are killed with kill -9 and started again; the
+coordinator is killed between the seal and the commit. In the end, every row is in the table, once.
 """
 
 import multiprocessing
@@ -32,7 +32,7 @@ def work(uri: str, checkpoint_id: int, task_id: int, attempt: int) -> None:
 
 
 def coordinate(uri: str, dies_at: int) -> None:
-    """The whole job. It begins with what an earlier run of it has left."""
+    """Run the whole job, beginning with what an earlier run left."""
     sink = txlog.Sink(txlog.Table.open(uri), APP_ID)
     recovery = sink.recover()
     for checkpoint_id in recovery.partial:  # never sealed: its tasks run again, from the start

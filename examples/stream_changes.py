@@ -1,4 +1,4 @@
-"""Stream changes into a table: a change stream, dealt out to two tasks, is applied to a table exactly once."""
+"""Stream changes into a table: two tasks share a change stream and apply it to a table exactly once."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
 properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 table = txlog.Table.create(folder / "customers", schema, properties=properties)
 
-# As Debezium writes them: created, updated, deleted; `ts` orders the changes of a row.
+# Debezium's kinds: created, updated, deleted; `ts` orders the changes of a row.
 changes = pa.table(
     {
         "op": ["c", "c", "c", "u", "d", "c"],
@@ -25,7 +25,7 @@ changes = pa.table(
 
 
 def write(checkpoint_id: int, changes: pa.Table, num_tasks: int = 2) -> None:
-    """One checkpoint; tasks may run in other processes, since a sink pickles."""
+    """Write one checkpoint. Tasks may run in other processes, since a sink pickles."""
     sink = txlog.Sink(table, "customers-stream", mode="upsert", keys=["id"], row_kind="op", sequence_by="ts")
     task_of = sink.partition_of(changes, num_tasks)
     for task_id in range(num_tasks):

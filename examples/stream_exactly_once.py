@@ -1,7 +1,7 @@
-"""A stream that is killed in the middle, and the proof that the table lost nothing and has nothing twice.
+"""Kill a stream in the middle, and prove that the table lost nothing and has nothing twice.
 
-The stream runs in a separate process (this program, with arguments). It is killed with all its workers, by the one
-signal that no program can catch, while it commits; then it is started again, and ends normally.
+The stream runs in a separate process (this program, with arguments). While it commits, it is killed with
+all its workers, by the one signal that no program can catch. Then it starts again, and ends normally.
 """
 
 import os
@@ -21,7 +21,7 @@ FILES, ROWS = 8, 1_000
 
 
 def stream(source: str, uri: str, checkpoint: str) -> None:
-    """One micro-batch for each file of the source, then the end."""
+    """Write one micro-batch for each source file, then end."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find txlog too
     from pyspark.sql import SparkSession
 

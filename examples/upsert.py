@@ -1,4 +1,4 @@
-"""Change rows: upsert by keys, merge, update, delete; two writers of the same keys at once; no lost update."""
+"""Upsert by keys, merge, update, delete; let two writers change the same keys at once; prevent a lost update."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ import txlog
 
 uri = Path(tempfile.mkdtemp()) / "customers"
 
-# With deletion vectors a change costs as much as the rows it changes; without, its files are written again.
+# With deletion vectors a change costs as much as the rows it changes; without them, it copies files.
 table = txlog.Table.create(
     uri,
     pa.schema([("id", pa.int64()), ("city", pa.string()), ("orders", pa.int64())]),
@@ -21,10 +21,10 @@ table.append(pa.table({"id": range(1, 6), "city": ["Rome", "Oslo", "Lima", "Bonn
 # Known keys are updated, new ones inserted.
 print(table.upsert(pa.table({"id": [2, 6], "city": ["Bergen", "Cork"], "orders": [1, 1]}), keys=["id"]))
 
-# Columns of matched rows alone; values are SQL over the old row.
+# This changes columns of matched rows only; values are SQL over the old row.
 print(table.update({"orders": "orders + 1"}, where="city in ('Rome', 'Lima')"))
 
-# A merge has clauses, tried in order.
+# A merge has clauses, which are tried in order.
 changes = pa.table({"id": [3, 4, 7], "orders": [5, 0, 2], "gone": [False, True, False]})
 print(
     table.merge(changes, "target.id = source.id")
@@ -41,7 +41,7 @@ with ThreadPoolExecutor(2) as pool:
     for result in pool.map(lambda rows: table.upsert(rows, keys=["id"]), both):
         print(result)
 
-# Values that were computed from an earlier read need its version: the second of two such writers gets a conflict.
+# Values computed from an earlier read need its version: the second of two such writers gets a conflict.
 snapshot = table.snapshot()
 seen = snapshot.to_arrow(where="id = 2")
 counted = seen.set_column(2, "orders", pa.array([seen["orders"][0].as_py() + 1]))

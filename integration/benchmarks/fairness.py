@@ -16,7 +16,7 @@ from slow_network import slow_network
 
 from benchmarks.measure import Bench, best_in_bold, markdown_table
 
-TITLE = "Processes appending at once to an object store"
+TITLE = "Concurrent appends to an object store"
 
 DELAY_S = 0.025
 CONTESTANTS = ("txlog, one machine", "txlog, a machine each", "deltalake")

@@ -41,7 +41,7 @@ from benchmarks.upsert_work import CONDITION, STREAM_ROWS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TITLE = "Rows changed"
+TITLE = "Row changes"
 CONTESTANTS = (WITH_VECTORS, BY_DEFAULT, "deltalake")
 Samples: TypeAlias = "dict[tuple[str, str], list[dict[str, float]]]"
 """By what was done, and by whom."""

@@ -14,7 +14,7 @@ from benchmarks.upsert_large import large
 from benchmarks.upsert_tables import BY_DEFAULT, WITH_VECTORS, make_table, save, source_rows
 from benchmarks.upsert_work import STREAM_ROWS
 
-TITLE = "Rows changed, by the size of the table"
+TITLE = "Row changes by table size"
 
 PLOT = ROOT / "docs" / "images" / "upsert_files.png"
 KNOWN = "1,000 rows with vectors, keys known"

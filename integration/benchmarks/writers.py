@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.measure import Bench, best_in_bold, markdown_table, p99, times
 from benchmarks.tables import ONE_ROW
 
-TITLE = "Processes appending at once"
+TITLE = "Concurrent appends"
 
 LIBRARIES = ("txlog", "deltalake")
 
