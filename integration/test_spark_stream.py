@@ -322,7 +322,7 @@ def test_batches_and_streams_hold_changes_back_that_do_not_fit_the_tables_rows(
 
     error = refused(lambda: save("fail"))
     assert isinstance(error, txlog.InvalidInputError)
-    assert "such as missing=quarantine" in error.message or "such as several=quarantine" in error.message
+    assert "write with onMismatch=missing=quarantine" in error.message or "several=quarantine" in error.message
     assert error.table == str(path)
     assert table.version == 1
     for _ in range(2):
