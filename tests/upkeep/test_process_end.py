@@ -79,7 +79,7 @@ from txlog.util import locks
 table.append(ROW)
 table._open_table.post_commit.drain()
 held = list(locks._locks)
-print(len(held))
+print(len(held), flush=True)
 for lock in held:
     taken, may_go_on = threading.Event(), threading.Event()
     def hold():

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.expressions.casts import to_decimal
-from txlog.expressions.comparisons import ARROW_COMPARISONS
+from txlog.expressions.row_filter import ARROW_COMPARISONS
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer

@@ -12,16 +12,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.expressions.comparisons import ARROW_COMPARISONS
 from txlog.expressions.types import is_floating
 from txlog.protocol.schema import type_to_arrow
 
-__all__ = ["comparison", "membership"]
+__all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
+
+ARROW_COMPARISONS = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 
 
 def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:
     """``column operator value``; ``rows.literal`` makes a scalar of the same kind as the column."""
+    import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+
     compare = ARROW_COMPARISONS[operator]
     if not is_floating(data_type):
         return compare(column, rows.literal(pa.scalar(value, type_to_arrow(data_type))))
@@ -43,6 +52,8 @@ def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any
 def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any, rows: Any) -> Any:
     """``column IN (values)``. Without a match, the result is unknown if the value is null or the list has a null;
     Arrow's ``is_in`` would return false."""
+    import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+
     arrow_type = type_to_arrow(data_type)
     kept = list(values)
     if is_floating(data_type):
