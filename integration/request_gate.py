@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,7 @@ __all__ = ["gate"]
 
 Deed = Callable[[int, str], bool]
 
+_CONNECTS = 6
 _CHANGES = {"PUT", "POST", "DELETE"}
 _OF_ONE_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
 
@@ -45,6 +47,20 @@ class _Server(ThreadingHTTPServer):
         """The client is dead: that is what the gate is for."""
 
 
+def _connected(origin: str) -> http.client.HTTPConnection:
+    """A connection to the server, which may refuse one while it has many: nothing of the request is sent yet."""
+    for attempt in itertools.count():
+        connection = http.client.HTTPConnection(origin)
+        try:
+            connection.connect()
+            return connection
+        except ConnectionError:
+            if attempt == _CONNECTS:
+                raise
+            time.sleep(0.05 * 2**attempt)
+    raise AssertionError
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -59,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.deed(next(self.numbers), f"{self.command} {name}"):
                 self.close_connection = True
                 return
-        onward = http.client.HTTPConnection(self.origin)
+        onward = _connected(self.origin)
         onward.request(self.command, self.path, body, dict(self.headers))
         answer = onward.getresponse()
         content = answer.read()

@@ -65,7 +65,7 @@ BOMBS: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
 }
 READ = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (1536 << 20,) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (2048 << 20,) * 2)
 import txlog
 snapshot = txlog.Table.open(sys.argv[1]).snapshot()
 try:
