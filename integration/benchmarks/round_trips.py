@@ -113,7 +113,7 @@ def _commands(uris: Mapping[str, str], options: dict[str, str]) -> dict[str, dic
             "txlog": lambda: lambda: txlog.Table.open(ours, storage_options=options).snapshot().files(),
             "deltalake": lambda: lambda: DeltaTable(theirs, storage_options=options).file_uris(),
         },
-        "upsert of keys that are known": {
+        "upsert of 100 rows in an open handle": {
             "txlog": lambda: lambda: table.upsert(_rows(1), keys=["id"]),
             "deltalake": ready_to_merge,
         },
