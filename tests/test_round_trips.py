@@ -149,6 +149,14 @@ def test_rows_are_written_again_where_the_table_was_given_another_column_meanwhi
     assert bucket.orphans() == set()
 
 
+def test_a_table_without_columns_is_an_append_of_no_rows_as_ever() -> None:
+    bucket = Bucket()
+    table = bucket.opened()
+    table.append(ROW)
+    assert table.append(pa.table({})).version == 2
+    assert bucket.rows() == 1
+
+
 def test_rows_that_fit_no_version_of_the_table_are_refused_as_ever() -> None:
     bucket = Bucket()
     with pytest.raises(SchemaMismatchError, match="name"):

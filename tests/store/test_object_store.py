@@ -109,6 +109,17 @@ def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableS
     assert not server.bucket.uploads
 
 
+def test_a_small_file_is_one_request_and_a_large_one_is_sent_in_parts(server: FaultyS3, store: TableStore) -> None:
+    body = bytes(range(256)) * (36 << 12)
+    for path, size in (("small", 1 << 20), ("large", len(body))):
+        del server.requests[:]
+        store.files.write(path, body[:size])
+        assert store.files.stat(path).size == size
+        assert store.files.read_from(path, size - 9) == body[size - 9 : size]
+        methods = [request.method for request in server.requests[:-2]]
+        assert methods == ["PUT"] if path == "small" else methods.count("PUT") > 1
+
+
 def test_an_upload_that_arrives_short_is_not_published() -> None:
     with FaultyS3() as server:
         server.lost_bytes = 2

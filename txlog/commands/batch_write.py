@@ -96,6 +96,8 @@ def _write_beside_look(
     with UnsentFiles(open_table.store.files) as unsent:
         try:
             stream = open_data(data)
+            if not stream.schema.names:
+                return None
             job = plan_write(open_table, stream.schema, options, known)
             committable = write_task(open_table.store.files, job.plan, job.task(), stream)
         except TxlogError:

@@ -164,17 +164,19 @@ class ObjectFileStore:
         return ObjectOutputFile(self, self._client, _checked(path))
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
-        """One request, if the ETag is the MD5 of the body, as it is on S3 unless a key service encrypts; else two."""
+        """One request if the body is small and the ETag is its MD5, as on S3 unless a key service encrypts; else a look
+        at the size follows. A large body is sent in parts."""
         _checked(path)
         payload = memoryview(body).cast("B")
+        is_small = payload.nbytes <= _UPLOAD_PART_BYTES
 
         def request(store: Any) -> str:
-            tag: str | None = obstore.put(store, path, payload, use_multipart=False)["e_tag"]
+            tag: str | None = obstore.put(store, path, payload, use_multipart=False if is_small else None)["e_tag"]
             return (tag or "").strip('"')
 
         try:
             tag = self._client.read("write", path, request)
-            if tag != hashlib.md5(payload, usedforsecurity=False).hexdigest():
+            if not is_small or tag != hashlib.md5(payload, usedforsecurity=False).hexdigest():
                 self.require_size(path, payload.nbytes)
         except TxlogError:
             with contextlib.suppress(TxlogError):  # a lost answer may hide a success; no other writer uses the name
