@@ -1,8 +1,8 @@
-"""Avro object containers, written and read, with only the types that Iceberg's manifests and manifest lists use.
+"""Reads and writes Avro object containers, with only the types that Iceberg's manifests and manifest lists use.
 
 In: values, or bytes that are already encoded. Out: the bytes of a container file, or its header, its blocks and a
-reader of their records. The sync marker is derived from the header, so equal content makes equal files.
-Avro 1.11, "Object Container Files" and "Binary Encoding".
+reader for their records. The sync marker is derived from the header, so equal content makes equal files. Avro 1.11,
+"Object Container Files" and "Binary Encoding".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 _MAGIC = b"Obj\x01"
 _RAW_BYTES_MAX = 1 << 30  # in one block: a damaged file must not fill the memory
 _COMPRESSION = 1  # output 3 % larger than with level 6, in a third of the time
-_SMALL_BYTES = 32_768  # up to this size a small window is used: preparing a large one takes longer than filling it
+_SMALL_BYTES = 32_768  # up to this size the window is small: a large one takes longer to prepare than to fill
 
 
 class AvroError(ValueError):
@@ -45,7 +45,7 @@ class AvroError(ValueError):
 
 
 class Container(NamedTuple):
-    """A container file: the entries of its header, and the raw bytes of each block with the number of its records."""
+    """A container file: its header entries, and each block's raw bytes and record count."""
 
     header: Mapping[str, bytes]
     blocks: tuple[tuple[int, bytes], ...]
@@ -78,9 +78,9 @@ def encode_bytes(body: bytes) -> bytes:
 
 
 class Block:
-    """The block of a future container: records are compressed as they are added, so that few are in memory.
+    """The block of a future container. It compresses records as they are added, so few are in memory.
 
-    A ``small`` block has a few kilobytes.
+    A ``small`` block holds a few kilobytes.
     """
 
     def __init__(self, *, small: bool = False) -> None:
@@ -95,11 +95,11 @@ class Block:
         self._parts.append(self._stream.compress(body))
 
     def container(self, schema: bytes, header: Mapping[str, bytes]) -> bytes:
-        """The container file with this block as its only one; no further record can be added.
+        """The container file with this block as its only one; after this, no record can be added.
 
         Args:
             schema: The Avro schema of a record, as JSON.
-            header: Further entries of the file's header.
+            header: More entries for the file's header.
         """
         entries = {"avro.schema": schema, "avro.codec": b"deflate", **header}
         head = [encode_long(len(entries))]
@@ -192,7 +192,7 @@ def _read_long(body: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         shift += 7
         if shift > 70:
-            raise AvroError("it has a number of more than 64 bits")
+            raise AvroError("it has a number with more than 64 bits")
     return (number >> 1) ^ -(number & 1), at
 
 
@@ -243,7 +243,7 @@ def _read_array(read: Reader, body: bytes, at: int) -> tuple[list[Any], int]:
             count = -count
             _, at = _read_long(body, at)
         if count > len(body):
-            raise AvroError("it has a list of more items than it has bytes")
+            raise AvroError("it has a list with more items than bytes")
         for _ in range(count):
             value, at = read(body, at)
             found.append(value)

@@ -1,7 +1,7 @@
-"""Avro values of many rows at once, as Arrow columns of bytes that are joined row by row.
+"""Avro values for many rows at a time, as Arrow columns of bytes that are joined row by row.
 
-In: numbers, bytes and strings by column, null where a value is absent. Out: a binary array with the Avro bytes of each
-row. No row becomes a Python object. Avro 1.11, "Binary Encoding".
+In: numbers, bytes and strings by column, null where a value is absent. Out: a binary array with each row's Avro bytes.
+No row becomes a Python object. Avro 1.11, "Binary Encoding".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def constant(body: bytes) -> pa.BinaryScalar:
 
 
 def joined(columns: Sequence[Any]) -> pa.BinaryArray:
-    """The bytes of each row of some columns one after the other, at least one of which is an array. Nulls are empty."""
+    """Each row's bytes from all columns, one after the other. At least one column is an array. Nulls are empty."""
     if len(columns) == 1:
         return columns[0]
     return pc.binary_join_element_wise(*columns, constant(b""), null_handling="replace", null_replacement=b"")
@@ -76,7 +76,7 @@ def fixed_blobs(numbers: Any, valid: Any = None) -> pa.BinaryArray:
 
 
 def maps(pairs: Sequence[tuple[bytes, pa.BinaryArray]], length: int) -> Any:
-    """Optional maps from a column's id, which is encoded already, to a value.
+    """Optional maps from an encoded column id to a value.
 
     Ids whose value is null are left out, and a map without any is null.
     """
@@ -95,7 +95,7 @@ def maps(pairs: Sequence[tuple[bytes, pa.BinaryArray]], length: int) -> Any:
 
 
 def _taken(choices: Sequence[bytes], numbers: Any) -> pa.BinaryArray:
-    """For each row the choice with its number."""
+    """For each row, the choice with its number."""
     return binary_array(choices).take(from_numbers(numbers.astype(np.int64)))
 
 

@@ -1,4 +1,4 @@
-"""Many data files at once as records of Iceberg manifests: `FileEncoder` for a table of files, column by column.
+"""Many data files at a time as records of Iceberg manifests: `FileEncoder` for a table of files, column by column.
 
 In: live files as ``FILES_SCHEMA``, under one definition of the table. Out: one Arrow column with the bytes that
 `FileEncoder` makes for each file, at a tenth of the cost. Files without a row count, and statistics that Arrow reads
@@ -42,7 +42,7 @@ _PLAIN_PATH = "^[A-Za-z0-9_=-][A-Za-z0-9_.=-]*(/[A-Za-z0-9_=-][A-Za-z0-9_.=-]*)*
 
 
 class EncodedTable(NamedTuple):
-    """For each file its record, its row count, and the index of its partition values in ``partitions``.
+    """Each file's record, its row count, and the index of its partition values in ``partitions``.
 
     ``next_row_id`` is the row id after the last one; None in v2.
     """
@@ -68,7 +68,7 @@ def encode_files(
         definition: The table's definition.
         encoder: The encoder for single files of this definition.
         rows_of: Counts the rows of a file whose statistics have no count.
-        next_row_id: The first row id that is not given yet; None in v2.
+        next_row_id: The first unused row id; None in v2.
 
     Raises:
         CorruptLogError: A path or a partition value is not valid.
@@ -159,7 +159,7 @@ def _statistics(texts: pa.StringArray, definition: Definition) -> tuple[Any, Any
 
 
 def _counts(parsed: pa.StructArray, rows: Any, definition: Definition) -> list[Any]:
-    """The maps of values and of nulls by column."""
+    """The maps from column id to value count and to null count."""
     loose = flags_of(pc.fill_null(pc.invert(parsed.field("tightBounds")), False))
     encoded = longs(rows)
     counts, nulls = [], []

@@ -1,7 +1,7 @@
 """The definition of a table in Iceberg metadata: schema, partition spec, name mapping.
 
 In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: a `Definition`, which
-depends only on the input. Ids are never reused, also not those of dropped columns, because files of older snapshots
+depends only on the input. Ids are never reused, not even after a column is dropped, because files of older snapshots
 hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
 """
 
@@ -28,14 +28,14 @@ TABLE_PROPERTIES = {"gc.enabled": "false", "write.metadata.metrics.default": "co
 """Iceberg table properties of every export.
 
 ``gc.enabled``: Iceberg's maintenance must not delete files, which belong to the Delta table. The metrics mode: without
-it Spark would answer MIN and MAX from the bounds of files, and Delta's bounds of timestamps are only approximate.
+it Spark would answer MIN and MAX from file bounds, and Delta's timestamp bounds are only approximate.
 """
 
 _FIRST_PARTITION_ID = 1000
 _FEED = "delta.enableChangeDataFeed"
 _CHANGE_TYPE: dict[str, Any] = {"field-id": 2_147_483_446, "names": ["_change_type"]}
 """A column that Spark writes to data files of tables with a change data feed. PyIceberg cannot read a file with a
-column that the name mapping lacks. The id is below those that Iceberg reserves, and no column gets it."""
+column that the name mapping lacks. The id is below Iceberg's reserved range, and no column gets it."""
 
 
 class PartitionField(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class PartitionField(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A table's definition for Iceberg readers. ``schema`` and ``spec`` keep their ids as long as they are the same."""
+    """A table's definition for Iceberg readers. ``schema`` and ``spec`` keep their ids while they are unchanged."""
 
     format_version: int
     schema: dict[str, Any]
@@ -67,8 +67,8 @@ class Definition(msgspec.Struct, frozen=True):
     last_column_id: int
     last_partition_id: int
     drops_history: bool
-    """A name or id means another column than before, or a partition column has another type or is dropped: this version
-    is exported in full, and older snapshots are dropped."""
+    """A name or id now means another column, or a partition column changed its type or was dropped: this version is
+    exported in full, and older snapshots are dropped."""
     is_mapped: bool
     """Whether the table maps its columns; then the ids are Delta's."""
     files_need_element_ids: bool
@@ -156,7 +156,7 @@ def _known(before: Mapping[str, Any], mapping: list[dict[str, Any]]) -> Known:
 
 
 def _kinds(typed: Any) -> Iterator[tuple[int, str]]:
-    """The id and the kind of everything inside a type."""
+    """The id and kind of everything inside a type."""
     if isinstance(typed, str):
         return
     inner = [(each["id"], each["type"]) for each in typed.get("fields", ())]
@@ -187,7 +187,7 @@ def _with_dropped(mapping: list[dict[str, Any]], old: list[dict[str, Any]]) -> l
 
 
 def _hidden_columns(metadata: Metadata) -> list[dict[str, Any]]:
-    """Columns that data files may have although the table does not."""
+    """Columns that data files may have although the table lacks them."""
     configuration = metadata.configuration
     is_free = schema_of(metadata).find(_CHANGE_TYPE["names"][0]) is None
     feed = [_CHANGE_TYPE] if _FEED in configuration and is_free else []
@@ -212,7 +212,7 @@ def _spec(
 ) -> tuple[dict[str, Any], int]:
     """The partition spec, and the highest partition field id ever given.
 
-    A spec with the same columns is used again, whatever the columns are called now: Iceberg's partition fields have
+    A spec with the same columns is reused, whatever the columns are called now: Iceberg's partition fields have
     separate names. Only a name that another column has taken must change.
     """
     sources = [converted.ids[(physical_name(_column(schema, name)),)] for name in metadata.partition_columns]
@@ -236,7 +236,7 @@ def _spec(
 
 
 def _check_partition_types(specs: Sequence[Mapping[str, Any]], converted: IcebergSchema, known: Known) -> None:
-    """Raise NewMeaningError if a column of a spec got another type or is gone.
+    """Raise NewMeaningError if a spec's column changed its type or was dropped.
 
     Manifests hold its values in the old type, and DuckDB ends its process if the schema lacks the column.
     """
@@ -256,7 +256,7 @@ def _partition_fields(metadata: Metadata, schema: Struct, spec: Mapping[str, Any
 def _column(schema: Struct, name: str) -> Any:
     found = schema.find(name)
     if found is None:
-        raise IcebergExportError(f"the table is partitioned by {name}, which is not a column of it")
+        raise IcebergExportError(f"the table is partitioned by {name}, but has no such column")
     return found
 
 

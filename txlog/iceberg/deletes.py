@@ -1,7 +1,7 @@
 """Deleted rows for Iceberg readers: Delta's deletion vectors as Iceberg's delete files.
 
-In: the vectors that one Delta version gives to data files. Out: files to put, and the position of each vector in them.
-In format version 2 a vector becomes a Parquet file of positions. In version 3 all vectors of a version become one
+In: the vectors that one Delta version gives to data files. Out: files to put, and each vector's position in them.
+In format version 2, a vector becomes a Parquet file of positions. In version 3, all vectors of a version become one
 Puffin file, whose blobs are Delta's bytes. Iceberg spec, "Position Delete Files", "Deletion Vectors"; Puffin spec.
 """
 
@@ -34,8 +34,8 @@ _ROWS_MAX = 1 << 63
 class Vector(msgspec.Struct, frozen=True):
     """The dead rows of one data file.
 
-    ``data_file`` is its absolute URI as manifests have it; ``bitmap`` a roaring bitmap with Delta's magic number in
-    front (`DeletionVectorReader.bitmaps`).
+    ``data_file`` is its absolute URI, as in manifests; ``bitmap`` is a roaring bitmap after Delta's magic number
+    (`DeletionVectorReader.bitmaps`).
     """
 
     data_file: str
@@ -64,16 +64,16 @@ def delete_files(
     """The delete files of one Delta version.
 
     Args:
-        vectors: At most one for a data file.
+        vectors: At most one per data file.
         version: The Delta version, which is part of the names.
         format_version: 2 or 3.
-        base: The URI of the metadata folder, without a slash at its end.
+        base: The URI of the metadata folder, without a trailing slash.
 
     Returns:
         The files to put into the folder, and one entry for each vector, in order.
 
     Raises:
-        CorruptLogError: A vector is not a roaring bitmap, or its number of marked rows is not the recorded one.
+        CorruptLogError: A vector is not a roaring bitmap, or marks another number of rows than the log says.
     """
     if not vectors:
         return [], []

@@ -1,7 +1,7 @@
 """Columns that only data files still have, for the name mapping.
 
-In: a table's definition, and the columns of its files that have no ids. Out: a name mapping with all of these columns.
-A table that began to map its columns can drop one without a new file. If the name mapping lacks a column of a file,
+In: a table's definition, and the columns of its files without ids. Out: a name mapping with all of these columns.
+Once a table maps its columns, it can drop one without a new file. If the name mapping lacks a column of a file,
 PyIceberg refuses the file, and DuckDB reads the whole struct that holds it as null. Iceberg spec, "Column Projection".
 """
 
@@ -18,14 +18,14 @@ from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY, ids_of, is_mapped, 
 __all__ = ["may_have_dropped_columns", "with_columns"]
 
 _LOWEST_ID, _HIGHEST_ID = 2_000_000_000, 2_147_483_445
-"""Ids that no column gets, below those that Iceberg reserves and that of ``_change_type``."""
+"""Ids that no column gets, below Iceberg's reserved ids and the id of ``_change_type``."""
 _NEW_NAME = "col-"
 
 
 def may_have_dropped_columns(metadata: Metadata) -> bool:
     """Whether files without column ids may have a column that the schema lacks.
 
-    Such files are from before the table mapped its columns. Those that it had then keep their names in files; later
+    Such files are from before the table mapped its columns. Columns from that time keep their names in files; later
     ones are named ``col-`` and a UUID. A dropped column leaves its id unused.
     """
     schema = schema_of(metadata)
@@ -36,7 +36,7 @@ def may_have_dropped_columns(metadata: Metadata) -> bool:
 
 
 def with_columns(mapping: list[dict[str, Any]], paths: Iterable[ColumnPath]) -> list[dict[str, Any]]:
-    """The name mapping, and in it entries for those of the columns that it lacks, each before what is inside it."""
+    """The name mapping, extended by the columns that it lacks, each before what is inside it."""
     ours = [number for number in _numbers(mapping) if _LOWEST_ID <= number <= _HIGHEST_ID]
     numbers = count(min(ours, default=_HIGHEST_ID + 1) - 1, -1)
     for path in sorted(paths):

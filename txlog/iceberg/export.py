@@ -1,8 +1,8 @@
 """The export as a pure function: from Iceberg metadata and Delta commits to new metadata and new files.
 
-Each Delta version with file actions becomes one snapshot, whose sequence number is the version. The same metadata and
-commits give the same files with the same names in every process, so exporters that race do the same work.
-Iceberg spec, "Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
+Each Delta version with file actions becomes one snapshot; its sequence number is the version. The same metadata and
+commits give the same files with the same names in every process, so racing exporters do the same work. Iceberg spec,
+"Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-dele
 class Sources(msgspec.Struct, frozen=True):
     """Access to files that the export must read.
 
-    ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
-    Delta's bitmaps, ``rows`` the number of rows in a file whose statistics lack it. ``check_element_ids`` raises
-    IcebergExportError for files that have ids for their columns, but none inside lists and maps; ``check_column_ids``
-    for files whose columns have other ids than in the definition. ``columns_without_ids`` returns the columns of files
-    without any ids.
+    ``manifest`` returns a manifest's bytes by its path, ``bitmaps`` the dead rows of some deletion vectors as Delta's
+    bitmaps, ``rows`` the row count of a file whose statistics lack it. ``check_element_ids`` raises IcebergExportError
+    for files that have column ids but none inside lists and maps; ``check_column_ids`` for files whose column ids
+    differ from the definition. ``columns_without_ids`` returns the columns of files that have no ids.
     """
 
     manifest: Callable[[str], bytes]
@@ -91,13 +90,13 @@ def export_commits(
     Args:
         before: The newest metadata.
         metadata: The table's metadata at the version of ``before``.
-        commits: Every commit after that version up to the version to export, in order.
+        commits: Every later commit up to the version to export, in order.
         place: Where the table is.
         sources: Access to files.
 
     Returns:
-        What to write; None if the table must be exported in full with `export_version`, because a column's name or id
-            now means another column, or because a commit adds live files again.
+        What to write; None if `export_version` must export the table in full, because a column's name or id now means
+        another column, or because a commit adds live files again.
 
     Raises:
         IcebergExportError: The table cannot be exported; the message gives the reason.
@@ -129,7 +128,7 @@ def export_version(
     Args:
         metadata: The table's metadata at that version.
         version: The Delta version.
-        parts: Its live files as ``FILES_SCHEMA``, some at a time, and an array with the number of each one's manifest.
+        parts: Its live files as ``FILES_SCHEMA``, some at a time, each time with an array of their manifests' numbers.
         timestamp_ms: The time of its commit.
         format_version: 2 or 3.
         number: N of the ``vN.metadata.json`` to write.
@@ -215,16 +214,16 @@ class _Work:
         return may_have_dropped_columns(self._defined[0])
 
     def _add_columns(self, paths: set[ColumnPath]) -> None:
-        """Add the columns of files to the name mapping. Other commits than a restore add files without them."""
+        """Add the columns of files to the name mapping. Only a restore adds files that have such columns."""
         if paths:
             self._document = with_columns_of_files(self.document, paths)
 
     def _repeats(self, changes: FileChanges, *, may_repeat: bool) -> bool:
-        """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
+        """Whether live files are added again without a remove, as for statistics or row ids that are computed later.
 
-        Such an add brings no rows and should have ``dataChange`` false. So have those of compacted files, so the
-        manifests must be searched. Another engine's add may not have it. The files that txlog wrote for a commit are
-        new, and not searched for.
+        Such an add brings no rows and should have ``dataChange`` false, but other engines may leave it true. Adds of
+        compacted files have it too, so this searches the manifests, except for files that txlog wrote for the commit:
+        those are new.
         """
         encoder = self._live.layout.encoder
         again = [add for add in changes.added if may_repeat or not add.data_change]
@@ -253,8 +252,8 @@ class _Work:
         )
 
     def _located(self, removes: Sequence[RemoveFile]) -> dict[str, PartitionValues | None]:
-        """The locations of files, with their partition values. A metaData action of the same commit may have changed
-        the partition columns: then manifests of the earlier partitioning are not searched by value."""
+        """The locations of files, with their partition values. If a metaData action of the same commit changed the
+        partition columns, manifests of the earlier partitioning are not searched by value."""
         encoder = self._live.layout.encoder
         return {
             encoder.location(each.path): None
@@ -275,7 +274,7 @@ class _Work:
             body, count = encoder.data_file(add, self._sources.rows, next_row_id)
             records.append(body)
             rows.append(count)
-            if next_row_id is not None:  # row tracking's ids are above all it gave before, and so are Iceberg's
+            if next_row_id is not None:  # row tracking's ids only grow, and so must Iceberg's
                 next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + count)
         entries = [
             Entry(ADDED, moment.snapshot_id, moment.version, encoder.location(add.path), count, add.size, body)
@@ -288,8 +287,7 @@ class _Work:
         return FileCount(len(adds), sum(rows), sum(add.size for add in adds))
 
     def _check_ids(self, adds: Sequence[AddFile], taken_over: Sequence[AddFile]) -> None:
-        """Raise IcebergExportError for files whose columns Iceberg readers would not find, or would mistake for
-        others."""
+        """Raise IcebergExportError for files whose columns Iceberg readers would miss or confuse."""
         definition = self._live.layout.writer.definition
         if definition.files_need_element_ids:
             self._sources.check_element_ids(adds)
@@ -392,7 +390,7 @@ class _Work:
 
 
 def _may_repeat(commit: Commit) -> bool:
-    """Whether an added file may be live already: not if the commit tells by how much the table grows."""
+    """Whether an added file may be live already: not if the commit says how much the table grows."""
     return commit.is_foreign or commit.commit_info is None or commit.commit_info.net_files is None
 
 

@@ -1,4 +1,4 @@
-"""The changes of one Delta commit to a table's files, in Iceberg's terms.
+"""What one Delta commit changes in a table's files, in Iceberg's terms.
 
 In: the file actions of a commit. Out: added and removed data files, and added and removed deletion vectors. If the
 same path is removed and added, only its deletion vector (or its statistics) changed: the data file stays.
@@ -17,8 +17,8 @@ __all__ = ["FileChanges", "file_changes"]
 
 
 class FileChanges(msgspec.Struct, frozen=True):
-    """``vectors`` are files with a new deletion vector. ``without_vector`` are files that lost theirs, or whose data
-    file was removed with one. ``changes_data`` is False if rows only moved.
+    """``vectors`` are files with a new deletion vector. ``without_vector`` are files that lost their vector, or were
+    removed with one. ``changes_data`` is False if rows only moved.
     """
 
     added: Sequence[AddFile]

@@ -1,4 +1,4 @@
-"""Files of a Delta commit as entries of Iceberg manifests: paths, partition values, counts and bounds.
+"""The files of a Delta commit as entries of Iceberg manifests: paths, partition values, counts and bounds.
 
 In: ``add`` actions and delete files, under one definition of the table. Out: the bytes of ``data_file`` records, and
 summaries of partition values. Iceberg spec, "Data File Fields".
@@ -75,7 +75,7 @@ class FileEncoder:
     def data_file(
         self, add: AddFile, rows_of: Callable[[AddFile], int], first_row_id: int | None = None
     ) -> tuple[bytes, int]:
-        """The record of a data file, and its number of rows.
+        """A data file's record and its row count.
 
         Args:
             add: The file.
@@ -122,8 +122,8 @@ class FileEncoder:
     def delete_file(self, file: DeleteFile, partition: PartitionValues) -> bytes:
         """The record of a delete file. Its bounds name the one data file that it applies to.
 
-        A deletion vector needs no bounds, but PyIceberg finds it only by them or by its partition, and NaN is not equal
-        to itself.
+        A deletion vector needs no bounds, but PyIceberg finds it only by its bounds or its partition, and NaN is not
+        equal to itself.
         """
         about = file.data_file.encode()
         bounds = nullable_blobs([(encode_long(_FILE_PATH_ID), about)])
@@ -153,7 +153,7 @@ class FileEncoder:
     # --- summaries of partition values -----------------------------------------------------------------------
 
     def summaries(self, files: Sequence[PartitionValues]) -> tuple[PartitionSummary, ...]:
-        """For each partition field a summary of its values in ``files``."""
+        """For each partition field, a summary of its values in ``files``."""
         found = []
         for at, (_, _, low, high) in enumerate(self._partition):
             values = [values[at] for values in files if values[at] is not None]
@@ -169,7 +169,7 @@ class FileEncoder:
         return tuple(found)
 
     def union(self, parts: Sequence[tuple[PartitionSummary, ...]]) -> tuple[PartitionSummary, ...]:
-        """Summaries that cover everything that each of ``parts`` covers."""
+        """Summaries that cover everything in ``parts``."""
         return tuple(
             PartitionSummary(
                 any(each.contains_null for each in field),

@@ -1,7 +1,7 @@
 """The manifests of a table's live files, updated commit by commit: new ones added, changed ones rewritten, many merged.
 
-In: the manifests of the snapshot before, and entries to add or paths to remove. Out: the manifests of the snapshot
-after, and the new files that it needs. A manifest without a changed entry is kept as it is.
+In: the manifests of the previous snapshot, and entries to add or paths to remove. Out: the manifests of the next
+snapshot, and the new files that it needs. A manifest without a changed entry stays as it is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["FileCount", "Layout", "LiveManifests", "Moment"]
 
 _FAN_OUT_BITS = 5
 """Manifests of about the same size are merged when there are 2**5 of them: a list has some 50 manifests, and an entry
-is written again once each time its table has grown by that factor."""
-_TOP_LEVEL = 3  # 32,768 entries or more: some MB, which are not merged further
+is rewritten once each time the table has grown by that factor."""
+_TOP_LEVEL = 3  # 32,768 entries or more, some MB: not merged further
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """How entries are written under one definition of the table. Its snapshots are kept for ``retention_ms``."""
+    """How entries are written under one definition of the table. Snapshots are kept for ``retention_ms``."""
 
     writer: ManifestWriter
     encoder: FileEncoder
@@ -39,7 +39,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """The snapshot in progress: its id, and its Delta version, which is its sequence number."""
+    """The snapshot in progress: its id, and its Delta version, which is also its sequence number."""
 
     snapshot_id: int
     version: int
@@ -56,7 +56,7 @@ class FileCount(msgspec.Struct):
 class LiveManifests:
     """The manifests of the newest snapshot, as changes are applied to them.
 
-    ``read`` returns the bytes of a manifest that was written earlier; ``new_files`` are those to be put.
+    ``read`` returns the bytes of an earlier manifest; ``new_files`` are the files to put.
     """
 
     def __init__(self, manifests: Iterable[ManifestFile], read: Callable[[str], bytes]) -> None:
@@ -84,20 +84,20 @@ class LiveManifests:
         moment: Moment,
         first_row_id: int | None = None,
     ) -> None:
-        """Add a manifest of new files, with the partition values of each and, in v3, the first of their row ids."""
+        """Add a manifest of new files, with each file's partition values and, in v3, the first of their row ids."""
         layout = self.layout
         manifest = self._write(layout, entries, content, layout.encoder.summaries(partitions), moment, first_row_id)
         self.manifests = (manifest, *self.manifests)
 
     def add_new(self, manifests: Iterable[tuple[NewFile, ManifestFile]]) -> None:
-        """Add manifests of new data files that are written already."""
+        """Add finished manifests of new data files."""
         for file, manifest in manifests:
             self.new_files.append(file)
             self._bodies[manifest.path] = file.body
             self.manifests = (manifest, *self.manifests)
 
     def remove(self, paths: Mapping[str, PartitionValues | None], content: int, moment: Moment) -> FileCount:
-        """Remove files, or with DELETES the delete files of data files.
+        """Remove data files, or with DELETES their delete files.
 
         Args:
             paths: The absolute location of each data file, with its partition values if they are known.

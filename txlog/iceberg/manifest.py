@@ -1,8 +1,8 @@
-"""Manifests: the Avro files that list data files or delete files, with their partition, rows and bounds.
+"""Manifests: Avro files that list data files or delete files with their partition, row count and bounds.
 
 In: entries as bytes, which do not change while a file lives. Out: the bytes of a manifest and its ``ManifestFile`` for
-the manifest list; or the entries of a manifest read back, without decoding what is only copied. For this, the header of
-a manifest holds the length of each entry. Iceberg spec, "Manifests".
+the manifest list; or the entries of a manifest, without decoding what is only copied. For this, a manifest's header
+holds the length of each entry. Iceberg spec, "Manifests".
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ DATA, DELETES = 0, 1
 
 _DELETED_BYTE = encode_long(DELETED)[0]
 _LENGTHS = "txlog.lengths-of-entries"
-"""Another name for each change of the entries' fields. Manifests under a name that this release does not know are not
-read: what they hold is exported again."""
+"""Each change of the entries' fields takes another name. Manifests with an unknown name are not read: what they hold is
+exported again."""
 _LENGTHS_WITHOUT_SIZES = "txlog.entry-lengths"
 """The name in manifests whose entries lack the field ``column_sizes``; they are read as if they had an empty one."""
 NO_SIZES = SOME + encode_long(0)
@@ -67,8 +67,8 @@ _READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
 class Entry(NamedTuple):
     """One entry: a file, when it was added or removed, and the file's part of the entry as Avro bytes (``data_file``).
 
-    ``path`` is the data file's path; for a delete file, that of the data file whose rows it deletes. ``size_bytes`` of
-    a deletion vector is the size of its part of the Puffin file.
+    ``path`` is the data file's path, or for a delete file, the path of the data file whose rows it deletes.
+    ``size_bytes`` of a deletion vector is the size of its part of the Puffin file.
     """
 
     status: int
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
     data_file: bytes
 
     def encoded(self) -> bytes:
-        """Sequence numbers are written, not inherited: a file's data and its entry have the same one."""
+        """Writes sequence numbers instead of inheriting them: a file's data and its entry have the same number."""
         return entry_start(self.status, self.snapshot_id, self.sequence_number) + self.data_file
 
 
@@ -125,7 +125,7 @@ def entry_schema(partition: Sequence[PartitionField], format_version: int) -> di
     named: set[str] = set()
     for field in partition:
         kind = avro_type(field.type)
-        if isinstance(kind, dict) and "name" in kind:  # Avro allows the use of a name again, PyIceberg does not
+        if isinstance(kind, dict) and "name" in kind:  # Avro allows a name twice, PyIceberg does not
             if kind["name"] in named:
                 kind = {**kind, "name": f"{kind['name']}_{field.field_id}"}
             named.add(kind["name"])
@@ -202,10 +202,10 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
         Args:
             entries: At least one entry.
             content: DATA or DELETES.
-            partitions: For each partition field a summary that covers every entry.
+            partitions: For each partition field, a summary that covers every entry.
             snapshot_id: The snapshot that adds the manifest.
             version: Its Delta version, and so its sequence number.
-            first_row_id: The first row id set aside for its rows (v3, data).
+            first_row_id: The first row id reserved for its rows (v3, data).
         """
         records = [entry.encoded() for entry in entries]
         lengths = b"".join([encode_long(len(record)) for record in records])
@@ -245,8 +245,7 @@ class ManifestWriter(msgspec.Struct, frozen=True, dict=True):
         version: int,
         first_row_id: int | None = None,
     ) -> tuple[NewFile, ManifestFile]:
-        """The manifest of new data files whose entries are in ``block``, with their lengths as Avro numbers; otherwise
-        like `write`."""
+        """Like `write`, for new data files whose entries are in ``block`` and whose lengths are Avro numbers."""
         body = block.container(self._schema, self._header(DATA, lengths))
         name = content_name(version, body, f"-m{DATA}.avro")
         return NewFile(name, body), ManifestFile(
@@ -282,7 +281,7 @@ def read_entries(body: bytes, partition: Sequence[PartitionField], format_versio
 def file_paths(body: bytes, path: str, *, deleted: bool = False) -> list[str]:
     """The files that a manifest lists as live, or with ``deleted`` as deleted; for delete files, their own paths.
 
-    Raises as `read_entries`.
+    Raises what `read_entries` raises.
     """
     found = []
     try:
@@ -323,7 +322,7 @@ def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
     """The block of each entry, and the entry's start and end in it."""
     encoded = container.header.get(_LENGTHS, container.header.get(_LENGTHS_WITHOUT_SIZES))
     if encoded is None:
-        raise AvroError("another release of txlog wrote it, in a form that this one does not know")
+        raise AvroError("another release of txlog wrote it, in a format that this one does not know")
     lengths, lengths_at = base64.b64decode(encoded), 0
     for count, block in container.blocks:
         start = 0
@@ -357,20 +356,20 @@ def _read_entry(body: bytes, partition: tuple[Any, ...], rest: Any, *, lacks_siz
 
 @functools.lru_cache(4)
 def _rest_of_delete_file(format_version: int) -> Any:
-    """A reader of the part after the size in a delete file's entry."""
+    """A reader for what follows the size in a delete file's entry."""
     data_file = entry_schema((), format_version)["fields"][-1]["type"]["fields"]
     return reader_of({"type": "record", "fields": data_file[6:]})
 
 
 def nullable_longs(pairs: Sequence[tuple[bytes, int]]) -> bytes:
-    """A map from column id, encoded already, to a count; null if it is empty."""
+    """A map from encoded column id to count; null if it is empty."""
     if not pairs:
         return NULL
     return b"".join([SOME, encode_long(len(pairs)), *[key + encode_long(value) for key, value in pairs], b"\0"])
 
 
 def nullable_blobs(pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """A map from column id, encoded already, to bytes; null if it is empty."""
+    """A map from encoded column id to bytes; null if it is empty."""
     if not pairs:
         return NULL
     return b"".join([SOME, encode_long(len(pairs)), *[key + encode_bytes(value) for key, value in pairs], b"\0"])

@@ -1,4 +1,4 @@
-"""Manifest lists: the Avro file of a snapshot that names its manifests, with counts and ranges of partition values.
+"""Manifest lists: a snapshot's Avro file that names its manifests, with counts and ranges of partition values.
 
 In: ``ManifestFile`` values. Out: the bytes of a list, and values read back. Iceberg spec, "Manifest Lists".
 """
@@ -39,8 +39,8 @@ class PartitionSummary(NamedTuple):
 class ManifestFile(msgspec.Struct, frozen=True, dict=True):
     """The description of one manifest in a manifest list. ``path`` is absolute, ``length`` in bytes.
 
-    ``sequence_number`` is that of the snapshot that added the manifest, ``first_row_id`` the first row id that v3
-    sets aside for its rows (None in v2, and for delete files).
+    ``sequence_number`` belongs to the snapshot that added the manifest. ``first_row_id`` is the first row id that v3
+    reserves for its rows (None in v2, and for delete files).
     """
 
     path: str
@@ -70,7 +70,7 @@ class ManifestFile(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _encoded(self) -> bytes:
-        """The entry without the field of v3. A manifest stays in many lists: it is encoded once."""
+        """The entry without v3's field. A manifest stays in many lists, so its entry is encoded once."""
         numbers = (
             self.length,
             self.partition_spec_id,

@@ -1,8 +1,7 @@
-"""Names and ids of Iceberg metadata, all derived from the Delta table, so that all exporters of a version choose the
-same.
+"""Names and ids of Iceberg metadata, derived from the Delta table alone: all exporters of a version choose the same.
 
 In: a table id, a version, the bytes of a file. Out: ids and file names. The names of manifests, manifest lists and
-delete files are derived from their content, so a put that finds the name taken has nothing left to do.
+delete files are derived from their content, so if a name is taken, the put has nothing left to do.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ __all__ = [
 ]
 
 HINT = "version-hint.text"
-"""The file that names the newest metadata file's number, for readers that list nothing; it may lag behind."""
+"""The file with the newest metadata file's number, for readers that list nothing; it may lag behind."""
 
-_ODD = 11_400_714_819_323_198_485  # odd, so that the product below can be inverted: no two versions share an id
+_ODD = 11_400_714_819_323_198_485  # odd, so the product below can be inverted: no two versions share an id
 _CONTENT_NAME = re.compile(r"(\d{20})-[0-9a-f]{24}-[a-z0-9]+\.[a-z]+")
 _METADATA_NAME = re.compile(r"v([1-9]\d{0,17})\.metadata\.json")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,7 +38,7 @@ class NewFile(NamedTuple):
 
 
 def content_name(version: int, body: bytes, suffix: str) -> str:
-    """The name of a file of a Delta version, by its content: ``<version>-<digest><suffix>``, such as ``-m0.avro``."""
+    """The name of a Delta version's file, by its content: ``<version>-<digest><suffix>``, such as ``-m0.avro``."""
     return f"{version:020d}-{sha256(body).hexdigest()[:24]}{suffix}"
 
 

@@ -1,7 +1,7 @@
 """The manifests of a version whose files are all new to Iceberg, built while the files are read.
 
-In: files, some at a time, each with the number of its manifest. Out: the manifests. Entries are compressed as they
-come, without an object for each: a million files take about 60 MB. Iceberg spec, "Manifests".
+In: files, some at a time, each with its manifest's number. Out: the manifests. Entries are compressed as they come,
+without an object for each: a million files take about 60 MB. Iceberg spec, "Manifests".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NewManifests:
         self._growing: dict[int, _Growing] = {}
 
     def add(self, files: EncodedTable, manifest_numbers: Any) -> None:
-        """Add each of the files to the manifest of its number."""
+        """Add each file to the manifest with its number."""
         entries = joined([self._start, files.records])
         order = np.argsort(manifest_numbers, kind="stable")
         entries = entries.take(from_numbers(order))
@@ -47,10 +47,10 @@ class NewManifests:
             growing.partitions.update(files.partitions[at] for at in np.unique(partitions[start:end]).tolist())
 
     def finished(self, first_row_id: int | None) -> Iterator[tuple[NewFile, ManifestFile]]:
-        """The manifests, by number. ``first_row_id`` is the first one set aside for all rows (v3)."""
+        """The manifests, by number. ``first_row_id`` is the first row id reserved for them (v3)."""
         layout = self._layout
         for number in sorted(self._growing):
-            growing = self._growing.pop(number)  # else the bytes of all of them would be in memory twice
+            growing = self._growing.pop(number)  # otherwise all their bytes would be in memory twice
             yield layout.writer.write_new(
                 growing.block,
                 b"".join(growing.lengths),

@@ -1,9 +1,9 @@
 """A Delta schema as an Iceberg schema: its types, the ids of its columns, and the name mapping for reading files.
 
-In: the schema of one table version, and the ids that were exported before. Out: the ``fields`` of an Iceberg schema,
-its name mapping and the places of the ids; or an `IcebergExportError` with the column that Iceberg readers would read
-wrongly. Data files have no Iceberg ids of their own: readers find their columns by the name mapping, except in tables
-with column mapping, whose files hold Delta's ids. Iceberg spec, "Schemas and Data Types", "Column Projection".
+In: the schema of one table version, and the ids exported before. Out: the ``fields`` of an Iceberg schema, its name
+mapping and where each id is; or an `IcebergExportError` that names the column that Iceberg readers would misread. Data
+files have no Iceberg ids of their own: readers find their columns by the name mapping, except in tables with column
+mapping, whose files hold Delta's ids. Iceberg spec, "Schemas and Data Types", "Column Projection".
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 __all__ = ["ColumnPath", "IcebergSchema", "Known", "KnownColumn", "Leaf", "NewMeaningError", "convert"]
 
 _COLLATIONS_KEY = "__COLLATIONS"
-"""Where Delta's schema has the collations of a string column, or of strings inside it."""
+"""The key of a column's collations in Delta's schema."""
 
 ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """Whether a column may have counts and bounds in a manifest: not if it is inside a list or a map, or one itself."""
+    """A column that may have counts and bounds in a manifest: neither a list or a map, nor inside one."""
 
     path: ColumnPath
     type: DataType
@@ -46,7 +46,7 @@ class Leaf(msgspec.Struct, frozen=True):
 
 
 class KnownColumn(msgspec.Struct, frozen=True):
-    """A column as it was exported before: its id, and its Iceberg type (``struct``, ``list`` or ``map`` if nested)."""
+    """An earlier export's column: its id and its Iceberg type (``struct``, ``list`` or ``map`` if nested)."""
 
     field_id: int
     kind: str
@@ -56,7 +56,7 @@ Known: TypeAlias = Mapping[ColumnPath, KnownColumn]
 
 
 class IcebergSchema(msgspec.Struct):
-    """One converted schema. ``last_column_id`` is the highest id ever given, never below that of any column."""
+    """One converted schema. ``last_column_id`` is the highest id ever given, at least every column's id."""
 
     fields: list[dict[str, Any]]
     name_mapping: list[dict[str, Any]]
@@ -66,7 +66,7 @@ class IcebergSchema(msgspec.Struct):
 
 
 class NewMeaningError(Exception):
-    """A name or an id that was exported before now means another column: older snapshots can no longer be read."""
+    """An exported name or id now means another column: older snapshots can no longer be read."""
 
 
 def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, last_column_id: int) -> IcebergSchema:
@@ -74,8 +74,8 @@ def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, 
 
     Args:
         schema: The table's schema (`column_mapping.schema_of`).
-        mapped: Whether the table maps its columns; then their ids are Delta's. Else a column keeps the id that it has
-            in ``known``, and a new one gets the next id, columns in order and each before what is inside it.
+        mapped: Whether the table maps its columns; then their ids are Delta's. Otherwise a column keeps its id in
+            ``known``, and a new one gets the next id: columns in order, each before what is inside it.
         format_version: 2 or 3.
         known: The columns exported before, including dropped ones.
         last_column_id: The highest id exported before.
@@ -182,7 +182,7 @@ class _Conversion:
         if data_type == VARIANT:
             if self.format_version >= 3:
                 return kind
-            raise _refused(names, "is a variant, which Iceberg has from format version 3 on: set txlog.iceberg to v3")
+            raise _refused(names, "is a variant, which needs Iceberg format version 3: set txlog.iceberg to v3")
         raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not support")
 
 
@@ -276,7 +276,7 @@ def _mapped_field(number: int, name: str, inner: list[dict[str, Any]]) -> dict[s
 
 
 def _check_names(fields: list[dict[str, Any]]) -> None:
-    """Iceberg joins the names of nested columns with dots, and refuses a schema in which two are then the same."""
+    """Iceberg joins the names of nested columns with dots, and refuses a schema where two of them become equal."""
     seen: set[str] = set()
     for name in _full_names(fields, ""):
         if name in seen:

@@ -1,8 +1,7 @@
 """Iceberg's table metadata: the JSON document that names the schema, the properties and the retained snapshots.
 
-In: the document before (or none), a definition, snapshots. Out: the document after; documents are never changed in
-place. Keys are sorted, so that a document has one form: another library wrote a document in any other form.
-Iceberg spec, "Table Metadata Fields".
+In: the previous document (or none), a definition, snapshots. Out: the next document; none is changed in place. Keys are
+sorted, so a document has one form: if it has another, another library wrote it. Iceberg spec, "Table Metadata Fields".
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ __all__ = [
 ]
 
 FOLDER = "_iceberg"
-"""The folder of a table that is its Iceberg location; vacuums of all engines leave it alone."""
+"""The table's folder that is its Iceberg location; vacuums of all engines leave it alone."""
 DELTA_VERSION = "delta.version"
 """The Iceberg table property that holds the newest exported Delta version."""
 
@@ -78,7 +77,7 @@ class Exported(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """The Delta version it was exported at."""
+        """The exported Delta version."""
         return int(self.document["properties"][DELTA_VERSION])
 
     @property
@@ -87,7 +86,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 class _Snapshot(dict[str, Any]):
-    """A snapshot, which is in many documents and never changes: it is encoded once."""
+    """A snapshot. It is in many documents and never changes, so it is encoded once."""
 
     @functools.cached_property
     def fragment(self) -> orjson.Fragment:
@@ -134,7 +133,7 @@ def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def defined(before: Mapping[str, Any] | None, definition: Definition, place: Place, table_id: str) -> dict[str, Any]:
-    """The document under a definition, with the snapshots it had."""
+    """The document with another definition and the same snapshots."""
     document: dict[str, Any] = dict(before) if before else _empty(definition, place, table_id)
     document["schemas"] = _with(document["schemas"], definition.schema, "schema-id")
     document["current-schema-id"] = definition.schema["schema-id"]
@@ -151,7 +150,7 @@ def defined(before: Mapping[str, Any] | None, definition: Definition, place: Pla
 
 
 def with_columns_of_files(document: Mapping[str, Any], paths: Iterable[ColumnPath]) -> dict[str, Any]:
-    """The document with a name mapping that also has columns which only data files have."""
+    """The document with a name mapping that includes columns which only data files have."""
     properties = document["properties"]
     mapping = with_columns(orjson.loads(properties[NAME_MAPPING]), paths)
     return {**document, "properties": {**properties, NAME_MAPPING: orjson.dumps(mapping).decode()}}
@@ -193,7 +192,7 @@ def with_version(document: Mapping[str, Any], version: int, timestamp_ms: int) -
 
 
 def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retention_ms: int) -> dict[str, Any]:
-    """The document with a newer current snapshot, and without snapshots that are too old or above the limit.
+    """The document with a newer current snapshot, without snapshots that are too old or too many.
 
     ``retention_ms`` is how long the data files of an earlier version stay. Ages are counted from the new snapshot: the
     result must not depend on who exports it, or when.

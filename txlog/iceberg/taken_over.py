@@ -1,6 +1,6 @@
 """Which data files may have been written by programs other than Delta writers, with their own column ids.
 
-In: paths of data files. Out: those whose footers an export must read. Iceberg spec, "Column Projection".
+In: paths of data files. Out: the files whose footers an export must read. Iceberg spec, "Column Projection".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values in Iceberg's formats: bounds of columns and of partitions, and partition values inside manifests.
+"""Values in Iceberg's formats: column and partition bounds, and partition values inside manifests.
 
 In: typed Python values, as decoded from statistics and partition values. Out: bytes of Iceberg's single-value
 serialization (bounds), or of Avro (partition values), and keys that order bounds. Iceberg spec, appendices
@@ -54,12 +54,12 @@ def bound_encoder(data_type: DataType, *, upper: bool = False) -> BoundEncoder |
 
 
 def order_key(data_type: DataType) -> Callable[[bytes], Any]:
-    """The function that decodes the bytes of a bound to a value that orders as the type does."""
+    """The function that decodes a bound's bytes to a value that sorts as the type does."""
     if isinstance(data_type, Decimal):
         return partial(int.from_bytes, byteorder="big", signed=True)
     assert isinstance(data_type, Primitive)
     form = _FORMS.get(data_type.name)
-    return partial(_unpacked, form) if form else bytes  # UTF-8 orders as its characters do
+    return partial(_unpacked, form) if form else bytes  # UTF-8 sorts as its characters do
 
 
 def avro_type(data_type: DataType) -> Any:

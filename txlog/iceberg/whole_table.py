@@ -1,7 +1,7 @@
-"""Assigns the live files of a whole table to manifests: files of a partition together, so that readers skip manifests.
+"""Assigns a table's live files to manifests: each partition's files together, so readers can skip manifests.
 
-In: a reader of the live files, some at a time. Out: the files with the number of the manifest of each. They are never
-all in memory: to sort files, they are read twice, the first time without their statistics.
+In: a reader of the live files, some at a time. Out: the files, each with its manifest's number. They are never all in
+memory: sorting reads them twice, the first time without statistics.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FILES_AT_ONCE = 10_000
 def in_manifests(
     read: FileBatches, names: Sequence[str], files_per_manifest: int = _FILES_PER_MANIFEST
 ) -> Iterator[tuple[pa.Table, Any]]:
-    """Some files at a time, and an array with the number of each one's manifest.
+    """Some files at a time, with an array of their manifests' numbers.
 
     Args:
         read: Reads the files.
         names: The physical names of the partition columns.
-        files_per_manifest: The most files in a manifest.
+        files_per_manifest: The maximum number of files in a manifest.
     """
     numbers = _by_partition(read(False), names) // files_per_manifest if names else None
     start = 0
@@ -44,7 +44,7 @@ def in_manifests(
 
 
 def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches as tables with up to as many files as are encoded at once."""
+    """The batches as tables, each with at most as many files as are encoded at a time."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         for start in range(0, batch.num_rows, _FILES_AT_ONCE):
@@ -58,7 +58,7 @@ def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Any:
-    """The index of each file in an order in which the files of a partition are together."""
+    """The files' indexes, sorted so that each partition's files are together."""
     texts: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
         for column, name in zip(texts, names, strict=True):
@@ -71,7 +71,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> An
 
 
 def _ranks(texts: pa.StringArray) -> Any:
-    """For each string the index of its value among all values, nulls last."""
+    """For each string, the index of its value among all values, nulls last."""
     encoded = texts.dictionary_encode()
     values = len(encoded.dictionary)
     ranks = np.empty(values + 1, np.int64)

@@ -1,1 +1,1 @@
-"""The files of `_iceberg/`, read and written: the export of a table's versions, its races and its clean-up."""
+"""Reads and writes the files of `_iceberg/`: the export of a table's versions, its races and its cleanup."""

@@ -1,9 +1,9 @@
 """A table's entry in an Iceberg catalog: creates it, and updates it to the newest metadata file. Needs pyiceberg.
 
-In: the name of an entry, ``catalog.namespace.table``, and the location of the newest metadata file. Out: an entry that
-names this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) has the catalog's
-address. An entry that names a newer file, or one that txlog did not write, is left as it is. Only a SQL catalog can
-compare and set in one step: in others, two concurrent updates may leave the older file, so `follow` checks again.
+In: an entry's name, ``catalog.namespace.table``, and the location of the newest metadata file. Out: an entry that names
+this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) has the catalog's address.
+An entry that names a newer file, or one that txlog did not write, is left as it is. Only a SQL catalog can compare and
+set in one step: in others, two concurrent updates may leave the older file, so `follow` checks again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ATTEMPTS = 5
 
 
 def import_client(entry: str) -> None:
-    """Import what `move_entry` of this entry needs, if it is installed, since threads of the library import nothing."""
+    """Import what `move_entry` needs for this entry, if it is installed: the library's threads import nothing."""
     with suppress(ImportError):
         import_whole("pyiceberg.catalog", "pyiceberg.io.pyarrow", "pyiceberg.utils.config")
         from pyiceberg.utils.config import Config
@@ -91,7 +91,7 @@ class _Entry:
         self.identifier = identifier
 
     def number(self, location: str, ours: str) -> int:
-        """N of the ``vN.metadata.json`` at ``location``, which must be beside ``ours``."""
+        """N of the ``vN.metadata.json`` at ``location``, which must be next to ``ours``."""
         folder, _, name = location.rpartition("/")
         number = metadata_number(name)
         if number is None or folder != ours.rpartition("/")[0]:

@@ -1,8 +1,8 @@
 """Updates a catalog's entry to a table's newest metadata, and waits for the catalog only for a bounded time.
 
 In: the name of an entry, the metadata file just exported, and the metadata folder. Out: an entry that names the
-folder's newest metadata file. A separate thread asks the catalog, and ends with the process, because clients of
-catalogs may wait forever for an answer.
+folder's newest metadata file. A separate thread asks the catalog, and ends with the process, because catalog clients
+may wait forever for an answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
         folder: The metadata folder, in an object used only here: the thread may outlive the call.
 
     Raises:
-        InvalidInputError, IcebergExportError: As `move_entry`.
+        InvalidInputError, IcebergExportError: What `move_entry` raises.
         StorageError: The catalog refuses, or does not answer in time.
     """
     import_client(entry)
@@ -92,8 +92,8 @@ class _Move:
 def _move_to_newest(entry: str, location: str, folder: MetadataFolder) -> None:
     """Move the entry until it names the newest metadata file.
 
-    Most catalogs cannot compare and set an entry in one step: of two exporters, the one that read the entry first may
-    set it last, to the older file. So each looks for a newer file after setting it, and the last one leaves the newest.
+    Most catalogs cannot compare and set an entry in one step. If two exporters race, the one that read the entry first
+    may set it last, to the older file. So each looks for a newer file afterwards, and the last one sets the newest.
     """
     for _ in range(_MOVES_MAX):
         if not move_entry(entry, location):

@@ -1,8 +1,8 @@
-"""Deletes files of the metadata folder that no reader needs: of expired snapshots and of exports that never finished.
+"""Deletes files in the metadata folder that no reader needs: from expired snapshots and unfinished exports.
 
 In: the metadata folder and its newest metadata. Out: which files were deleted, and when to look again. A file stays if
-a retained snapshot needs it, if it is young or readers may need it that opened an older metadata file within the last
-hour, or if it may belong to an export that is under way.
+it is young, if a retained snapshot needs it, if a reader who opened an older metadata file within the last hour may
+need it, or if it may belong to an export in progress.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ GRACE_MS = 3_600_000
 
 _METADATA_FILES = 20  # the newest ones are kept, however old
 _AT_ONCE = 8
-_MOST = 2_000  # files deleted at once: an ending process waits for it
+_MOST = 2_000  # files deleted at a time: an ending process waits for it
 _SHARE = 100  # wait this many times the duration of the last search before the folder is listed again
 
 
 class CleanedUp(NamedTuple):
-    """The deleted names, and how long the next clean-up should wait, since it would find nothing or cost too much."""
+    """The deleted names, and how long the next cleanup should wait because it would find nothing or cost too much."""
 
     names: list[str]
     wait_s: float
@@ -72,7 +72,7 @@ def _young_s(listed: Sequence[ObjectMeta], now_ms: int) -> float:
 
 
 def _unneeded(folder: MetadataFolder, exported: Exported, old: Sequence[ObjectMeta]) -> list[str]:
-    """The names of files that may go, of those that are an hour old."""
+    """The names of the files to delete, all at least an hour old."""
     before = _newest_of(folder, old)
     if before is None:
         return []
@@ -86,8 +86,8 @@ def _unneeded(folder: MetadataFolder, exported: Exported, old: Sequence[ObjectMe
 
 
 def _newest_of(folder: MetadataFolder, old: Sequence[ObjectMeta]) -> Exported | None:
-    """The newest of our metadata files that are an hour old: readers may have opened it, and may still need all its
-    snapshots. A rebuild drops them all, and each export the oldest.
+    """The newest of our metadata files that are at least an hour old. Readers may have opened it and may still need all
+    its snapshots, although a rebuild drops all of them, and each export the oldest.
     """
     for number in sorted(filter(None, (metadata_number(meta.name) for meta in old)), reverse=True):
         name = metadata_name(number)
@@ -105,8 +105,8 @@ def _dropped_since(before: Exported, exported: Exported) -> list[Mapping[str, An
 
 
 def _may_go(meta: ObjectMeta, exported: Exported, before: Exported) -> bool:
-    """Content of versions newer than ``before`` is of younger metadata, or of an export that is under way: an exporter
-    may sleep for long between its puts.
+    """Content of versions newer than ``before`` belongs to younger metadata, or to an export in progress: an exporter
+    may be suspended for long between its puts.
     """
     number = metadata_number(meta.name)
     if number is not None:
@@ -116,7 +116,7 @@ def _may_go(meta: ObjectMeta, exported: Exported, before: Exported) -> bool:
 
 
 def _needed(folder: MetadataFolder, snapshots: Sequence[Mapping[str, Any]], format_version: int) -> Iterator[str]:
-    """The names of all lists, manifests and delete files of snapshots."""
+    """The names of all lists, manifests and delete files that snapshots use."""
     manifests: dict[str, ManifestFile] = {}
     lists = [snapshot["manifest-list"] for snapshot in snapshots]
     for path, body in zip(lists, parallel_map(folder.read_content, lists, threads=_AT_ONCE), strict=True):

@@ -1,8 +1,8 @@
 """Exports a table's versions as Iceberg metadata: reads the existing metadata and later commits, and writes the rest.
 
 In: an open log. Out: ``_iceberg/metadata`` at the requested version. Exporters need no lock: the metadata is a pure
-function of the table, and `MetadataFolder.publish` decides which exporter was first. The other one looks again and
-finds its work done, or continues from there.
+function of the table, and `MetadataFolder.publish` decides which exporter was first. The others look again, and find
+their work done or continue from there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ATTEMPTS = 20
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
 _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
-"""Errors that an older version alone may cause, such as a deletion vector that a vacuum has deleted since."""
+"""Errors that only an older version may cause, such as a deletion vector that a vacuum has deleted since."""
 _EXPORTS_PER_CLEAN_UP = 50
 
 
@@ -107,7 +107,7 @@ class IcebergExporter:
             state: The version to export.
             rebuild: Export the version in full, as the only snapshot, whatever metadata exists. If another exporter has
                 exported a newer version meanwhile, export the newest one.
-            is_on_disk: The commit of the version and those below it are known to survive a power cut.
+            is_on_disk: The commits up to this version are known to survive a power cut.
 
         Raises:
             IcebergExportError: The table cannot be exported, or another Iceberg writer committed; explains what to do.
@@ -131,7 +131,7 @@ class IcebergExporter:
         return done
 
     def move_entry(self, entry: str, done: IcebergExport) -> None:
-        """Update an entry of a catalog to this export. Raises as `follow`."""
+        """Update a catalog entry to this export. Raises what `follow` raises."""
         assert self._log.store.iceberg is not None, "an exporter has a folder"
         with TxlogError.located(self._log.uri):
             follow(entry, done.metadata_location, MetadataFolder(self._log.store.iceberg, self._place))
@@ -167,7 +167,8 @@ class IcebergExporter:
             self._log.make_durable(state)
 
     def _clean_up_is_due(self, exported: Exported) -> bool:
-        """The number decides, since many processes export once and end. One that exports often waits for old files."""
+        """The metadata file's number decides, since many processes export once and end. One that exports often waits
+        for old files."""
         return exported.number % _EXPORTS_PER_CLEAN_UP == 0 and ambient.monotonic_s() >= self._clean_up_from_s
 
     def _clean_up(self, exported: Exported) -> None:
@@ -175,7 +176,7 @@ class IcebergExporter:
         try:
             gone, wait_s = clean_up_metadata(self._folder, exported)
         except TxlogError as error:
-            logger.warning("%s: the clean-up of the Iceberg metadata failed: %s", self._log.uri, error)
+            logger.warning("%s: the cleanup of the Iceberg metadata failed: %s", self._log.uri, error)
             return
         self._clean_up_from_s = ambient.monotonic_s() + wait_s
         if gone:
@@ -196,7 +197,8 @@ class IcebergExporter:
     # --- what to write ---------------------------------------------------------------------------------------
 
     def _following(self, before: Exported, state: TableState) -> Export | None:
-        """The export of the commits since ``before``; None if they are gone, or the table must be exported in full.
+        """The export of the commits since ``before``; None if they were cleaned up, or the table must be exported in
+        full.
 
         If one of them cannot be exported but the newest version can, only that version is exported: otherwise the old
         version would stop every later export.
@@ -277,7 +279,7 @@ def _check_alone(state: TableState) -> None:
     formats = state.metadata.configuration.get("delta.universalFormat.enabledFormats", "")
     if "iceberg" in formats.lower():
         raise IcebergExportError(
-            f"delta.universalFormat.enabledFormats = {formats} has another engine write Iceberg metadata, and readers"
+            f"delta.universalFormat.enabledFormats = {formats} makes another engine write Iceberg metadata, and readers"
             f" would not know which to follow. Unset that property in the engine, then set {ICEBERG}",
             version=state.version,
         )

@@ -1,8 +1,8 @@
-"""What an export needs to know of data files and the log does not have: read from their footers, only if necessary.
+"""What an export must know about data files and the log does not say: read from their footers, only if necessary.
 
-In: a table's store and some ``add`` actions. Out: their numbers of rows; or an error for a file in which Iceberg
-readers would not find the contents of lists and maps, or would find other columns; or columns that only files have.
-Most tables never need it.
+In: a table's store and some ``add`` actions. Out: their row counts; or an error for a file where Iceberg readers would
+not find the contents of lists and maps, or would find other columns; or columns that only files have. Most tables never
+need it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
     """The number of rows in each file, including dead ones.
 
     Raises:
-        IcebergExportError: A file is outside of the table.
-        NotFoundError: A file is gone.
+        IcebergExportError: A file is outside the table.
+        NotFoundError: A file is missing.
         CorruptLogError: A file is not a Parquet file.
         StorageError: The store failed.
     """
@@ -41,7 +41,7 @@ def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
 
 
 def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
-    """Refuse files that have ids for their columns but none inside lists and maps: some readers show nulls there.
+    """Refuse files that have column ids but none inside lists and maps: some readers show nulls there.
 
     Raises what `row_counts` raises, and ``IcebergExportError`` naming the first such file and its column.
     """
@@ -61,8 +61,8 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
 def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> None:
     """Refuse files with other column ids than the exported ones: if a file has ids, readers use only these.
 
-    A file that is gone is skipped, since every reader fails on it. Raises ``IcebergExportError`` with the first
-    file and its column; else as `row_counts`.
+    A missing file is skipped, since every reader fails on it. Raises what `row_counts` raises, and
+    ``IcebergExportError`` naming the first such file and its column.
     """
     for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
         found = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
@@ -82,8 +82,8 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
 
 
 def columns_without_ids(store: TableStore, adds: Sequence[AddFile]) -> set[ColumnPath]:
-    """The columns of the files that have no column ids, and what is inside them. Files outside of the table's directory
-    and files that are gone are left out. Raises CorruptLogError, StorageError as `row_counts`.
+    """The columns of files without column ids, and what is inside them. Leaves out missing files and files outside the
+    table's directory. Raises CorruptLogError and StorageError like `row_counts`.
     """
     inside = [add for add in adds if path_below(store.uri, resolve_data_path(add.path)) is not None]
     found: set[ColumnPath] = set()
@@ -137,7 +137,7 @@ def _footer(store: TableStore, add: AddFile) -> Any:
     path = path_below(store.uri, resolve_data_path(add.path))
     if path is None:
         raise IcebergExportError(
-            "the data file is outside of the table's directory, so its footer is not read",
+            "the data file is outside the table's directory, so its footer is not read",
             table=store.uri,
             path=add.path,
         )

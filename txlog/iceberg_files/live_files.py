@@ -1,7 +1,7 @@
 """The live files of the newest exported version, as Iceberg readers find them, for comparison with the Delta log.
 
-In: the metadata folder and what was exported. Out: the location of each data file with its number of dead rows,
-and how often it is listed.
+In: the metadata folder and what was exported. Out: each data file's location, its number of dead rows, and how often it
+is listed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SeenFile(NamedTuple):
 
 
 def live_files(folder: MetadataFolder, exported: Exported, metadata: Metadata) -> dict[str, SeenFile]:
-    """Data files by their absolute location, with how many rows of each are deleted and how often each is listed.
+    """Data files by absolute location: how many of each one's rows are deleted, and how often it is listed.
 
     Args:
         folder: The metadata folder.

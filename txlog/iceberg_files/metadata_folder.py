@@ -1,9 +1,9 @@
 """The metadata folder of one table: finds and reads its newest metadata file, and publishes the next one.
 
 In: files to put, and metadata to publish. Out: the newest published metadata. ``vN.metadata.json`` is put only if it is
-absent: this put is the commit of an export. The files that it names are put before it, under names derived from their
-content. ``version-hint.text`` follows the commit and may lag behind. Thread-safe if each thread has its own object.
-Iceberg spec, "File System Tables".
+absent: this put commits the export. The files that it names are put first, under names derived from their content.
+``version-hint.text`` follows the commit and may lag behind. Thread-safe if each thread has its own object. Iceberg
+spec, "File System Tables".
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _PUTS_AT_ONCE = 8
 _KEPT_BYTES = 32 << 20
 """Manifests kept in memory: small ones are read again soon, to be merged."""
 _TRUSTED_S = 600.0
-"""How long the newest known number is a valid start for looking on. No clean-up deletes a file that was the newest so
-recently: the number after a known one is free only if no exporter has put it yet."""
+"""How long a search may start at the newest known number. No cleanup deletes a file that was the newest so recently:
+the number after a known one is free only if no exporter has put it yet."""
 
 
 class MetadataFile(NamedTuple):
@@ -65,7 +65,7 @@ class MetadataFolder:
         return found
 
     def is_newer(self, file: MetadataFile, version: int) -> bool:
-        """Whether a metadata file, if txlog wrote it, shows a newer version than this one."""
+        """Whether txlog wrote this metadata file for a newer version than ``version``."""
         try:
             return Exported(file.number, parsed(file.body, metadata_name(file.number)), ()).version > version
         except IcebergExportError:
@@ -103,7 +103,7 @@ class MetadataFolder:
                 body = self.store.read(name)
             except NotFoundError:
                 raise IcebergExportError(
-                    "a file of the Iceberg metadata is gone. Export the table again with rebuild=True", path=path
+                    "a file of the Iceberg metadata is missing. Export the table again with rebuild=True", path=path
                 ) from None
             self._keep(name, body)
         return body
@@ -158,7 +158,7 @@ class MetadataFolder:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def put_content(self, files: Sequence[NewFile]) -> None:
-        """Put files named after their content. A file that exists already is the same. Raises StorageError."""
+        """Put files named after their content. If a file exists, it is the same. Raises StorageError."""
         if self.store.capabilities.has_cheap_calls:
             deque(map(self._put_content, files), maxlen=0)
         else:
@@ -168,10 +168,11 @@ class MetadataFolder:
 
     def _put_content(self, file: NewFile) -> None:
         if not self._put(file.name, file.body):
-            raise StorageError("a file with this name exists, with other content", path=file.name)
+            raise StorageError("a file with this name exists and has other content", path=file.name)
 
     def make_durable(self, file: MetadataFile) -> None:
-        """Sync a metadata file that another exporter put and may not have synced, before anything depends on it.
+        """Sync a metadata file that another exporter put and may not have synced; call this before anything depends on
+        it.
 
         Raises StorageError.
         """
@@ -180,11 +181,12 @@ class MetadataFolder:
             self._durable = file.number
 
     def publish(self, exported: Exported, began: ambient.Instant) -> bool:
-        """Put a metadata file. False if another exporter has put another one of the same number, or newer ones.
+        """Put a metadata file. False if another exporter has put another file with this number, or newer files.
 
-        The same bytes by another exporter, or by an earlier attempt whose answer was lost, count as put. ``began`` is
-        when the newest metadata was looked for. If that was long ago, a number that was free then may have been taken
-        and cleaned up since: readers would not see a file below newer metadata files. Raises StorageError.
+        The same bytes count as put, whether from another exporter or from an earlier attempt whose answer was lost.
+        ``began`` is when the caller looked for the newest metadata. If that was long ago, a number that was free then
+        may have been taken and cleaned up since: readers would not see a file below newer metadata files. Raises
+        StorageError.
         """
         asked = ambient.instant()
         file = MetadataFile(exported.number, encoded(exported.document))
@@ -199,9 +201,9 @@ class MetadataFolder:
     def hint(self, number: int) -> None:
         """Make the hint name the newest number, if it may name an older one.
 
-        Some readers go by the hint alone: one that lags because an exporter ended before it put the hint, or was
-        overtaken, is corrected. Newer metadata is looked for before too: of two exporters that end at once, the slower
-        one would take the other one's hint back for a moment. No store replaces a file only if it is older.
+        Some readers trust the hint alone. This corrects a hint that lags because an exporter ended before it put the
+        hint, or was overtaken. It looks for newer metadata before the put too: if two exporters end at the same time,
+        the slower one would undo the other's hint for a moment. No store replaces a file only if it is older.
         """
         if number <= self._hinted:
             return
@@ -213,12 +215,12 @@ class MetadataFolder:
                 self._hinted, found = found, self._last_from(found)
             if ambient.age_s(began) > _TRUSTED_S and (newest := self._newest_listed()) > found:
                 self.store.put(HINT, str(newest).encode())
-                self._hinted = newest  # those in between were cleaned up while this process was suspended
+                self._hinted = newest  # the files in between were cleaned up while this process was suspended
         except StorageError as error:
             logger.warning("%s: the hint does not name v%d, the metadata is safe: %s", self.place.base, number, error)
 
     def _last_from(self, number: int) -> int:
-        """The last number that is taken, from one that is taken on."""
+        """The last taken number, counting on from a taken one."""
         try:
             while self.store.stat(metadata_name(number + 1)):
                 number += 1
@@ -227,5 +229,5 @@ class MetadataFolder:
         return number
 
     def _put(self, name: str, body: bytes) -> bool:
-        """Put a new file and know that it is there and durable. False if the name holds other bytes."""
+        """Put a new file, and make sure that it is there and durable. False if the name holds other bytes."""
         return write_once(self.store, name, body) == body
