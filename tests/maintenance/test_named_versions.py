@@ -112,7 +112,7 @@ def test_the_error_for_an_unknown_tag_lists_the_existing_ones(table: txlog.Table
 def test_a_version_whose_files_are_gone_gets_no_name(table: txlog.Table) -> None:
     table.overwrite(rows(7))
     vacuum_all(table)
-    with pytest.raises(txlog.NotFoundError, match="files are gone"):
+    with pytest.raises(txlog.NotFoundError, match="files are missing"):
         table.tag("a", 2)
     assert table.tags() == []
 
@@ -124,7 +124,7 @@ def test_a_file_that_goes_while_its_version_is_named_takes_the_name_with_it(tabl
     versions = FaultyLogStore(store.named_versions)
     versions.script["put_if_absent"] = [None, lambda real, *call: (vacuum_all(table), real(*call))[1]]
     late = txlog.Table(OpenTable(replace(store, named_versions=versions)))
-    with pytest.raises(txlog.NotFoundError, match="files are gone"):
+    with pytest.raises(txlog.NotFoundError, match="files are missing"):
         late.tag("a", 2)
     assert table.tags() == []
 

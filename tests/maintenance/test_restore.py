@@ -196,7 +196,7 @@ def test_a_version_whose_files_are_gone_is_refused_by_name_and_nothing_changes(t
     gone = min(data_files(table))
     table.overwrite(rows(3))
     gone.unlink()
-    with pytest.raises(txlog.NotFoundError, match=r"1 of its files are gone.*allow_missing_files") as caught:
+    with pytest.raises(txlog.NotFoundError, match=r"1 of its files were vacuumed.*allow_missing_files") as caught:
         table.restore(2)
     assert caught.value.path == gone.relative_to(table.uri).as_posix()
     assert (table.version, ids(table)) == (3, [3])

@@ -356,7 +356,7 @@ def test_an_unknown_mismatch_policy_is_refused(table: txlog.Table, given: Any) -
 
 
 def test_a_policy_is_for_changes_and_travels_with_the_sink(table: txlog.Table) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="on_mismatch is only for changes of rows"):
+    with pytest.raises(txlog.InvalidInputError, match="on_mismatch is only for row changes"):
         txlog.Sink(table, "app", on_mismatch="fail")
     again = pickle.loads(pickle.dumps(sink_of(table, {"missing": "fail"})))
     with pytest.raises(txlog.InvalidInputError, match="id=7"):

@@ -81,7 +81,7 @@ def test_a_file_that_readers_get_twice_is_named(table: Table, monkeypatch: pytes
     Table.open(table.uri).export_iceberg()
     messages = [finding.message for finding in findings(table)]
     assert len(messages) == 1
-    assert f"{path} 2 times, and the log once" in messages[0].replace("%20", " ")
+    assert f"{path} 2 times, the log only once" in messages[0].replace("%20", " ")
 
 
 def add_newest_file_again(table: Table) -> str:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["AutoCompaction"]
 
 SMALL_FILES_MIN = 50
-"""A partition with fewer small files is left as it is, as by Spark's auto compaction."""
-_EVERY = 10  # versions, so that processes that commit once each share the work
-_BYTES_MAX = 2 << 30  # a process that ends waits for the compaction, so one has a limit; the next one does the rest
+"""A partition with fewer small files is left as it is, as in Spark's auto compaction."""
+_EVERY = 10  # versions, so processes that commit only once share the work
+_BYTES_MAX = 2 << 30  # an ending process waits for the compaction, so each has a limit; the next one does the rest
 
 
 class AutoCompaction:
     """Compacts one table. Called after each commit. A process that ends waits for a running compaction.
 
-    It does not hold the table, which holds it: a handle that nobody uses any more is freed at once, with its caches.
+    It holds no reference to the table, which holds it: an unused handle is freed immediately, with its caches.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Which files are rewritten together: small ones, and those with many dead rows, in bins within one partition.
 
-In: the live files of one version. Out: `Bin`s. Files are taken in the order in which they were written, so that rows
-that came together stay together and the bounds of the new files stay narrow. Pure.
+In: the live files of one version. Out: `Bin`s. Files are taken in the order of writing: rows that came together stay
+together, and the new files' bounds stay narrow. Pure.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CLUSTERED_BY = "txlog.clusteredBy"
 """The tag of a data file whose rows were clustered: the columns, as a JSON list."""
 
 DEAD_FRACTION_MAX = 0.05
-"""A file of any size is rewritten if more than this fraction of its rows is dead, as by Spark's OPTIMIZE."""
+"""A file of any size is rewritten if more than this fraction of its rows is dead, as in Spark's OPTIMIZE."""
 
 
 def gain(each: Bin) -> float:
-    """The number of files that go away, plus the dead rows measured in files."""
+    """The number of files that disappear, plus the dead rows measured in files."""
     return len(each.files) - 1 + sum(map(dead_fraction, each.files))
 
 
@@ -58,8 +58,8 @@ def bins_of(
     """The bins of a compaction to files of about ``target_bytes``.
 
     ``files`` are live files (``log.files.FILES_SCHEMA``), ``partition_fields`` the partition columns by their physical
-    names. A file counts with the size of its live rows. Next-fit: the first file that does not fit closes a bin. A bin
-    of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with fewer than
+    names. A file counts with the size of its live rows. Next-fit: the first file that does not fit closes the bin. A
+    bin of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with fewer than
     ``files_min`` files to rewrite are left out.
     """
     is_small = pc.less(files.column("size"), target_bytes)
@@ -101,9 +101,9 @@ def bins_not_yet_clustered(
     """The bins of a clustered table: files that are not clustered yet, at most about ``bin_bytes`` together.
 
     ``clustered_by`` is the list of columns in the tags of clustered files. Clustered files smaller than half of
-    ``target_bytes`` are clustered again with the new ones or with each other, so that there are never many of them; so
-    are files with many dead rows. Files with another kind of clustering are left as they are. If there are fewer than
-    ``files_min`` files to cluster, they are left too.
+    ``target_bytes`` are clustered again with the new ones or with each other, so there are never many of them; files
+    with many dead rows are clustered again too. Files with another kind of clustering are left as they are. If there
+    are fewer than ``files_min`` files to cluster, they are left too.
     """
 
     def is_done(add: AddFile) -> bool:
@@ -132,7 +132,7 @@ def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
 
 
 def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[list[Bin]]:
-    """Bins that are committed together: at most this many bytes and files at once, or one bin that has more."""
+    """Bins that are committed together: at most this many bytes and files, or one bin that has more."""
     groups: list[list[Bin]] = []
     size = count = 0
     for each in bins:
@@ -146,7 +146,7 @@ def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[lis
 
 
 def _in_order(files: pa.Table) -> list[AddFile]:
-    """By write time; files of the same millisecond in the order of the log, since the sort is stable."""
+    """By write time; files from the same millisecond stay in log order, since the sort is stable."""
     return add_files_of(files.sort_by([("modificationTime", "ascending")]))
 
 

@@ -1,12 +1,13 @@
-"""`Compaction`: rewritten bins as a plan, so that writers that change other rows never make a compaction fail.
+"""`Compaction`: rewritten bins as a plan, so writers that change other rows never make a compaction fail.
 
 In: `RewrittenBin`s and the newest version. Out: a proposal that replaces the sources by their new files. What other
 writers did to a source since it was read decides what happens to its bin:
 
 - nothing: the new files replace it;
-- a deletion vector marks more rows than before: the new file gets a deletion vector that marks the same rows, found by
-  their positions, and nothing is rewritten;
-- the source is gone, or some of its rows came back (a restore): the bin is given up, and its files stay as they are.
+- a deletion vector marks more rows than before: the new file gets a deletion vector for the same rows, found by their
+  positions, and nothing is rewritten;
+- the source was removed, or a restore brought back some of its rows: the bin is given up, and its files stay as they
+  are.
 
 Under Delta's own rules the last two cases would fail the whole commit.
 """
@@ -61,11 +62,11 @@ class Done(msgspec.Struct, frozen=True):
 
 
 _Place: TypeAlias = tuple[int, int]
-"""A new file: the number of its bin, and its own number there."""
+"""A new file: its bin's number, and its own number there."""
 
 
 class _Marked(msgspec.Struct):
-    """The vector that was written for a new file, and the rows it marks."""
+    """The vector written for a new file, and the rows it marks."""
 
     dead: NDArray[np.uint64]
     descriptor: DeletionVectorDescriptor
@@ -105,7 +106,7 @@ class Compaction:
         self._looked_up: tuple[TableState, list[tuple[int, Source, AddFile | None]]] | None = None
         self.done = Done()
         self.has_nothing_left = False
-        """Whether it ended because every bin had to be given up."""
+        """Whether it ended because it had to give up every bin."""
 
     @property
     def metrics(self) -> WriteMetrics:
@@ -120,7 +121,7 @@ class Compaction:
         )
 
     def remaining_work_s(self, state: TableState) -> float:
-        """Only vectors for sources that changed: all other files are written."""
+        """Only vectors for sources that changed: all other files are already written."""
         return _CLOSE_S + _VECTOR_S * sum(
             live is not None and live.key != source.add.key for _, source, live in self._sources(state)
         )
@@ -191,7 +192,7 @@ class Compaction:
     # --- what became of the sources -----------------------------------------------------------------------------
 
     def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
-        """Every source with the number of its bin and its live file in ``state``; None if the file is gone, even if
+        """Every source with its bin's number and its live file in ``state``; None if the file was removed, even if
         another one has its path."""
         if self._looked_up is not None and self._looked_up[0] is state:
             return self._looked_up[1]
@@ -207,7 +208,7 @@ class Compaction:
         return found
 
     def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
-        """For each bin the numbers of its rows that died since it was read; None if the bin is given up."""
+        """For each bin, the numbers of the rows that died since it was read; None if the bin is given up."""
         reader = DeletionVectorReader(self._open_table.store, state.version)
         found: dict[int, list[NDArray[np.uint64]] | None] = {number: [] for number in range(len(self._bins))}
         for number, source, live in self._sources(state):
@@ -225,7 +226,7 @@ class Compaction:
     def _vectors(
         self, dead: Mapping[_Place, NDArray[np.uint64]]
     ) -> tuple[dict[_Place, DeletionVectorDescriptor], dict[_Place, str]]:
-        """The vectors of new files in which some rows, but not all, are dead, and the statistics that fit them."""
+        """The vectors of new files in which some but not all rows are dead, and the matching statistics."""
         files = {place: self._bins[place[0]].files[place[1]].file for place in dead}
         marked = {place: rows for place, rows in dead.items() if 0 < len(rows) < files[place].num_rows}
         known = {
@@ -247,7 +248,7 @@ class Compaction:
 
 
 def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:
-    """The numbers of the rows that are dead because ``live``, the source as it is now, marks them.
+    """The numbers of the rows that are dead because ``live``, the current source, marks them.
 
     None if a row that was left out is live again, since no new file has it. Raises ``CorruptLogError``.
     """

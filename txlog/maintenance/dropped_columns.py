@@ -27,7 +27,7 @@ _COLUMN_ID = "delta.columnMapping.id"
 
 
 def files_with_dropped_columns(open_table: OpenTable, state: TableState, files: pa.Table) -> list[str]:
-    """The paths, as the log has them, of those ``files`` that hold a dropped column, or a dropped member of a struct.
+    """The log's paths of the ``files`` that hold a dropped column or struct field.
 
     Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a file whose footer cannot be read.
     """
@@ -70,13 +70,13 @@ def _ids_in_file(schema: pa.Schema) -> Iterator[Hashable]:
 
 
 def _names(schema: pa.Schema) -> Iterator[Hashable]:
-    """The path of each column, and of each member of a struct."""
+    """The path of each column and struct field."""
     for path, _ in _members(schema):
         yield path
 
 
 def _members(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
-    """Columns and members of structs. Elements, keys and values are not members, but structs in them have members."""
+    """Columns and struct fields. Elements, keys and values do not count, but fields of structs inside them do."""
     for field in schema:
         yield (field.name,), field
         yield from _inside(field.type, (field.name,))

@@ -38,7 +38,7 @@ def write_last_vacuum(log: LogStore, version: int) -> None:
 
 
 def list_at_next_vacuum(log: LogStore) -> None:
-    """Make the next vacuum list the files, even if the log has all that was removed. Raises StorageError."""
+    """Make the next vacuum list the files, even if the log has all removed files. Raises StorageError."""
     version = read_last_vacuum(log)
     if version is not None:
         log.put(LAST_VACUUM, orjson.dumps({_VERSION: version, _LIST_NEXT: True}) + b"\n")

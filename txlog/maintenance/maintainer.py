@@ -6,8 +6,8 @@ In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each r
 2. a checkpoint is written if one is due;
 3. at most once an hour: the log is cleaned up, and a vacuum runs if the last one was long ago.
 
-If a step fails, the other steps still run, and it is tried again in the next round. Any number of maintainers may run
-at once, beside every writer: each step is safe by itself. `_last_vacuum_info`, which every vacuum writes, holds the
+If a step fails, the other steps still run, and the next round tries it again. Any number of maintainers may run at the
+same time, alongside any writers: each step is safe by itself. `_last_vacuum_info`, which every vacuum writes, holds the
 time of the last vacuum.
 """
 
@@ -55,7 +55,7 @@ class MaintenanceOptions(msgspec.Struct, frozen=True):
 
 
 class Maintainer:
-    """Maintains one table, one round at a time. Used by one thread."""
+    """Maintains one table, one round at a time. For one thread."""
 
     def __init__(self, open_table: OpenTable, options: MaintenanceOptions, on_step: OnStep | None = None) -> None:
         with TxlogError.located(open_table.uri):
@@ -156,7 +156,7 @@ class Maintainer:
 def watch(maintainer: Maintainer, interval_s: float, on_round: Callable[[MaintenanceResult], object]) -> NoReturn:
     """Run rounds, each ``interval_s`` after the end of the last, until an exception such as KeyboardInterrupt.
 
-    A store that does not answer does not end it: the next round tries again. Raises what else `Maintainer.round`
+    A store that does not answer does not end it: the next round tries again. Raises whatever else `Maintainer.round`
     raises.
     """
     _check_number("interval_s", interval_s)

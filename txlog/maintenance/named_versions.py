@@ -1,15 +1,14 @@
 """Named versions: a name for a version that stays readable until the name is removed.
 
 In: an open table, a name and a version. Out: a `NamedVersion`, kept in the table's folder ``_txlog/versions/``, which
-no clean-up of the log and no vacuum looks into:
+neither log cleanups nor vacuums touch:
 
     <name>.version          name, version and table as JSON with a checksum, written once by put-if-absent
-    <name>.<id>.files       a checkpoint of that version, so that no clean-up of the log can lose it
+    <name>.<id>.files       a checkpoint of that version, so no log cleanup can lose it
 
-The checkpoint is written first, so a name always has one; a crash between the two leaves a checkpoint that nothing
-names, which a vacuum deletes after a day. txlog's vacuum keeps the files of every named version (`NeededFiles`). A
-running vacuum reads the names again before each batch, and `tag` looks for running vacuums and for its files after it
-has written the name.
+The checkpoint is written first, so a name always has one; a crash between the two leaves an unnamed checkpoint, which a
+vacuum deletes after a day. txlog's vacuum keeps the files of every named version (`NeededFiles`). A running vacuum
+rereads the names before each batch, and `tag` looks for running vacuums and for its files after it wrote the name.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class NamedVersion(msgspec.Struct, frozen=True):
         version: The version.
         table_id: ``metaData.id`` of the table it belongs to.
         created_ms: When it was named, ms since the epoch.
-        checkpoint_id: Part of the name of the checkpoint that is kept with it.
+        checkpoint_id: Part of the name of its checkpoint.
     """
 
     name: str
@@ -102,12 +101,12 @@ class NamedVersion(msgspec.Struct, frozen=True):
 
     @property
     def checkpoint_name(self) -> str:
-        """The checkpoint that is kept with it, in the folder of named versions."""
+        """Its checkpoint, in the folder of named versions."""
         return f"{self.name}.{self.checkpoint_id}{_CHECKPOINT}"
 
 
 def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
-    """Give a version a name. Raises as `Table.tag`."""
+    """Give a version a name. Raises what `Table.tag` raises."""
     store = _store(open_table.store)
     _check_name(name, open_table.uri)
     log = open_table.log
@@ -116,11 +115,11 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
     if known is not None:
         if (known.version, known.table_id) == (state.version, state.metadata.id):
             for each in (known.checkpoint_name, name + _SUFFIX):
-                store.make_durable(each)  # who wrote them may have been told that they are not
+                store.make_durable(each)  # their writer may have been told that they are not
             return known
         raise InvalidInputError(
-            f"{name!r} is the name of version {known.version} already: choose another name, or table.untag({name!r})"
-            " first",
+            f"{name!r} is already the name of version {known.version}: choose another name, or call"
+            f" table.untag({name!r}) first",
             table=open_table.uri,
         )
     newest = log.newest_state()
@@ -142,7 +141,7 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
         store.delete(named.checkpoint_name)
         return tag(open_table, name, state.version)
     try:
-        store.stat(named.checkpoint_name)  # a vacuum deletes one that has no name for a day: was this caller suspended?
+        store.stat(named.checkpoint_name)  # was this caller suspended? A vacuum deletes one that has no name for a day
         _check_no_vacuum(open_table, state.version, added)
         _check_whole(open_table, state.version, gone_paths(open_table.store, paths))
     except TxlogError:
@@ -168,13 +167,13 @@ def named_versions(store: TableStore) -> list[NamedVersion]:
         return []
     listed = {
         meta.name for _ in range(2) for meta in store.named_versions.list_from("")
-    }  # a changing folder may hide one
+    }  # a listing of a changing folder may miss one
     found = [_find(store, name.removesuffix(_SUFFIX)) for name in listed if name.endswith(_SUFFIX)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
 
 
 def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
-    """Checkpoints that a crash between the two steps of `tag` or `untag` left. Raises as `named_versions`."""
+    """Checkpoints that a crash between the two steps of `tag` or `untag` left. Raises what `named_versions` raises."""
     if store.named_versions is None:
         return []
     listed = [meta for meta in store.named_versions.list_from("") if meta.name.endswith(_CHECKPOINT)]
@@ -183,7 +182,7 @@ def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
 
 
 def delete_unnamed(store: TableStore, now_ms: int) -> None:
-    """Delete the `unnamed_checkpoints` that are older than a day: they hold bounds of values, and nothing reads them.
+    """Delete the `unnamed_checkpoints` that are older than a day: they hold column bounds, and nothing reads them.
     Raises StorageError."""
     assert store.named_versions is not None
     for meta in unnamed_checkpoints(store):
@@ -192,7 +191,7 @@ def delete_unnamed(store: TableStore, now_ms: int) -> None:
 
 
 def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
-    """The version of this name: from the log if it still has it, else from the checkpoint kept with the name."""
+    """The version with this name: from the log if it still has it, else from the name's checkpoint."""
     named = _find(open_table.store, name) if isinstance(name, str) else None
     if named is None:
         raise _no_such_name(open_table, name)
@@ -208,14 +207,14 @@ def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
 
 
 def _kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
-    """A log that has only this version, read from the checkpoint that is kept with its name."""
+    """A log that has only this version, read from its name's checkpoint."""
     return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files))
 
 
 def files_of_named(store: TableStore, named: NamedVersion) -> pa.Table:
-    """The live files of a named version; none if its name was removed since it was listed.
+    """The live files of a named version; none if its name was removed since the listing.
 
-    Raises CorruptLogError, StorageError; NotFoundError if the checkpoint is gone that is kept with the name.
+    Raises CorruptLogError, StorageError; NotFoundError if the name's checkpoint is missing.
     """
     kept = _kept_log(store, named)
     try:
@@ -227,7 +226,7 @@ def files_of_named(store: TableStore, named: NamedVersion) -> pa.Table:
 
 
 class _KeptLog:
-    """A read-only `LogStore` of one checkpoint. No other log has its name."""
+    """A read-only `LogStore` with one checkpoint. No other log has its name."""
 
     def __init__(self, versions: LogStore, named: NamedVersion) -> None:
         self._versions = versions
@@ -294,16 +293,16 @@ def _named(value: dict[str, Any]) -> NamedVersion:
 
 
 def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:
-    """Write an object once; durable on return. Raises InvalidInputError if it exists already, StorageError."""
+    """Write an object once; durable on return. Raises InvalidInputError if it exists, StorageError."""
     with TxlogError.located(uri):
         if write_once(store, name, body) != body:
-            raise InvalidInputError(f"{name} exists already", path=name)
+            raise InvalidInputError(f"{name} already exists", path=name)
 
 
 def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:
     if gone:
         raise NotFoundError(
-            f"version {version} cannot be named: {len(gone):,} of its files are gone, such as {min(gone)}",
+            f"version {version} cannot be named: {len(gone):,} of its files are missing, such as {min(gone)}",
             table=open_table.uri,
             version=version,
             path=min(gone),

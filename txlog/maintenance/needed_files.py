@@ -1,13 +1,13 @@
-"""The files of a table that a vacuum must not delete, however old they are, according to the table itself.
+"""The table's files that a vacuum must not delete, however old they are, according to the table itself.
 
 In: a table's log at its newest version, its staging, and the moment before which removed files have expired. Out: a
-`PathSet`, updated while files are deleted. It holds
+`PathSet`, updated while files are deleted. It holds:
 
 - the live files of the newest version, with their deletion vectors;
 - files that were removed after that moment, with their deletion vectors: versions within the retention need them;
 - change data of commits after that moment;
 - the files of named versions;
-- files that sinks have staged, which no commit may name yet: another engine's vacuum does not see them.
+- files that sinks have staged. Commits may not name them yet, so another engine's vacuum does not see them.
 
 PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 """
@@ -37,8 +37,7 @@ _CHECKPOINTS_READ_MAX = 100
 
 
 class NeededFiles:
-    """The files to keep. Files that were removed more than ``retention_ms`` before ``now_ms`` are not needed any
-    more."""
+    """The files to keep. Files removed more than ``retention_ms`` before ``now_ms`` are no longer needed."""
 
     def __init__(self, log: DeltaLog, retry: RetryPolicy, *, now_ms: int, retention_ms: int) -> None:
         self._log = log
@@ -57,8 +56,8 @@ class NeededFiles:
             self.read_window()
 
     def refresh(self) -> PathSet:
-        """The files that have become needed since the last call: committed or staged. Raises as loading a version
-        does."""
+        """The files that became needed since the last call: committed or staged. Raises what loading a version
+        raises."""
         self._since.add(self._staging.named_paths())
         self._take_named(self._since)
         newest = self._log.newest_state()
@@ -71,7 +70,7 @@ class NeededFiles:
         return self._since
 
     def _take_named(self, paths: PathSet) -> None:
-        """Add the files of versions that were named since the last call."""
+        """Add the files of versions named since the last call."""
         for named in set(named_versions(self._log.store)) - self._named:
             live = files_of_named(self._log.store, named)
             paths.add_logged(live["path"])
@@ -99,12 +98,12 @@ class NeededFiles:
             _take(commit, self.paths)
 
     def version_at_cutoff(self) -> int | None:
-        """The newest version that was committed at or before the cutoff; None if the log starts after it."""
+        """The newest version committed at or before the cutoff; None if the log starts after it."""
         return self._log.newest_version_until(self._cutoff_ms, self.state)
 
     def _checkpoint_may_lack_removes(self, state: TableState) -> bool:
         """Whether a checkpoint may have dropped a remove that is younger than the cutoff. It may if the table's own
-        retention is shorter, or was at some time since the cutoff."""
+        retention is shorter, or was shorter at some time since the cutoff."""
         asked_ms = self._now_ms - self._cutoff_ms
         if asked_ms <= 0:
             return False
@@ -120,9 +119,9 @@ class NeededFiles:
         return any(retention_ms < asked_ms for retention_ms in self._retentions_since(before.version))
 
     def _retentions_since(self, version: int) -> Iterator[int]:
-        """The table's retention at each checkpoint after ``version``: it may have been shorter for a while.
+        """The table's retention at each checkpoint after ``version``; it may have been shorter for a while.
 
-        If there are very many checkpoints, only some, evenly spread: reading each has a cost.
+        If there are very many checkpoints, this reads only some, evenly spread: each read costs time.
         """
         listing = list_log(self._log.store, version + 1)
         versions = sorted({each.version for each in listing.checkpoints if each.version > version})

@@ -1,7 +1,7 @@
 """`optimize` and `purge`: small files become large ones, and dead rows are removed from files.
 
-In: an open table and a selection of its files. Out: commits, each for a group of bins, so that a conflict, a crash or
-Ctrl-C costs one group. Each thread rewrites one bin at a time; readers and writers continue meanwhile.
+In: an open table and a selection of its files. Out: commits, each for a group of bins: a conflict, a crash or Ctrl-C
+costs one group. Each thread rewrites one bin at a time; readers and writers continue meanwhile.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _GROUP_BYTES = 4 << 30
 _GROUP_FILES = 5_000
 _CLUSTER_BYTES = 64 << 30
 _BINS_AT_ONCE = 2
-_ROUNDS_MAX = 3  # how often files that other writers changed meanwhile are tried again
+_ROUNDS_MAX = 3  # how often it retries files that other writers changed meanwhile
 
 OnBins = Callable[[int, int], None]
 """Called with the bytes rewritten so far, and the bytes to rewrite in total."""
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What the caller asks for, on any version: how bins are chosen, how tasks rewrite them, and how the history
+    """What the caller asks for, on any version: how to choose bins, how tasks rewrite them, and how the history
     describes it. ``work`` gets a folder for data that does not fit into memory."""
 
     bins_for: Callable[[TableState], list[Bin]]
@@ -91,9 +91,9 @@ def optimize(
     user_metadata: str | None = None,
     on_progress: OnBins | None = None,
 ) -> RewriteResult:
-    """As ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
+    """See ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
 
-    ``is_automatic``: the history shows that auto compaction ran it, not a user.
+    With ``is_automatic``, the history says that auto compaction ran it, not a user.
     """
     check_text("user_metadata", user_metadata)
     if target_file_size_bytes is not None:
@@ -154,7 +154,7 @@ def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> 
     if names and cluster_by is not None:
         raise InvalidInputError(
             f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by other"
-            f" columns here: leave {argument('cluster_by')} out, or change the columns by table.cluster_by(columns)"
+            f" columns here: leave {argument('cluster_by')} out, or change the columns with table.cluster_by(columns)"
         )
     return names or None
 
@@ -171,7 +171,7 @@ def purge(
     user_metadata: str | None = None,
     on_progress: OnBins | None = None,
 ) -> RewriteResult:
-    """As ``Table.purge``."""
+    """See ``Table.purge``."""
     check_text("user_metadata", user_metadata)
     select = _selection(open_table, where)
 
@@ -215,7 +215,7 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
                 names = ", ".join(state.partition_columns)
                 partitioning = f"partitioned by {names}" if names else "not partitioned"
                 raise InvalidInputError(
-                    f"where selects whole partitions, and partition values alone do not decide {predicate}: the table"
+                    f"where selects whole partitions, but partition values alone do not decide {predicate}: the table"
                     f" is {partitioning}. Name partition columns only, or leave where out"
                 )
             files = files.filter(prune_files(files, predicate, state.schema, state.partition_columns))

@@ -1,8 +1,8 @@
 """A growing set of paths, as Arrow columns: the files of a table that must stay.
 
 In: paths as the log writes them (URI-encoded), deletion vectors, and paths of the store (relative, decoded). Out: which
-of many paths are in the set. Nearly every path in a log equals the store's name of the file, and then needs no Python.
-A path that cannot be parsed raises: since it is unknown which file it means, nothing may be deleted.
+of many paths are in the set. Nearly every path in a log equals the file's name in the store, and then needs no Python.
+A path that cannot be parsed raises: it may mean any file, so nothing may be deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlog.protocol.paths import DataPath, path_below, resolve_data_path
 __all__ = ["PathSet"]
 
 _NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
-"""Matches paths in the log that differ from the file's name in the store, or may be invalid."""
+"""Matches log paths that differ from the file's name in the store, or may be invalid."""
 
 
 class PathSet:
@@ -31,13 +31,13 @@ class PathSet:
         self._chunks: list[pa.Array] = []
 
     def add(self, paths: Iterable[str]) -> None:
-        """Add names of the store."""
+        """Add store names."""
         found = list(paths)
         if found:
             self._chunks.append(array_of(found, pa.string()))
 
     def add_logged(self, uri_texts: pa.ChunkedArray) -> None:
-        """Add paths as ``add.path`` and ``remove.path`` have them. Raises CorruptLogError."""
+        """Add paths from ``add.path`` and ``remove.path``. Raises CorruptLogError."""
         for chunk in uri_texts.chunks:
             others = pc.match_substring_regex(chunk, _NOT_PLAIN)
             if others.true_count:
@@ -61,11 +61,11 @@ class PathSet:
             self.add(self._vector_names(vector))
 
     def add_uri(self, uri_text: str) -> None:
-        """Add one path as the log has it. Raises CorruptLogError."""
+        """Add one path as the log writes it. Raises CorruptLogError."""
         self.add(self._names(resolve_data_path(uri_text)))
 
     def holds(self, paths: pa.Array) -> pa.BooleanArray:
-        """For each of ``paths``, which are names of the store, whether it is in the set."""
+        """For each of ``paths``, which are store names, whether it is in the set."""
         if len(self._chunks) != 1:
             self._chunks = [pa.concat_arrays([array_of([], pa.string()), *self._chunks])]
         return pc.is_in(paths, value_set=self._chunks[0])
@@ -77,8 +77,8 @@ class PathSet:
     def _names(self, found: DataPath) -> Iterator[str]:
         """What the store may call the file.
 
-        An absolute path may name the table's own root in another spelling (a link, another host name), so every suffix
-        of it counts.
+        An absolute path may spell the table's own root differently (a link, another host name), so each of its suffixes
+        counts.
         """
         path = path_below(self._uri, found)
         if path is not None:

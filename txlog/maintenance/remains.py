@@ -1,15 +1,15 @@
-"""What is left in storage of rows and columns that were deleted up to a version: the proof of a legal deletion.
+"""What storage still holds of rows and columns deleted up to a version: the proof of a legal deletion.
 
-In: an open table and a version. Out: a `DeletionCheck`, which names every file that may still hold something that was
-deleted up to that version, and the reason why it is kept. A file is clean only if the log proves it:
+In: an open table and a version. Out: a `DeletionCheck`, which names every file that may still hold something deleted up
+to that version, and why it is kept. A file is clean only if the log proves it:
 
 - it was live in that version, without a deletion vector and without a dropped column; or
 - a later commit added it, with rows that were live then. Files that a restore brings back are not clean, nor are files
   that a compaction wrote with a deletion vector because rows were deleted meanwhile.
 
-A data file that no commit names is not clean either, unless it was written a day later: a write that was given up may
-have read the rows before they were deleted. Commits, checkpoints, named versions and Iceberg manifests are not clean
-while they hold statistics of such files, since bounds are values. Deletion vectors hold positions, and no values.
+A data file that no commit names is not clean either, unless it was written a day later: an abandoned write may have
+read the rows before they were deleted. Commits, checkpoints, named versions and Iceberg manifests are not clean while
+they hold statistics of such files, since bounds are values. Deletion vectors hold positions, and no values.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _HIDDEN_FOLDERS: dict[str, KeptBy] = {LOG_DIRECTORY: "the log", _TXLOG: "no vers
 
 
 class Remnant(msgspec.Struct, frozen=True):
-    """A file that may hold what was deleted.
+    """A file that may hold deleted data.
 
     Args:
         path: The file, relative to the table's root.
@@ -83,12 +83,12 @@ class Remnant(msgspec.Struct, frozen=True):
         kept_by: Why it is still there. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging":
             a sink has not committed or discarded it. "quarantine": changes that a sink held back; delete the file once
             they are dealt with. "no version": no commit names it; vacuum deletes it once it is old enough. "the log":
-            clean-up of the log deletes it once it is old enough. "Iceberg metadata": `Table.export_iceberg` with
+            the log cleanup deletes it once it is old enough. "Iceberg metadata": `Table.export_iceberg` with
             ``rebuild`` deletes it once it is older than an hour. Another program's hidden file has no ``until_ms``,
-            since nothing deletes it: delete it by hand.
+            since nothing deletes it: delete it yourself.
         name: The named version that keeps it.
-        until_ms: The earliest time at which vacuum or clean-up of the log may delete it, ms since the epoch; None if it
-            is not kept for a time.
+        until_ms: The earliest time at which a vacuum or the log cleanup may delete it, ms since the epoch; None if no
+            time limit keeps it.
     """
 
     path: str
@@ -102,9 +102,10 @@ class DeletionCheck(msgspec.Struct, frozen=True):
     """What `Table.check_deleted` found.
 
     Args:
-        version: The check covers what was deleted up to this version. Later than requested if the log was cleaned up.
+        version: The check covers what was deleted up to this version. It is later than requested if the log was cleaned
+            up.
         files: The number of files that were checked.
-        remains: The files that may hold something that was deleted.
+        remains: The files that may hold deleted data.
     """
 
     version: int
@@ -115,18 +116,18 @@ class DeletionCheck(msgspec.Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """Whether no file of the table holds anything that was deleted up to ``version``."""
+        """Whether no file of the table holds anything deleted up to ``version``."""
         return not self.remains
 
     @property
     def rows_are_gone(self) -> bool:
-        """Whether no data file holds any of it. The log may still hold bounds of its values."""
+        """Whether no data file holds any of it. The log may still hold column bounds."""
         return all(each.kept_by in ("the log", "Iceberg metadata") for each in self.remains)
 
     @property
     def until_ms(self) -> int | None:
-        """The time when nothing is kept for a time any more, ms since the epoch; None if other reasons keep some of it,
-        or if nothing is left."""
+        """When the last time limit ends, ms since the epoch; None if other reasons keep some of it, or if nothing is
+        left."""
         times = [each.until_ms for each in self.remains]
         return max((time for time in times if time is not None), default=None) if None not in times else None
 
@@ -149,7 +150,7 @@ class DeletionCheck(msgspec.Struct, frozen=True):
 
 
 def check_deleted(open_table: OpenTable, version: int | None) -> DeletionCheck:
-    """Check every file of the table. Raises as `Table.check_deleted`."""
+    """Check every file of the table. Raises what `Table.check_deleted` raises."""
     newest = open_table.log.newest_state()
     state = newest if version is None else _first_readable(open_table, version, newest)
     return _Check(open_table, state, newest, asked=newest.version if version is None else version).run()
@@ -178,13 +179,13 @@ class _Check:
         self._listed: dict[str, ObjectMeta] = {}
         self._clean = PathSet(self._log.uri)
         self._given_up_until_ms = self._time_ms() + DAY_MS
-        """A write that was given up may have read the rows before they were deleted, and written them until then."""
+        """Until then, an abandoned write may have written rows that it read before they were deleted."""
         self._last_dirty = state.version - 1
-        """The newest version with a live file that is not clean: the log has the bounds of its values."""
+        """The newest version with a live file that is not clean: the log has its bounds."""
         self._dirty_names: set[str] = set()
         """The names, without their folders, of all files that were live and not clean."""
         self._telling: set[int] = set()
-        """Later commits with bounds of such files, and the delete itself, whose condition may contain values."""
+        """Later commits with bounds of such files, and the delete itself: its condition may contain values."""
         if state.version == asked:
             self._telling.add(asked)
 
@@ -202,8 +203,7 @@ class _Check:
     # --- what is clean ----------------------------------------------------------------------------------------------
 
     def _begin(self) -> tuple[pa.Array, set[str]]:
-        """The clean live files of the version, which have lost neither a row nor a column; and the others,
-        normalized."""
+        """The version's clean live files, which have lost neither rows nor columns; and the others, normalized."""
         files = self._log.files(self._state)
         whole = files.filter(pc.is_null(files["deletionVector"]))
         listed = PathSet(self._log.uri)
@@ -220,7 +220,7 @@ class _Check:
         return canonical_paths(whole["path"]), dirty
 
     def _follow(self, at_first: tuple[pa.Array, set[str]]) -> None:
-        """What later commits added, and until when files that are not clean were live."""
+        """What later commits added, and until when unclean files were live."""
         whole, dirty = at_first
         commits = [
             _Changes.of(commit) for commit in self._log.commits_between(self._state.version + 1, self._newest.version)
@@ -283,7 +283,7 @@ class _Check:
                 yield Remnant(name, meta.size, "no version", None, None if is_left else until_ms)
 
     def _time_ms(self) -> int:
-        """When the version was committed, by the clock of the store, which also dates the data files."""
+        """When the version was committed, by the store's clock, which also dates the data files."""
         version = self._state.version
         found = self._log.store.log.list_from(version_prefix(version))
         parsed = ((meta, parse_log_name(meta.name)) for meta in found)
@@ -326,14 +326,14 @@ class _Check:
             yield from (Remnant(meta.name, meta.size, "quarantine") for meta in page)
 
     def _staged_bounds(self) -> Iterator[Remnant]:
-        """What a task staged names its files with the bounds of their values."""
+        """A task's staged work names its files with their bounds."""
         store = self._log.store.staging
         for meta in store.list_from("") if store is not None else ():
             if ".task." in meta.name:
                 yield Remnant(f"{STAGING}/{meta.name}", meta.size, "staging")
 
     def _leftovers(self) -> Iterator[Remnant]:
-        """Files beside the log and the metadata that none of them names: of a crash, or of another program."""
+        """Files next to the log and the metadata that neither names: left by a crash or another program."""
         for folder, kept_by in _HIDDEN_FOLDERS.items():
             for page in self._log.store.files.list(folder):
                 for meta in page:
@@ -343,7 +343,7 @@ class _Check:
                         yield Remnant(meta.name, meta.size, kept_by, None, until_ms)
 
     def _iceberg_files(self) -> Iterator[Remnant]:
-        """The manifests and lists of exported versions in which such files are live or named as removed."""
+        """The manifests and lists of exported versions that name such files as live or removed."""
         store = self._log.store.iceberg
         if store is None:
             return
@@ -358,7 +358,7 @@ class _Check:
                 yield Remnant(f"{ICEBERG}/{meta.name}", meta.size, "Iceberg metadata")
 
     def _is_named_as_deleted(self, name: str) -> bool:
-        """Whether a manifest names a file that is not clean as deleted; its bounds are there until it is rewritten."""
+        """Whether a manifest names an unclean file as deleted; until it is rewritten, it holds the file's bounds."""
         if not name.endswith(_OF_DATA_FILES):
             return False
         assert self._log.store.iceberg is not None
@@ -370,7 +370,7 @@ class _Check:
 
 
 def _is_known(path: str) -> bool:
-    """Whether a file in a hidden folder needs no look of its own: it holds no values, or is found by its name."""
+    """Whether a file in a hidden folder needs no separate check: it holds no values, or is found by its name."""
     folder, _, name = path.rpartition("/")
     if name.startswith("."):
         return _HADOOP_CHECKSUM.search(name) is not None
@@ -386,10 +386,10 @@ def _last_name(path: str) -> str:
 
 
 class _Changes(msgspec.Struct, frozen=True):
-    """What a commit did to the files of the table, in one spelling. ``added``: path to whether it has a deletion
+    """What a commit did to the table's files, in one spelling. ``added`` maps a path to whether it has a deletion
     vector.
 
-    ``bounded`` are removed files of which the commit has statistics.
+    ``bounded`` are removed files with statistics in the commit.
     """
 
     version: int
@@ -417,7 +417,7 @@ class _Changes(msgspec.Struct, frozen=True):
 
 
 def _among(names: Iterable[str], uri: str, files: pa.Table) -> set[str]:
-    """Those of ``names``, names of the store, that are among ``files`` of the log."""
+    """The ``names`` (in the store) that are among ``files`` (in the log)."""
 
     paths = PathSet(uri)
     paths.add_logged(files["path"])
@@ -426,7 +426,7 @@ def _among(names: Iterable[str], uri: str, files: pa.Table) -> set[str]:
 
 
 def _removed_ms(names: Iterable[str], tombstones: pa.Table) -> dict[str, int]:
-    """When the files ``names`` that have a tombstone were removed; the last time, if more than once."""
+    """When the files ``names`` with a tombstone were removed; the last time, if more than once."""
     name_of = {encode_path(name): name for name in names}
     paths = canonical_paths(tombstones["path"])
     is_wanted = pc.is_in(paths, array_of(list(name_of), pa.string()))

@@ -1,15 +1,15 @@
 """Restore: the table as it was at an older version, as a new version.
 
 In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only the older version has are added again,
-those that only the newest one has are removed, by path and deletion vector; definition and clustering are those of the
-older version (`restored_definition`). Nothing is read or written but the log, and change files where files with
-deletion vectors come or go while the change data feed is on.
+files that only the newest one has are removed, by path and deletion vector. Definition and clustering come from the
+older version (`restored_definition`). It reads and writes only the log, and change files if files with deletion vectors
+come or go while the change data feed is on.
 
 A file that comes back must still exist, and stay. Restore refuses a file that was removed longer ago than the retention
-less an hour, which a vacuum of any engine may delete, and one that a running vacuum may have planned to delete. A
-vacuum that begins between this check and the commit is a conflict; one that begins later sees the restore. After the
-commit the files are checked again: other engines' vacuums do not look at what was committed meanwhile.
-PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+less an hour, because any engine's vacuum may delete it, and a file that a running vacuum may have planned to delete. A
+vacuum that begins between this check and the commit is a conflict; one that begins later sees the restore. Restore
+checks the files again after the commit: other engines' vacuums ignore what was committed meanwhile. PROTOCOL.md, "Add
+File and Remove File", "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -61,13 +61,15 @@ class RestoreOptions(msgspec.Struct, frozen=True):
 
 
 def restore(open_table: OpenTable, options: RestoreOptions, on_files: OnFiles | None = None) -> RestoreResult:
-    """Make ``options.version`` the newest version again. Raises as `Table.restore`."""
+    """Make ``options.version`` the newest version again. Raises what `Table.restore` raises."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     target = open_table.log.state_at(options.version)
     with TxlogError.located(open_table.uri, state.version):
         if target.metadata.id != state.metadata.id:
-            raise InvalidInputError(f"version {target.version} is of another table, which was at this location before")
+            raise InvalidInputError(
+                f"version {target.version} belongs to another table that was at this location before"
+            )
         _check_no_other_format(state, target)
     return _Restore(open_table, options, state, target, on_files or (lambda done, total: None)).run()
 
@@ -163,7 +165,7 @@ class _Restore:
             return
         more = f" and {len(gone) - _SHOWN_MAX:,} more" if len(gone) > _SHOWN_MAX else ""
         raise NotFoundError(
-            f"version {self._target.version} cannot be restored whole: {files:,} of its files are gone, vacuumed or"
+            f"version {self._target.version} cannot be restored in full: {files:,} of its files were vacuumed or"
             f" deleted by hand. Restore a newer version, or pass {setting('allow_missing_files', True)} to leave"
             f" their rows out. Missing: {', '.join(gone[:_SHOWN_MAX])}{more}",
             table=self._log.uri,
@@ -211,7 +213,7 @@ class _Restore:
 
 
 def _check_no_other_format(*states: TableState) -> None:
-    """Iceberg's readers would miss what comes back: they need the commit's files converted."""
+    """Iceberg readers would miss what comes back: they need the commit's files converted."""
     for state in states:
         for key in _OTHER_FORMATS:
             if state.metadata.configuration.get(key, "false").strip().lower() != "false":

@@ -1,9 +1,8 @@
-"""The definition of a restored table: that of the older version, except for what must never move back.
+"""The definition of a restored table: the older version's, except for what must never move back.
 
 In: the newest state and the older one. Out: metadata, protocol and domains. Pure. High-water marks stay where they are:
-ids of mapped columns and values of identity columns are never given twice. A protocol only grows, since files of both
-versions stay in the log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking",
-"Domain Metadata".
+no column id and no identity value is ever given twice. A protocol only grows, since files of both versions stay in the
+log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking", "Domain Metadata".
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, 
 
 
 def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMetadata]:
-    """Clustering as it was. The owners of other domains keep them; the domain of row ids never moves back."""
+    """Clustering as it was. Other domains stay with their owners; the row id domain never moves back."""
     before, now = older.domains.get(CLUSTERING_DOMAIN), newest.domains.get(CLUSTERING_DOMAIN)
     if before is not None:
         yield before

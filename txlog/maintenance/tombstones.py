@@ -1,7 +1,7 @@
-"""Upkeep of tombstones: files of deleted keys are joined, and dropped once they are older than the table keeps them.
+"""Upkeep of tombstones: joins files of deleted keys, and drops them once the table no longer keeps them.
 
-In: an open table. Out: a commit that moves no row that a reader sees, or none. Tombstones are small, and every commit
-with a delete adds a file of them, so that the look-ups of upserts would become slow.
+In: an open table. Out: a commit that changes nothing for readers, or none. Tombstone files are small, but every commit
+with a delete adds one, and they would slow down the lookups of upserts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["tidy_tombstones", "without_tombstones"]
 
-_LARGE_BYTES = 16 << 20  # files of this size are not joined again
+_LARGE_BYTES = 16 << 20  # files of this size are not joined further
 
 
 def without_tombstones(state: TableState, files: pa.Table) -> pa.Table:
-    """The live files that a compaction may rewrite: all, where the table keeps no tombstones."""
+    """The live files that a compaction may rewrite: all, if the table keeps no tombstones."""
     tags = files.column("tags")
     if retention_ms(state.metadata.configuration) is None or tags.null_count == len(tags):
         return files
@@ -42,7 +42,7 @@ def without_tombstones(state: TableState, files: pa.Table) -> pa.Table:
 
 
 def tidy_tombstones(open_table: OpenTable) -> None:
-    """Join the files of tombstones of each partition, and drop those that are past the retention.
+    """Join each partition's tombstone files, and drop those past the retention.
 
     If another writer removed one of them meanwhile, all stay as they are. Raises what `OpenTable.commit` raises.
     """
@@ -86,7 +86,7 @@ def _commit(
 
 
 def _joined(open_table: OpenTable, state: TableState, adds: Sequence[AddFile], unsent: UnsentFiles) -> list[AddFile]:
-    """One file with the rows of these, as old as the youngest."""
+    """One file with all their rows, as old as the youngest."""
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
 

@@ -3,15 +3,16 @@
 In: an open table and `VacuumOptions`. Out: a `VacuumResult`. A file is deleted if it is older than the retention and
 not among the `NeededFiles`. The steps, in order:
 
-1. Plan: find the files that must stay, list all files (or take them from an inventory or the log); the rest is deleted.
+1. Plan: find the files that must stay, and list all files (or take them from an inventory or the log); the rest will be
+   deleted.
 2. Commit VACUUM START, even if nothing is to be deleted, as Spark does: history shows that the vacuum ran. The commit's
-   time shows whether this machine's clock is right, and restores check for it (`vacuums_under_way`).
+   time shows whether this machine's clock is right, and restores look for this commit (`vacuums_under_way`).
 3. Delete in batches of a thousand files. Before each batch, look up what was committed or staged since: a file that a
-   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after they committed, so
-   one of the two sees the other.
+   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their commit, so one of
+   the two sees the other.
 4. Write ``_last_vacuum_info``, and commit VACUUM END.
 
-If a vacuum stops anywhere, the table stays valid and the next vacuum deletes the rest. Two at once do no harm.
+If a vacuum stops anywhere, the table stays valid and the next vacuum deletes the rest. Two at the same time do no harm.
 PROTOCOL.md, "VACUUM Protocol Check".
 """
 
@@ -68,7 +69,7 @@ class VacuumOptions(msgspec.Struct, frozen=True):
 
 
 def vacuum(open_table: OpenTable, options: VacuumOptions, on_step: OnStep | None = None) -> VacuumResult:
-    """Delete what no retained version needs. Raises as `Table.vacuum`."""
+    """Delete what no retained version needs. Raises what `Table.vacuum` raises."""
     if options.lite and options.inventory is not None:
         raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
     state = open_table.log.newest_state()
@@ -91,7 +92,7 @@ class _Vacuum:
         self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
         self._mode: str = "full"
         self._linked: list[str] = []
-        """What symbolic links in the table lead to. The log may name its files by the links, so they all stay."""
+        """Where symbolic links in the table lead. The log may name files through the links, so they all stay."""
         state = self._needed.state
         self._folders = Folders(physical_names(state.schema, state.partition_columns))
 
@@ -136,7 +137,7 @@ class _Vacuum:
         return doomed
 
     def _candidates(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
-        """Batches of the files to look at, counted for the progress report."""
+        """Batches of files to look at, counted for the progress report."""
         looked_at = 0
         for batch in self._source(expired_version):
             looked_at += batch.num_rows
@@ -155,7 +156,7 @@ class _Vacuum:
         return in_listing(self._log.store.files, self._folders, self._linked.append)
 
     def _has_commits(self, first: int, last: int | None) -> bool:
-        """Whether the log still has these versions; its clean-up removes the oldest first."""
+        """Whether the log still has these versions; the log cleanup removes the oldest first."""
         if last is None or first > last:
             return True
         try:

@@ -1,7 +1,7 @@
-"""The files that a vacuum looks at, in columns: by a listing of the table, by an inventory of it, or by its log.
+"""The files that a vacuum looks at, in columns: from a listing of the table, an inventory, or its log.
 
-In: a `FileStore`, any Arrow stream of files, or a range of versions. Out: record batches of `CANDIDATES`, a bounded
-number of rows each. Hidden files and folders are left out here; whether a file may be deleted is decided elsewhere.
+In: a `FileStore`, any Arrow stream of files, or a range of versions. Out: record batches of `CANDIDATES`, each with a
+bounded number of rows. Hidden files and folders are left out here; another module decides what may be deleted.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
     """The files of an inventory: ``path``, ``length``, ``isDir``, ``modificationTime`` (ms since the epoch), as Spark's
     VACUUM ... USING INVENTORY takes it.
 
-    A path is a full URI or relative to the table's root, not escaped; one outside of the table is ignored.
+    A path is a full URI or relative to the table's root, not escaped; paths outside the table are ignored.
     Raises InvalidInputError.
     """
     if not hasattr(inventory, "__arrow_c_stream__"):
@@ -96,7 +96,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
 
 
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:
-    """The files that commits removed, with their deletion vectors and the commits' change data.
+    """The files that commits removed, with their deletion vectors, and the commits' change data.
 
     ``modified_ms`` is the time of their removal; 0 if the log does not have it. Raises CorruptLogError.
     """
@@ -134,7 +134,7 @@ def _note(found: dict[str, tuple[int, int]], uri: str, at: DataPath | None, size
 
 
 def _below(uri: str, text: Any) -> str | None:
-    """An inventory's path relative to the table's root; None for one outside of it."""
+    """An inventory's path relative to the table's root; None for a path outside it."""
     if not isinstance(text, str):
         return None
     scheme, separator, rest = text.partition("://")

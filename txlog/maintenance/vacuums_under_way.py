@@ -1,12 +1,12 @@
 """Vacuums that have begun and not ended, and which files they may be deleting right now.
 
-In: a table's log at its newest version, and files that were removed and are to stay. Out: those of them that a vacuum
-under way may have planned to delete.
+In: a table's log at its newest version, and removed files that must stay. Out: the files among them that a running
+vacuum may have planned to delete.
 
 A vacuum commits VACUUM START before its first deletion, and looks for new commits and names before each batch. So a
-caller that brings files back must call this *after* the point from which a vacuum cannot miss it: a restore once no
-VACUUM START can come before its commit, a named version once its name exists. Then one of the two always sees the
-other.
+caller that brings files back must call this *after* the point where a vacuum can no longer miss it: for a restore, once
+no VACUUM START can come before its commit; for a named version, once its name exists. Then one of the two always sees
+the other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Endangered(msgspec.Struct, frozen=True):
 def endangered_by_vacuum(
     log: DeltaLog, state: TableState, added: Sequence[AddFile], since_version: int
 ) -> Endangered | None:
-    """Those of ``added`` that a running vacuum may delete; all of them were live in ``since_version``.
+    """The ``added`` files that a running vacuum may delete; all of them were live in ``since_version``.
 
     Only vacuums that began after that version, and within the last day, can delete them.
     """

@@ -1,8 +1,8 @@
-"""The files of an older version that the newest one lacks: which they are, whether they exist, and will stay.
+"""The files of an older version that the newest one lacks: which they are, whether they exist, and whether they will
+stay.
 
-In: a table's log, and two versions. Out: the difference by path and deletion vector, the paths that the store does not
-have, and the files that a vacuum may be about to delete.
-PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+In: a table's log, and two versions. Out: the difference by path and deletion vector, the paths missing from the store,
+and the files that a vacuum may be about to delete. PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def paths_of(uri: str, add: AddFile) -> list[str]:
 
 
 def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None = None) -> set[str]:
-    """Those ``paths`` that the store does not have; looked up in parallel if each look-up is a request.
+    """The ``paths`` missing from the store; looked up in parallel if each lookup is a request.
 
     Raises StorageError.
     """
@@ -92,28 +92,28 @@ def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None
 
 
 def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) -> list[AddFile]:
-    """Those of ``added`` that were removed so long ago that a vacuum may be about to delete them.
+    """The ``added`` files that were removed so long ago that a vacuum may be about to delete them.
 
-    A vacuum with the table's retention that does not know yet that they are needed began at most an hour before.
+    A vacuum with the table's retention that does not yet know that they are needed began at most an hour ago.
     """
     retention_ms = state.properties.deleted_file_retention_ms
     return removed_before(log, state, added, ambient.now_ms() - retention_ms + min(_HOUR_MS, retention_ms // 2))
 
 
 def removed_before(log: DeltaLog, state: TableState, added: Sequence[AddFile], since_ms: int) -> list[AddFile]:
-    """Those ``added`` files that were removed before the moment, as far as ``state`` shows, and are not live again."""
+    """The ``added`` files that were removed before this moment, as far as ``state`` shows, and are not live again."""
     if not added:
         return []
     tombstones = log.files_and_tombstones(state, with_stats=False)[1]
     removed_ms = _removed_ms(tombstones, [_key_of(add) for add in added])
-    # A file without a tombstone was removed before all files that have one.
+    # A file without a tombstone was removed before every file that has one.
     expired = [add for add in added if removed_ms.get(_key_of(add), 0) < since_ms]
     live = {canonical_path(add.path) for add in live_files(log.files(state), [add.path for add in expired])}
     return [add for add in expired if not _has_one_file(add) or canonical_path(add.path) not in live]
 
 
 def _keys(files: pa.Table) -> pa.Array:
-    """One string for each file or tombstone: its normalized path, and the id of its deletion vector."""
+    """One string for each file or tombstone: its normalized path and its deletion vector's id."""
     paths = canonical_paths(files["path"])
     has_vector = pc.is_valid(files["deletionVector"]).combine_chunks()
     if not has_vector.true_count:

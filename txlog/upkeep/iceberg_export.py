@@ -23,7 +23,7 @@ __all__ = ["IcebergUpkeep"]
 
 
 class IcebergUpkeep:
-    """The exports of one table handle. Thread-safe; a process that ends waits for the one that runs."""
+    """The exports of one table handle. Thread-safe; an ending process waits for the running export."""
 
     def __init__(self, log: DeltaLog) -> None:
         self._log = log
@@ -59,7 +59,7 @@ class IcebergUpkeep:
         self.background.begin(what, partial(self._work, exporter), waits=True)
 
     def drain(self) -> None:
-        """Wait until every export that was asked for has been made or has failed."""
+        """Wait until every requested export is made or has failed."""
         self.background.drain()
 
     def _work(self, exporter: IcebergExporter) -> None:

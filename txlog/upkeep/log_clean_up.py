@@ -44,10 +44,10 @@ def clean_up_log(
 ) -> LogCleanUp:
     """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only list it.
 
-    ``most`` limits the files of versions that one run deletes; the oldest go first, the rest in the next run.
+    ``most`` limits how many version files one run deletes; the oldest go first, the rest in the next run.
     ``has_written`` states that the caller has just written to the log. Then the newest file shows the store's time, and
-    a clock of this machine that is ahead of it deletes nothing early.
-    Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
+    nothing is deleted early if this machine's clock is ahead. Raises ``UnsupportedFeatureError`` for a table this
+    release may not write, ``StorageError``.
     """
     with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
@@ -96,7 +96,7 @@ class _CleanUp:
         state = self._state
         cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=self._now_ms)
         if not any(file.modified_ms <= cutoff_ms for file in files) and not state.properties.in_commit_timestamps:
-            return None  # the usual result for a young table, after no more than the listing
+            return None  # the usual result for a young table, after just the listing
         candidates = clean_up.kept_checkpoints(
             files,
             cutoff_version=self._log.newest_version_until(cutoff_ms, state),
@@ -156,10 +156,10 @@ class _CleanUp:
 
 
 def _settled_listing(store: LogStore) -> tuple[list[ObjectMeta], bool]:
-    """All names, and whether the list certainly holds every checkpoint.
+    """All names, and whether the list is sure to hold every checkpoint.
 
     A listing of a local directory that changes meanwhile can miss an old name. Two listings in a row must agree, since
-    a checkpoint that was missed would lose its sidecars.
+    a missed checkpoint would lose its sidecars.
     """
     files = store.list_from("")
     for _ in range(0 if store.capabilities.lists_completely else _LISTINGS_MAX):

@@ -1,7 +1,7 @@
 """Log compaction: writes one file that readers can use in place of all commits since the last checkpoint.
 
-In: a table's log and its state. Out: ``X.Y.compacted.json`` beside the commits, which stay, and a ``LogCompaction``. An
-existing file is never overwritten: commits do not change, so it has the same content. PROTOCOL.md, "Log Compaction
+In: a table's log and its state. Out: ``X.Y.compacted.json`` next to the commits, which stay, and a ``LogCompaction``.
+An existing file is never overwritten: commits do not change, so it has the same content. PROTOCOL.md, "Log Compaction
 Files".
 """
 

@@ -28,7 +28,7 @@ __all__ = ["PostCommit"]
 
 Step = Callable[[TableState], bool]
 
-_CHECKSUM_EVERY = 10  # versions, at any commit rate, so that a writer that opens the table finds a recent one
+_CHECKSUM_EVERY = 10  # versions, at any commit rate, so a writer that opens the table finds a recent one
 _CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of them gets a checksum file
 _CLEANED_UP_AT_ONCE = 1000  # an ending process waits for the cleanup; the next checkpoint deletes the rest
 _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search before the (long) log is listed again
@@ -37,7 +37,7 @@ _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search be
 class PostCommit:
     """Runs the post-commit work of one table handle, at most one piece at a time, on its own thread.
 
-    A process that ends meanwhile waits for the work, as `Background` says.
+    An ending process waits for the work, as `Background` says.
     """
 
     def __init__(self, log: DeltaLog) -> None:
@@ -66,7 +66,7 @@ class PostCommit:
             )
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
-        is_first = self._last_version is None  # it also does what a process that was killed has left undone
+        is_first = self._last_version is None  # it also does what a killed process left undone
         checkpoint, checksum = self._log.checkpoint_is_due(state, is_first=is_first), self._checksum_is_due(state)
         self._last_version = state.version
         if not checkpoint and not checksum:

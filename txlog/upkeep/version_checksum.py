@@ -1,7 +1,7 @@
 """Writes the version checksum file of a version: exact totals, or no file at all.
 
 In: a table state. Out: ``N.crc``, never overwritten. The totals come from the previous checksum file and from what each
-commit since declares. If that chain is broken, they are counted in a checkpoint. A wrong number would make Spark refuse
+later commit declares. If that chain is broken, they are counted in a checkpoint. A wrong number would make Spark refuse
 the table. PROTOCOL.md, "Version Checksum File".
 """
 
@@ -24,7 +24,7 @@ __all__ = ["write_checkpoint_and_checksum", "write_checksum"]
 def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     """Write a checkpoint of ``state`` and its checksum file, and return the version.
 
-    A failure of the checksum file is only logged. Raises as `DeltaLog.write_checkpoint`.
+    A failure of the checksum file is only logged. Raises what `DeltaLog.write_checkpoint` raises.
     """
     version = log.write_checkpoint(state)
     try:
@@ -35,7 +35,7 @@ def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
 
 
 def write_checksum(log: DeltaLog, state: TableState, txn_id: str | None = None) -> bool:
-    """Write ``N.crc`` for ``state`` if its totals are known, and return whether they are.
+    """Write ``N.crc`` for ``state`` if its totals are known; return whether they are.
 
     If they are unknown and this version has a checkpoint, they are counted there, and the log keeps them.
     Raises ``StorageError``, ``CorruptLogError``, ``NotFoundError``.

@@ -1,6 +1,6 @@
 """Summarizes the live files of a version: sizes, partitions, small files, and removed files that await a vacuum.
 
-In: a table's log and the state of a version. Out: a ``FilesSummary``, counted by columns, so that a million files take
+In: a table's log and the state of a version. Out: a ``FilesSummary``, counted column by column: a million files take
 about as long as listing them. PROTOCOL.md, "Add File and Remove File".
 """
 
@@ -45,11 +45,12 @@ class PartitionFiles(msgspec.Struct, frozen=True):
 
 
 class FilesSummary(msgspec.Struct, frozen=True):
-    """``partitions`` has those with most files first; one without values stands for an unpartitioned table.
+    """``partitions`` begins with the partitions that have the most files; one without values stands for an
+    unpartitioned table.
 
     A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another
-    small file. ``removed_files`` are those still in the log; a vacuum may delete ``expired_files`` of them now.
-    ``removed_bytes`` counts the removed files whose size the log records.
+    small file. ``removed_files`` counts the removed files still in the log; a vacuum may delete ``expired_files`` of
+    them now. ``removed_bytes`` adds up the removed files whose size the log records.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""The results of a check of a table, for programs and for the command line."""
+"""What a check of a table found, for programs and the command line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Finding(msgspec.Struct, frozen=True):
 
     Attributes:
         rule: The kind of defect: a stable name.
-        message: What is wrong, and what to do about it where something can be done.
+        message: What is wrong, and what to do about it, if anything.
         version: The version that has the defect.
         path: A name under ``_delta_log``, or the path of a data file.
-        line: The line of the file, counted from 1.
-        severity: "error", or "warning" for a defect that gives no reader a wrong result.
+        line: The line in the file, counted from 1.
+        severity: "error", or "warning" if no reader gets a wrong result.
     """
 
     rule: str
@@ -36,13 +36,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class RowsByFile(msgspec.Struct, frozen=True):
-    """The number of live rows that a finding is about, and their files.
+    """How many live rows a finding is about, and in which files.
 
     Attributes:
-        rows: The number of rows in all files.
+        rows: The number of rows, in all files together.
         num_files: The number of files that have some of them.
-        files: The rows in each file, by its path in the log; if there are many files, the first ones in the log's
-            order.
+        files: The rows in each file, by its path in the log; if there are many files, the first ones in log order.
     """
 
     rows: int = 0
@@ -51,7 +50,7 @@ class RowsByFile(msgspec.Struct, frozen=True):
 
 
 class RepeatedKey(msgspec.Struct, frozen=True):
-    """A key that several live rows have: its values by the names of the key columns, and the rows."""
+    """A key that several live rows have: its values by key column, and the rows."""
 
     values: Mapping[str, Any]
     found: RowsByFile
@@ -66,7 +65,7 @@ class KeyCheck(msgspec.Struct, frozen=True):
         rows: The number of its live rows.
         repeated_keys: The number of keys that several rows have.
         repeated_rows: The number of rows with such keys.
-        examples: The keys with most rows, up to the requested number.
+        examples: The keys with the most rows, up to the requested number.
         nulls: The rows whose key is null, or has a null in one of its columns. No upsert finds them.
     """
 
@@ -89,7 +88,7 @@ class Verification(msgspec.Struct, frozen=True):
         checkpoints: The number of checkpoints that were compared with the commits.
         data_files: The number of data files that were looked up.
         findings: The defects; none if the table is sound.
-        keys: What `KeyCheck` says of the keys; None if no keys were requested, or they could not be read.
+        keys: What `KeyCheck` says about the keys; None if no keys were requested, or they could not be read.
     """
 
     table: str
@@ -102,5 +101,5 @@ class Verification(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """No errors; there may be warnings."""
+        """Whether there are no errors; there may be warnings."""
         return all(finding.severity != "error" for finding in self.findings)

@@ -1,6 +1,6 @@
-"""Compares what Iceberg readers see of a table with its log: the same version has the same files and deleted rows.
+"""Compares what Iceberg readers see with the table's log: a version must have the same files and deleted rows.
 
-In: a table's stores. Out: what differs. Nothing is yielded for a table that was never exported.
+In: a table's stores. Out: what differs; nothing for a table that was never exported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class IcebergProblem(msgspec.Struct, frozen=True):
 
 
 def check_iceberg(store: TableStore) -> Iterator[IcebergProblem]:
-    """Compare the newest versions. A log that cannot be read is reported elsewhere: nothing is yielded."""
+    """Compare the newest versions. Yields nothing if the log cannot be read, which is reported elsewhere."""
     if store.iceberg is None:
         return
     try:
@@ -73,7 +73,7 @@ def check_iceberg(store: TableStore) -> Iterator[IcebergProblem]:
     for name in islice(differences, _EXAMPLES_MAX):
         yield IcebergProblem(f"{_difference(name, seen, expected)}; {_REPAIR}", path)
     if len(differences) > _EXAMPLES_MAX:
-        yield IcebergProblem(f"and {counted(len(differences) - _EXAMPLES_MAX, 'file')} more like those", path)
+        yield IcebergProblem(f"and {counted(len(differences) - _EXAMPLES_MAX, 'file')} more", path)
 
 
 def _lag(exported: Exported, state: TableState, path: str) -> Iterator[IcebergProblem]:
@@ -85,10 +85,10 @@ def _lag(exported: Exported, state: TableState, path: str) -> Iterator[IcebergPr
 
 def _difference(name: str, seen: dict[str, SeenFile], expected: dict[str, SeenFile]) -> str:
     if name not in expected:
-        return f"has {name}, which the log does not have"
+        return f"has {name}, which the log lacks"
     if name not in seen or not seen[name].times:
         return f"lacks {name}, which the log has"
     if seen[name].times > 1:
-        return f"has {name} {seen[name].times} times, and the log once: readers get its rows as often"
+        return f"has {name} {seen[name].times} times, the log only once: readers get its rows that often"
     deleted = counted(seen[name].dead_rows, "row"), counted(expected[name].dead_rows, "row")
-    return f"deletes {deleted[0]} of {name}, and the log {deleted[1]}"
+    return f"deletes {deleted[0]} of {name}, the log {deleted[1]}"

@@ -1,10 +1,10 @@
 """Finds keys that several live rows of a table have, and rows whose key is null.
 
-In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. Key columns are read once, and
-every key becomes a number of 8 or 16 bytes (see ``key_values``). Equal keys in one file are counted together. All keys
-are then partitioned by their numbers into temporary files, and each temporary file is sorted by itself. So memory is
-bounded, however large the table is and however many rows one key has. The values of the keys to report are then looked
-up, each in one data file.
+In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. The check reads key columns once
+and turns every key into a number of 8 or 16 bytes (see ``key_values``). It counts equal keys in one file together, then
+spreads all keys by their numbers over temporary files, and sorts each of these by itself. So memory is bounded, however
+large the table is and however many rows one key has. At the end it looks up the values of the keys to report, each in
+one data file.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["EXAMPLES_MAX", "check_keys", "key_findings", "require_keys"]
 
 EXAMPLES_MAX = 20
 FILES_MAX = 20
-"""The most files that are listed with their row counts for one key."""
+"""The maximum number of files listed with their row counts for one key."""
 _FILES_SHOWN = 3
-_PART_ROWS = 1 << 20  # sorted at once
-_PARTS_AT_ONCE = 256  # files open at once
+_PART_ROWS = 1 << 20  # sorted at a time
+_PARTS_AT_ONCE = 256  # files open at a time
 _CHUNK_ROWS = 1 << 18
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: consecutive integers spread over the upper bits
 
@@ -89,9 +89,9 @@ def check_keys(
         on_progress: Called with the number of rows read so far, and of all rows.
 
     Raises:
-        InvalidInputError: A column does not exist, or is of a type that no key has.
-        NotFoundError, CorruptLogError: A file is gone or damaged.
-        StorageError: The store failed, or there is no room for temporary files.
+        InvalidInputError: A column does not exist, or has a type that keys cannot have.
+        NotFoundError, CorruptLogError: A file is missing or damaged.
+        StorageError: The store failed, or there is no space for temporary files.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
     log = DeltaLog(store)
@@ -110,7 +110,7 @@ def check_keys(
             found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:examples_max]
     except OSError as error:
         raise StorageError(
-            f"keys that did not fit into memory could not be written to a temporary file: {error}. Make room in the"
+            f"keys that did not fit into memory could not be written to a temporary file: {error}. Free space in the"
             " temporary folder (TMPDIR)",
             table=store.uri,
         ) from error
@@ -129,7 +129,7 @@ def check_keys(
 
 
 class _KeyScan:
-    """The keys of a version's live rows. ``num_rows`` and ``nulls``, by the file's number, are those read so far."""
+    """The keys of a version's live rows. ``num_rows`` and ``nulls`` count what was read so far, by file number."""
 
     def __init__(
         self, store: TableStore, state: TableState, files: pa.Table, keys: Sequence[KeyColumn], on_progress: OnRows
@@ -151,7 +151,7 @@ class _KeyScan:
         self.nulls: Counter[int] = Counter()
 
     def parts(self) -> Iterator[_Keys]:
-        """All keys in parts, no key in two of them, each in the order of the keys."""
+        """All keys in parts, each sorted by key, and no key in two parts."""
         num_parts = -(-self._expected_rows // _PART_ROWS)
         if num_parts <= 1:
             yield _joined(list(self._chunks()))
@@ -169,7 +169,7 @@ class _KeyScan:
                 buckets.close()
 
     def _chunks(self) -> Iterator[_Keys]:
-        """All keys, many at a time, in the order of the files."""
+        """All keys, many at a time, in file order."""
         self.num_rows = 0
         self.nulls.clear()
         waiting: list[_Keys] = []
@@ -186,7 +186,7 @@ class _KeyScan:
         yield _joined(waiting)
 
     def _batches(self, plan: ScanPlan) -> Iterator[tuple[int, list[pa.Array]]]:
-        """The number of a file, and key columns of some of its rows."""
+        """A file's number, and the key columns of some of its rows."""
         for batch in plan.batches(self._store):
             path = batch.column(self._file_column).dictionary[0].as_py()
             yield self._number_of[path], [key.of(batch) for key in self._keys]
@@ -210,7 +210,7 @@ class _KeyScan:
         return tuple(RepeatedKey(values_of[id(group)], self.by_file(group.by_file)) for group in groups)
 
     def by_file(self, rows: Mapping[int, int]) -> RowsByFile:
-        """Row counts by file number, as row counts by path: the total, and those of the first files."""
+        """Row counts by file number as row counts by path: the total, and the counts of the first files."""
         shown = {self._paths[number]: rows[number] for number in sorted(rows)[:FILES_MAX]}
         return RowsByFile(sum(rows.values()), len(rows), shown)
 
@@ -219,7 +219,7 @@ class _KeyScan:
 
 
 class _Keys(msgspec.Struct, frozen=True):
-    """Keys. For each: the number of a file that has it, and how many rows of that file have it."""
+    """Keys, each with the number of a file that has it and how many of the file's rows have it."""
 
     values: KeyValues
     files: NDArray[np.int32]
@@ -246,13 +246,13 @@ class _Keys(msgspec.Struct, frozen=True):
         return _Keys(self.values.at(places), self.files[places], self.rows[places])
 
     def part(self, num_parts: int) -> NDArray[np.int64]:
-        """The number of the part, out of ``num_parts``, that each key belongs to."""
+        """Which of ``num_parts`` parts each key belongs to."""
         mixed = (self.values.numbers.view(np.uint64) * np.uint64(_MULTIPLIER)) >> np.uint64(32)
         found: NDArray[np.int64] = ((mixed * np.uint64(num_parts)) >> np.uint64(32)).astype(np.int64)
         return found
 
     def repeated(self) -> _Groups:
-        """The keys that several rows have. The keys must be in order."""
+        """The keys that several rows have. The keys must be sorted."""
         starts = np.flatnonzero(_is_new(self.values))
         rows = np.add.reduceat(self.rows, starts) if len(starts) else np.empty(0, np.int64)
         again = rows > 1
@@ -268,7 +268,7 @@ class _Groups(msgspec.Struct, frozen=True):
     rows: NDArray[np.int64]
 
     def largest(self, count: int) -> list[_Group]:
-        """The keys with the most rows. Of keys with equally many rows, the first ones."""
+        """The keys with the most rows; among equals, the first ones."""
         found = []
         for at in np.argsort(-self.rows, kind="stable")[:count].tolist():
             keys = self.keys.at(slice(self.starts[at], self.ends[at]))
@@ -301,14 +301,14 @@ def _is_new(values: KeyValues) -> NDArray[np.bool_]:
 
 
 def _joined(parts: Sequence[_Keys]) -> _Keys:
-    """Merge the keys of files, which are in ascending order: one entry for each key and file, in the keys' order."""
+    """Merge the sorted keys of files: one entry for each key and file, sorted by key."""
     if not parts:
         return _Keys(KeyValues(np.empty(0, np.int64), None), np.empty(0, np.int32), np.empty(0, np.int64))
     second = [part.values.second for part in parts if part.values.second is not None]
     numbers = np.concatenate([part.values.numbers for part in parts])
     values = KeyValues(numbers, np.concatenate(second) if second else None)
     keys = _Keys(values, np.concatenate([part.files for part in parts]), np.concatenate([part.rows for part in parts]))
-    # Both sorts are stable, so that the files of a key stay in their order.
+    # Both sorts are stable, so a key's files stay in order.
     keys = keys.at(
         np.argsort(numbers, kind="stable") if values.second is None else np.lexsort((values.second, numbers))
     )
@@ -331,7 +331,7 @@ def _findings(check: KeyCheck) -> Iterator[Finding]:
         yield Finding("repeated-key", message, check.version, next(iter(example.found.files)))
     more = check.repeated_keys - len(check.examples)
     if more:
-        message = f"and {counted(more, 'key')} more of several rows; {check.repeated_rows:,} rows have such a key"
+        message = f"and {counted(more, 'more key')} with several rows; {check.repeated_rows:,} rows have such a key"
         yield Finding("repeated-key", message, check.version)
     if check.nulls.rows:
         message = (

@@ -1,7 +1,7 @@
 """A compact set of a table's live files, for verification: a million take about 300 MB, most of it their paths.
 
-In: files as commits add and remove them. Out: the facts recorded for one file, and all remaining files. Numbers are in
-arrays beside a dictionary of paths, since an object for each file would take twice the memory.
+In: files as commits add and remove them. Out: what is recorded for one file, and all remaining files. A dictionary
+holds paths and arrays hold numbers: an object for each file would take twice the memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class LiveFile(msgspec.Struct, frozen=True):
 
 
 class LiveFiles:
-    """Live files by their key, which holds the canonical path. Each has a slot below ``slots`` as long as it lives.
+    """Live files by key, which holds the canonical path. Each has a slot below ``slots`` while it is live.
 
-    ``size_bytes`` is the size of all of them together.
+    ``size_bytes`` is their total size.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class LiveFiles:
         self._partition_keys: list[PartitionKey] = []
         self._free: list[int] = []
         self.size_bytes = 0
-        self._spelled: dict[FileKey | str, str] = {}  # the few paths that the log does not write in canonical form
+        self._spelled: dict[FileKey | str, str] = {}  # the few paths that are not canonical in the log
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -86,7 +86,7 @@ class LiveFiles:
         return self._sizes[slot] == size and self._partition_keys[self._partitions[slot]] == partition
 
     def without(self, seen: bytearray) -> Iterator[LiveFile]:
-        """The files whose slot is not marked in ``seen``, which has a byte for each slot."""
+        """The files whose slot is not marked in ``seen``, which has one byte per slot."""
         return (self._file(key, slot) for key, slot in self._slot_of.items() if not seen[slot])
 
     def _file(self, short: FileKey | str, slot: int) -> LiveFile:
@@ -109,5 +109,5 @@ class LiveFiles:
 
 
 def _short(key: FileKey) -> FileKey | str:
-    """The path alone for a file without a deletion vector, as nearly all are: it takes half the memory."""
+    """Just the path for a file without a deletion vector, as nearly all are: that halves the memory."""
     return key[0] if key[1] is None else key

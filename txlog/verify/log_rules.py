@@ -1,8 +1,8 @@
-"""The rules for a sequence of commits, as a fold that reports each breach. Pure.
+"""The rules for a sequence of commits, as a pure fold that reports each breach.
 
 In: the commits of a log in ascending order, or a checkpoint to start from. Out: a ``Breach`` for every rule that a
-commit breaks, and the state reached, to compare checkpoints and data files with.
-PROTOCOL.md, "Action Reconciliation", "Actions", "Requirements for Writers".
+commit breaks, and the state reached, to compare with checkpoints and data files. PROTOCOL.md, "Action Reconciliation",
+"Actions", "Requirements for Writers".
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _REMEMBERED_MAX = 10_000
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """One rule broken by one commit. ``position`` is the index of the action at fault among the commit's actions.
+    """One rule broken by one commit. ``position`` is the index of the offending action among the commit's actions.
 
-    A warning is unusual but gives no reader a wrong result.
+    A warning is unusual, but no reader gets a wrong result.
     """
 
     rule: str
@@ -48,10 +48,10 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 class LogState(msgspec.Struct):
-    """The table as the commits seen so far leave it.
+    """The table after the commits seen so far.
 
-    ``is_whole`` is False where a commit was missing or unreadable, or the start is unknown: then only what a commit
-    shows by itself is judged.
+    ``is_whole`` is False if a commit was missing or unreadable, or the start is unknown: then only what a commit shows
+    by itself is judged.
     """
 
     is_whole: bool = True
@@ -67,7 +67,7 @@ class LogState(msgspec.Struct):
     _in_commit_timestamp: int | None = None
 
     def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
-        """Start at a checkpoint: its actions except those of files, and its live files."""
+        """Start at a checkpoint: its actions other than file actions, and its live files."""
         self.is_whole, self.version = True, version
         self.protocol = self.metadata = self._partition_fields = None
         self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
@@ -75,7 +75,7 @@ class LogState(msgspec.Struct):
             self._take_small(action)
 
     def definition(self) -> dict[str, object]:
-        """The table's definition, without files and applications, in a form that can be compared."""
+        """The table's definition, without files and applications, in a comparable form."""
         protocol, metadata = self.protocol, self.metadata
         return {
             "protocol": protocol
@@ -93,7 +93,7 @@ class LogState(msgspec.Struct):
         }
 
     def lose_track(self) -> None:
-        """A commit could not be read: what the table holds from here on is unknown."""
+        """A commit could not be read: from here on, the table's content is unknown."""
         self.is_whole = False
 
     def apply(self, commit: Commit, actions: Iterable[Action]) -> Iterator[Breach]:
@@ -122,7 +122,7 @@ class LogState(msgspec.Struct):
         timestamp, previous = commit.in_commit_timestamp_ms, self._in_commit_timestamp
         if timestamp is not None and previous is not None and timestamp <= previous:
             yield Breach(
-                "timestamp-not-after", f"inCommitTimestamp {timestamp} is not after {previous} of the version before"
+                "timestamp-not-after", f"inCommitTimestamp {timestamp} is not after {previous}, the previous version's"
             )
         self._in_commit_timestamp = timestamp
 
@@ -213,7 +213,8 @@ class LogState(msgspec.Struct):
 
 
 def _fields_of_partition_values(metadata: Metadata) -> dict[str, Field | None] | None:
-    """The partition columns by their physical names; None where the schema, a breach of its own, does not tell them."""
+    """The partition columns by their physical names; None where the schema does not tell them, which is a separate
+    breach."""
     try:
         schema, columns = schema_of(metadata), metadata.partition_columns
         return dict(zip(physical_names(schema, columns), map(schema.find, columns), strict=True))
@@ -222,7 +223,7 @@ def _fields_of_partition_values(metadata: Metadata) -> dict[str, Field | None] |
 
 
 def _json(text: str) -> object:
-    """JSON as a value, so that two spellings of one schema are equal; what is not JSON is itself."""
+    """JSON as a value, so two spellings of one schema are equal; other text stays as it is."""
     try:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:

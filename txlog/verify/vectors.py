@@ -1,7 +1,7 @@
 """Reads and checks the deletion vectors of a table's live files: a damaged vector stops every reader.
 
-In: a table's stores. Out: what is wrong, by data file: a vector's file that is gone, a size, checksum or count that
-does not agree, a position that the data file lacks, or a vector whose data file does not count its rows.
+In: a table's stores. Out: what is wrong, by data file: the vector's file is missing; a size, checksum or count differs;
+a position is not in the data file; or the data file does not count its rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _PARALLEL = 16
 
 
 def check_vectors(store: TableStore) -> Iterator[FileProblem]:
-    """Read every vector of the newest version. A log that cannot be read is reported elsewhere: nothing is yielded."""
+    """Read every vector of the newest version. Yields nothing if the log cannot be read, which is reported
+    elsewhere."""
     try:
         log = DeltaLog(store)
         state = log.newest_state()

@@ -1,8 +1,8 @@
 """Checks a whole table against its invariants: its log, its checkpoints, its data files.
 
 In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log file by
-file instead of using txlog's reader, which stops at the defects to be found. In memory it keeps a path and three
-numbers for each live file, and one commit or piece of a checkpoint at a time. It changes nothing.
+file instead of using txlog's reader, which stops at defects. In memory it keeps a path and three numbers for each live
+file, and one commit or piece of a checkpoint at a time. It changes nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Verification", "verify_table"]
 
 EXAMPLES_MAX = 20
-"""If many files break one rule of one checkpoint, this many are named and the rest are counted."""
+"""If many files break one rule of one checkpoint, this many are named and the others counted."""
 DATA_FILES_MAX = 1000
-"""If many data files are missing or have another size, this many are named and the rest are counted."""
+"""If many data files are missing or have another size, this many are named and the others counted."""
 _PARALLEL = 16
 
 OnProgress = Callable[[str, int, int], None]
@@ -66,11 +66,11 @@ def verify_table(
     """Check the table in ``store``.
 
     ``data_files=False`` skips the check that each live file exists at its full size (a request per file). ``keys`` are
-    columns that should identify a row: they are read, whatever ``data_files`` says. ``txn_ids`` are acknowledged
-    transactions by version, from ``WriteResult``: a version that now holds another transaction was overwritten by a
-    writer without conditional puts, and one after the newest version was lost. Raises ``TableNotFoundError``,
-    ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` where the log cannot be read; a data
-    file that cannot is a finding.
+    columns that should identify a row: they are read whether or not ``data_files`` is set. ``txn_ids`` are acknowledged
+    transactions by version, from ``WriteResult``: if a version now holds another transaction, a writer without
+    conditional puts overwrote it; a version after the newest one was lost. Raises ``TableNotFoundError``,
+    ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` if the log cannot be read; an
+    unreadable data file is a finding.
     """
     verifier = _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
     if keys is not None:
@@ -94,7 +94,7 @@ class _Verifier:
         self.commits = self.checkpoints = self.data_files = 0
 
     def run(self, data_files: bool, keys: Sequence[str] | None) -> Verification:
-        hint = self._hint()  # before the list, which then has the checkpoint that it names
+        hint = self._hint()  # before the listing, which then has the checkpoint that the hint names
         listed = self.store.log.list_from(version_prefix(0))
         listing = list_log(self.store, files=listed)
         if listing.latest_version < 0:
@@ -136,7 +136,7 @@ class _Verifier:
         self.newest = version - 1
 
     def _first_version(self, listing: LogListing) -> int:
-        """The oldest retained commit; where only checkpoints are left, the one that would follow the newest."""
+        """The oldest retained commit; if only checkpoints are left, the version after the newest."""
         oldest = min(listing.commits, default=listing.latest_version + 1)
         while oldest > 0 and self._exists(oldest - 1):  # a listing may miss names
             oldest -= 1
@@ -169,16 +169,18 @@ class _Verifier:
         self._breaches(breaches, version, body)
         expected = self.txn_ids.get(version)
         if expected is not None and commit.txn_id != expected:
-            message = f"has transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
+            message = (
+                f"has transaction {commit.txn_id}, but {expected} was acknowledged here: the commit was overwritten"
+            )
             self._found("rewritten-version", message, version=version, path=name)
 
     def _lost_versions(self) -> None:
         for version in sorted(version for version in self.txn_ids if version > self.newest):
-            message = f"is gone: transaction {self.txn_ids[version]} was acknowledged here, and the log ends before it"
+            message = f"is lost: transaction {self.txn_ids[version]} was acknowledged here, but the log ends before it"
             self._found("lost-version", message, version=version, path=self.versions.name_of(version))
 
     def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
-        """The actions that a commit's rules speak of, each with its line: all but commitInfo and unknown ones."""
+        """The actions that a commit's rules are about, each with its line: all but commitInfo and unknown actions."""
         name = self.versions.name_of(version)
         parsed = parse_actions(body, name, version=version, table=self.store.uri, limits=self.limits)
         lines = (number for number, line in enumerate(body.split(b"\n"), start=1) if line and not line.isspace())
@@ -187,7 +189,7 @@ class _Verifier:
                 yield number, action
 
     def _breaches(self, breaches: Sequence[Breach], version: int, body: bytes) -> None:
-        """Report each breach with its line; if many break one rule, some are named and the rest counted."""
+        """Report each breach with its line; if many actions break one rule, name some and count the others."""
         if not breaches:
             return
         count = Counter(breach.rule for breach in breaches)
@@ -200,7 +202,7 @@ class _Verifier:
             is_last = named[breach.rule] == EXAMPLES_MAX and count[breach.rule] > EXAMPLES_MAX
             self._found(
                 breach.rule,
-                breach.message + (f"; and {count[breach.rule] - EXAMPLES_MAX} more like it" if is_last else ""),
+                breach.message + (f"; and {count[breach.rule] - EXAMPLES_MAX} more" if is_last else ""),
                 version=version,
                 path=self.versions.name_of(version),
                 line=None if breach.position is None else lines[breach.position],
@@ -214,7 +216,7 @@ class _Verifier:
         try:
             check_can_read(self.state.protocol, self.state.metadata)
         except UnsupportedFeatureError as error:
-            message = f"{error.message}. What that asks of the log was not checked"
+            message = f"{error.message}. What that feature requires of the log was not checked"
             self._found("unknown-feature", message, version=self.newest, severity="warning")
         except CorruptLogError as error:
             self._found("bad-protocol", error.message, version=self.newest)
@@ -260,7 +262,7 @@ class _Verifier:
         for key, path, size, partition in self._checkpoint_files(checkpoint):
             slot = files.slot(key)
             if slot is None:
-                yield f"it lists {path}, which the log does not have"
+                yield f"it lists {path}, which the log lacks"
                 continue
             if seen[slot]:
                 yield f"it lists {path} twice"
@@ -274,10 +276,10 @@ class _Verifier:
         expected = self.state.definition()
         for what, value in held.definition().items():
             if value != expected[what]:
-                yield f"its {what} is not that of the log"
+                yield f"its {what} differs from the log's"
         for app_id, version in held.transactions.items():
             if self.state.transactions.get(app_id) != version:
-                yield f"application {app_id!r} is at {version}, in the log at {self.state.transactions.get(app_id)}"
+                yield f"application {app_id!r} is at {version}, but in the log at {self.state.transactions.get(app_id)}"
 
     def _checkpoint_files(self, checkpoint: CheckpointFiles) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
         done, step = 0, f"checkpoint {checkpoint.version}"
@@ -363,7 +365,7 @@ class _Verifier:
         for rule, count in named.items():
             if count > DATA_FILES_MAX:
                 severity = "warning" if rule == "file-not-checked" else "error"
-                self._found(rule, f"and {count - DATA_FILES_MAX} more data files like those", severity=severity)
+                self._found(rule, f"and {count - DATA_FILES_MAX} more data files", severity=severity)
 
     def _vectors_and_iceberg(self) -> None:
         from txlog.verify.iceberg import IcebergProblem, check_iceberg
@@ -395,7 +397,7 @@ class _Verifier:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
-    """The files of a checkpoint batch, by the key they have in the log."""
+    """The files of a checkpoint batch, by their key in the log."""
     from txlog.protocol.actions import DeletionVectorDescriptor
 
     paths, vectors = batch.column("path"), batch.column("deletionVector")

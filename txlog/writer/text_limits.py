@@ -1,9 +1,9 @@
-"""The lengths of ``varchar(n)`` and ``char(n)`` columns, which Spark stores as strings with their type in the column's
+"""The lengths of ``varchar(n)`` and ``char(n)`` columns. Spark stores them as strings, with the type in column
 metadata.
 
-In: a table's schema. Out: the limits of its columns, and the first row of a batch that breaks one. As Spark's Delta
-does, a longer value is refused even if the rest of it is spaces, and a shorter one of a ``char`` is stored as it is:
-Spark pads it when it reads. A length is a number of Unicode code points.
+In: a table's schema. Out: the limits of its columns, and the first row of a batch that breaks one. As in Spark's Delta,
+a longer value is refused even if only spaces are too much, and a shorter ``char`` is stored as it is: Spark pads it
+when it reads. A length counts Unicode code points.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ __all__ = ["TextLimit", "limits_of", "too_long"]
 _KEY = "__CHAR_VARCHAR_TYPE_STRING"
 
 _Path: TypeAlias = tuple[str | int, ...]
-"""From a column to a part of it: the name of a member of a struct; 0 for the elements of an array or the keys of a map,
-1 for the values of a map."""
+"""From a column to a part of it: the name of a struct field; 0 for array elements or map keys, 1 for map values."""
 
 
 class TextLimit(msgspec.Struct, frozen=True):
-    """``name`` is the column, or the part of one, as messages show it; ``sql`` is its type, such as ``varchar(3)``."""
+    """``name`` is the column or part as messages show it; ``sql`` is its type, such as ``varchar(3)``."""
 
     name: str
     path: _Path
@@ -45,7 +44,7 @@ def limits_of(schema: Struct, table: str | None = None) -> tuple[TextLimit, ...]
     """The limits of all columns and of their parts.
 
     Raises:
-        UnsupportedFeatureError: The metadata of a column is not in the form that Spark writes.
+        UnsupportedFeatureError: A column's metadata is not in Spark's format.
     """
     return tuple(
         limit for field in schema.fields for limit in _of_field(field.metadata, field.type, (field.name,), table)
@@ -53,7 +52,7 @@ def limits_of(schema: Struct, table: str | None = None) -> tuple[TextLimit, ...]
 
 
 def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
-    """The first row with a value above the limit, and the length of that value; None if there is none."""
+    """The first row with a value above the limit, and the value's length; None if there is none."""
     column = rows.column(rows.schema.get_field_index(str(limit.path[0])))
     return _first(column, limit.path[1:], limit.length, np.arange(len(column)))
 
@@ -62,7 +61,7 @@ def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
 
 
 def _first(values: pa.Array, path: _Path, length: int, rows: NDArray[np.int64]) -> tuple[int, int] | None:
-    """``rows`` are the numbers of the rows that the values belong to. Values below a null do not count."""
+    """``rows`` are the values' row numbers. Values below a null do not count."""
     from txlog.arrow.compute import pc
 
     if not path:
@@ -105,7 +104,7 @@ def _of_field(metadata: Any, data_type: DataType, path: _Path, table: str | None
 
 
 def _of_members(data_type: DataType, path: _Path, table: str | None) -> Iterator[TextLimit]:
-    """Spark describes a whole column at its top. Others may describe a member of a struct at the member."""
+    """Spark describes a whole column at its top. Others may describe a struct field at the field itself."""
     match data_type:
         case Struct(fields):
             for field in fields:
@@ -118,7 +117,7 @@ def _of_members(data_type: DataType, path: _Path, table: str | None) -> Iterator
 
 
 def _of_type(found: _Type, data_type: DataType, path: _Path) -> Iterator[TextLimit]:
-    """Members that the text lacks have no limit: they were added to the struct later."""
+    """Fields that the text lacks have no limit: they were added to the struct later."""
     match data_type:
         case Struct(fields):
             parts = {fold_name(name): part for name, part in found.members()}
@@ -142,7 +141,7 @@ _COMMENT = pattern(r"\s*COMMENT\s+'(?:[^'\\]|\\.)*'", re.IGNORECASE)
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """A type as Spark writes it: its name, and the types in its angle brackets with the names of members."""
+    """A type as Spark writes it: its name, and the types in its angle brackets with the field names."""
 
     name: str
     inner: tuple[tuple[str, _Type], ...] = ()
@@ -159,7 +158,7 @@ class _Type(msgspec.Struct, frozen=True):
 
 
 class _Reader:
-    """Reads the text of one type from its beginning. Raises ValueError if it has another form."""
+    """Reads the text of one type from the start. Raises ValueError if it has another form."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,6 +1,6 @@
-"""What is done with changes that do not fit the rows that the table has: `MismatchPolicy`.
+"""What happens to changes that do not fit the table's rows: `MismatchPolicy`.
 
-In: the argument of a sink. Out: an action for each case. Which changes are meant is known only on the version that a
+In: the argument of a sink. Out: an action for each case. Which changes these are is known only on the version that the
 commit lands on, after the checkpoint was sealed.
 """
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["USUAL", "MismatchAction", "MismatchPolicy"]
 
 MismatchAction: TypeAlias = Literal["ignore", "quarantine", "fail"]
-"""Go on, hold the changes of these keys back in a file beside the table, or commit nothing."""
+"""Continue, hold back the changes of these keys in a file next to the table, or commit nothing."""
 
 
 class MismatchPolicy(msgspec.Struct, frozen=True):
-    """What is done in each case.
+    """What to do in each case.
 
     Attributes:
-        missing: A change deletes or takes back a row (``-D``, ``-U``), and no row of the table has its key. If this is
-            ignored, nothing is done.
-        several: Several rows of the table have the key of a change. If this is ignored, the change deletes all of them.
-        unfit: What a merge engine makes of the changes and the table's row cannot be stored: a sum out of the range of
-            its column, a null in a column that is NOT NULL, a value that cannot be taken back. If this is ignored, the
-            changes of the key are left out.
+        missing: A change deletes or retracts a row (``-D``, ``-U``), but no row of the table has its key. If ignored,
+            nothing happens.
+        several: Several rows of the table have a change's key. If ignored, the change deletes all of them.
+        unfit: The table cannot store what a merge engine makes of the changes and its row: a sum is out of its column's
+            range, a NOT NULL column is null, or a value cannot be retracted. If ignored, the key's changes are left
+            out.
     """
 
     missing: MismatchAction = "ignore"
@@ -52,7 +52,7 @@ class MismatchPolicy(msgspec.Struct, frozen=True):
             return cls()
         if changelog is None:
             raise InvalidInputError(
-                f'{argument("on_mismatch")} is only for changes of rows: give mode="upsert" or "retract"'
+                f'{argument("on_mismatch")} is only for row changes: pass mode="upsert" or "retract"'
             )
         actions = dict.fromkeys(names, given) if isinstance(given, str) else given
         if not isinstance(actions, Mapping) or not {*actions} <= {*names}:
@@ -65,4 +65,4 @@ class MismatchPolicy(msgspec.Struct, frozen=True):
 
 
 USUAL = MismatchPolicy()
-"""The policy of a sink that gives none."""
+"""The default policy of a sink."""
