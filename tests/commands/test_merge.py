@@ -125,7 +125,7 @@ def test_other_joins_are_refused_by_name(on: Any, match: str) -> None:
 def test_the_error_for_an_unknown_side_of_a_join_lists_the_names_and_their_arguments() -> None:
     table, source = made({}, (1, "a", 1)), rows((1, "a", 9))
     aliases = r"write target\.id for the table or source\.id for the source, .*target_alias and source_alias"
-    with pytest.raises(InvalidInputError, match=rf"t\.id does not say which side it is of: {aliases}"):
+    with pytest.raises(InvalidInputError, match=rf"t\.id does not say which side it belongs to: {aliases}"):
         table.merge(source, "t.id = s.id").when_matched_update_all().execute()
     with pytest.raises(InvalidInputError, match=r"s\.v does not say which side"):
         table.merge(source, ["id"]).when_matched_update({"v": "s.v"}).execute()

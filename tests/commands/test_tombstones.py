@@ -243,11 +243,11 @@ def test_a_table_that_cannot_keep_tombstones_is_refused(tmp_path: Path, missing:
         ({"txlog.merge-engine": "first-row"}, "deduplicate: first-row takes no deletes"),
         (
             {"txlog.merge-engine": "partial-update", "txlog.partial-update.remove-record-on-delete": "true"},
-            "deduplicate: in a partial-update an older row could still fill the nulls",
+            "deduplicate: in a partial-update, an older row could still fill nulls",
         ),
         (
             {"txlog.merge-engine": "aggregation", "txlog.aggregation.remove-record-on-delete": "true"},
-            "deduplicate: in an aggregation an older row could still be added",
+            "deduplicate: in an aggregation, an older row could still be added",
         ),
     ],
     ids=["first-row", "partial-update", "aggregation"],

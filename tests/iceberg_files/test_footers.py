@@ -78,7 +78,7 @@ def test_a_file_that_is_gone_damaged_or_elsewhere_is_named(tmp_path: Path) -> No
         row_counts(store, [add])
     assert damaged.value.path == gone.value.path == add.path
     elsewhere = AddFile("/elsewhere/part-0.parquet", {}, 1, 0, True)
-    with pytest.raises(IcebergExportError, match="outside of the table"):
+    with pytest.raises(IcebergExportError, match="outside the table"):
         row_counts(store, [elsewhere])
 
 

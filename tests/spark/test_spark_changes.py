@@ -113,7 +113,7 @@ def test_contradictory_options_of_changes_are_refused_before_any_task(path: Path
         plan(parse_write_options({"path": str(path), "upsertKeys": "k"}), lacking, overwrite=False)
     plan(parse_write_options({"path": str(path), **CHANGES}), StructType([FRAME["op"], FRAME["k"]]), overwrite=False)
     for name, value in (("sequenceBy", "at"), ("changelogMode", "retract"), ("mergeEngine", "first-row")):
-        with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for changes of rows: also set upsertKeys"):
+        with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for row changes: also set upsertKeys"):
             planned(path, **{name: value})
     with pytest.raises(txlog.InvalidInputError, match=r"changelogMode=retract .* set rowKindColumn"):
         planned(path, upsertKeys="k", changelogMode="retract")
@@ -322,7 +322,7 @@ def test_a_merge_engine_unlike_the_tables_is_refused_before_any_task(tmp_path: P
         planned(sequenceBy="s")
     txlog.Table.create(tmp_path / "plain", MERGED)
     at_plain = {"path": str(tmp_path / "plain"), "upsertKeys": "k", "txlog.fields.x.aggregate-function": "sum"}
-    with pytest.raises(txlog.InvalidInputError, match=r"names 'x', which is not a column; there are k, s, n, t"):
+    with pytest.raises(txlog.InvalidInputError, match=r"names 'x', which is not a column; the columns are k, s, n, t"):
         plan(parse_write_options({**at_plain, "mergeEngine": "aggregation"}), frame, overwrite=False)
 
 

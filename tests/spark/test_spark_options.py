@@ -83,7 +83,7 @@ def test_a_mismatch_has_one_action_for_all_cases_or_one_for_each_and_needs_keys(
 ) -> None:
     assert parsed(upsertkeys="id", onmismatch=value).mismatch == meant
     assert parse_stream_options({"path": "/t", "upsertKeys": "id", "onMismatch": value}).write.mismatch == meant
-    with pytest.raises(InvalidInputError, match="option onMismatch is for changes of rows: also set upsertKeys"):
+    with pytest.raises(InvalidInputError, match="option onMismatch is for row changes: also set upsertKeys"):
         parsed(onmismatch=value)
 
 

@@ -333,7 +333,7 @@ def test_a_new_column_stops_the_stream_once_and_comes_after_the_restart(table: t
     assert isinstance(error, txlog.SchemaMismatchError)
     assert error.version == 5
     assert "column new was added" in error.message
-    assert "Start the query again" in error.message
+    assert "Restart the query" in error.message
     query.restart()
     rows = sorted(query.batch() or [], key=lambda row: row["id"])
     assert rows == [{"id": 8, "p": "p0", "new": None}, {"id": 9, "p": "p1", "new": None}]

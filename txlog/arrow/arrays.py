@@ -1,9 +1,9 @@
 """Conversions between Arrow arrays and Python or NumPy values, through their buffers.
 
-pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an argument of a compute
-function; before pyarrow 26 even ``to_pandas_dtype``) import pandas, wherever it is installed, as soon as one is called.
-That takes a quarter of a second, in a process that may only list a table's files. In: flat arrays, and lists of values
-from a log. Out: lists and arrays of the same values. Columnar format, "Buffer Listing for Each Layout".
+The first call of one of pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an
+argument of a compute function; before pyarrow 26 even ``to_pandas_dtype``) imports pandas if it is installed. That
+takes a quarter of a second, in a process that may only list a table's files. In: flat arrays, and lists of values from
+a log. Out: lists and arrays of the same values. Columnar format, "Buffer Listing for Each Layout".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """``values`` (None for null) as an array of type ``kind``.
 
     Strings, integers, floats, booleans, and structs and maps of these are converted here; ``pa.array`` converts other
-    types. A struct is a ``dict``, which may lack members. A map is a sequence of pairs.
+    types. A struct is a ``dict``, which may lack fields. A map is a sequence of pairs.
     """
     nulls = values.count(None)
     if nulls == len(values):
@@ -84,7 +84,7 @@ def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _number_type(kind: pa.DataType) -> str:
-    """NumPy's name of an integer's or a float's type."""
+    """NumPy's name for an integer or float type."""
     letter = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
     return f"{letter}{kind.bit_width // 8}"
 

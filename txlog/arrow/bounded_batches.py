@@ -1,8 +1,8 @@
 """Parquet rows in batches of bounded size: a file of a few kilobytes may decode to gigabytes.
 
-In: an open Parquet file, the columns and row groups wanted. Out: record batches of at most ``rows`` rows, cut as soon
-as they hold ``size_bytes``. If one long dictionary value may occur in every row, the longest value is looked up, and
-the number of rows decoded at a time is reduced to stay within the bound.
+In: an open Parquet file, and the wanted columns and row groups. Out: record batches of at most ``rows`` rows, cut as
+soon as they hold ``size_bytes``. If one long dictionary value may occur in every row, this looks up the longest value,
+and decodes fewer rows at a time to stay within the bound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["beside", "bounded_batches"]
 _STEP_BYTES = 128 << 20
 _READ_BYTES = 1 << 20
 _STEP_ROWS_MIN = 256
-_SLOT_BYTES = 17  # what a null takes in Arrow at most: a decimal and a bit
+_SLOT_BYTES = 17  # the most that a null takes in Arrow: a decimal and a bit
 
 
 def bounded_batches(
@@ -36,7 +36,7 @@ def bounded_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The ``columns`` of a ``ParquetFile`` in batches of ``rows`` rows, or fewer as soon as they hold ``size_bytes``.
 
-    ``source`` is what the file reads from. One step beyond the bound is decoded: 256 rows or more. Raises what pyarrow
+    ``source`` is what the file reads from. It decodes one step beyond the bound: 256 rows or more. Raises what pyarrow
     raises.
     """
     groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
@@ -57,9 +57,9 @@ def bounded_batches(
 
 
 def beside(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join two column sets of the same rows; structs that both have get the members of both.
+    """Join two column sets of the same rows; structs that both have get the fields of both.
 
-    ``right`` is read in a thread of its own.
+    ``right`` is read in its own thread.
     """
     ahead = parallel_map(lambda batches: next(batches, None), itertools.repeat(right), threads=1)
     with contextlib.closing(ahead):
@@ -91,14 +91,15 @@ def _joined(steps: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pa.Table.from_batches(steps).combine_chunks().to_batches()
 
 
-# --- how many rows at once --------------------------------------------------------------------------------------
+# --- how many rows at a time ------------------------------------------------------------------------------------
 
 
 def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Sequence[int], rows: int) -> int:
-    """The number of rows to decode at once: all, unless a leaf could decode to far more bytes than it is stored in."""
+    """The number of rows to decode at a time: all, unless a leaf may decode to far more bytes than it takes in the
+    file."""
     roots = tuple(f"{name}." for name in columns)
     leaves = [at for at in range(metadata.num_columns) if f"{metadata.schema.column(at).path}.".startswith(roots)]
-    step_rows = min(rows, _STEP_BYTES // (_SLOT_BYTES * max(1, len(leaves))))  # nulls take memory, and none of the file
+    step_rows = min(rows, _STEP_BYTES // (_SLOT_BYTES * max(1, len(leaves))))  # nulls take memory, but no file space
     for group in groups:
         group_rows = metadata.row_group(group).num_rows
         for leaf in leaves:
@@ -106,7 +107,7 @@ def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Seque
             if not _repeats_values(chunk):
                 continue
             values_per_row = max(1, chunk.num_values // max(1, group_rows))
-            longest = max(1, chunk.total_uncompressed_size)  # no value is longer than all of them
+            longest = max(1, chunk.total_uncompressed_size)  # no value is longer than all of them together
             if min(rows, group_rows) * values_per_row * longest > _STEP_BYTES and chunk.has_dictionary_page:
                 longest = max(1, _longest_of_dictionary(metadata, source, group, chunk.path_in_schema) or longest)
             step_rows = min(step_rows, _STEP_BYTES // (values_per_row * longest))
@@ -114,7 +115,7 @@ def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Seque
 
 
 def _repeats_values(chunk: Any) -> bool:
-    """Whether a value that is stored once may occur in many rows."""
+    """Whether a value stored once may occur in many rows."""
     is_text = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
     return is_text and (chunk.has_dictionary_page or "DELTA_BYTE_ARRAY" in chunk.encodings)
 

@@ -1,6 +1,6 @@
-"""Partitions rows into temporary files, each of which is read back as a whole: for more rows than fit into memory.
+"""Partitions rows into temporary files, each read back as a whole: for more rows than fit into memory.
 
-In: tables of one schema, with a bucket for each row. Out: the rows of each bucket, in the order in which they came.
+In: tables of one schema, with a bucket for each row. Out: the rows of each bucket, in order of arrival.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Buckets:
             start = end
 
     def drain(self) -> Iterator[pa.Table]:
-        """The rows of each non-empty bucket, which are then removed. No rows may be added afterwards."""
+        """Yield the rows of each non-empty bucket, and remove them. No rows may be added afterwards."""
         for writer in self._writers.values():
             writer.close()
         for bucket in sorted(self._writers):

@@ -1,4 +1,4 @@
-"""Arrow's compute functions, for modules that an append loads: it needs them for few tables, and they load slowly."""
+"""Arrow's compute functions, for modules that an append loads. They load slowly, and few tables need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow's JSON reader, for a module that an append loads: it reads statistics, and an append reads none."""
+"""Arrow's JSON reader, for a module that an append loads. It reads statistics, which no append does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Columns of more text than the 2 GiB that Arrow's strings and binaries hold in one array.
+"""Columns with more text than the 2 GiB that one array of Arrow's strings or binaries holds.
 
-In: batches and columns of any size. Out: batches cut so that the text of each fits, large strings that Arrow casts to
+In: batches and columns of any size. Out: batches small enough for their text, large strings that Arrow can cast to
 plain ones, and one array of all chunks of a column, with a large type if it needs one.
 """
 
@@ -32,9 +32,9 @@ def joined_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def small_offsets(array: pa.Array) -> pa.Array:
-    """Large strings or binaries of at most 2 GiB, of which the offsets begin at 0, so that a cast accepts them.
+    """Large strings or binaries of at most 2 GiB, with offsets that begin at 0, so a cast accepts them.
 
-    A slice keeps the offsets of what it was cut from, and Arrow refuses to cast those that need more than 32 bits.
+    A slice keeps its parent's offsets, and Arrow refuses to cast offsets that need more than 32 bits.
     """
     if not len(array) or (body := array.buffers()[2]) is None:
         return array
@@ -50,8 +50,8 @@ def small_offsets(array: pa.Array) -> pa.Array:
 def cut_by_text(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
     """The same rows in batches with at most ``part_bytes`` of text in a column, or one row.
 
-    Only text that is not in a plain string column yet counts: text in a large one, a view, or a dictionary, which
-    stores a value once for many rows.
+    Only text outside plain string columns counts: in a large column, a view, or a dictionary, which stores a value once
+    for many rows.
     """
     rows = batch.num_rows
     may_exceed = batch.get_total_buffer_size() > part_bytes or any(map(_has_dictionary, batch.schema.types))
@@ -63,9 +63,9 @@ def cut_by_text(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator
 
 
 def text_bytes(column: pa.Array, enough_bytes: int = 0) -> int:
-    """The bytes that a column's text takes in a plain string column; 0 if it is in one already, or there is no text.
+    """The bytes that a column's text takes in a plain string column; 0 if it is in one, or there is no text.
 
-    An upper bound may be returned instead if it is not more than ``enough_bytes``.
+    May return an upper bound instead if that is at most ``enough_bytes``.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):

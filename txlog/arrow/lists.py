@@ -1,4 +1,4 @@
-"""Arrow's five kinds of list, read as one: where each list begins among the elements of all.
+"""Arrow's five kinds of list, read as one: where each list begins among all elements.
 
 Not ``Array.cast``: from list_view to list it silently loses elements (pyarrow 26).
 """

@@ -1,6 +1,6 @@
 """Maps of strings in Arrow memory, such as the partition values of many files.
 
-In: a map array. Out: the values of one key, by columns.
+In: a map array. Out: the values of one key, as columns.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 parquet C++ throws an exception if a column chunk contradicts its schema. pyarrow's accessors
 (``row_group(...).column(...)``, ``.statistics``) do not catch it, and the process ends. In: an open file. Out: the
-bytes of its footer, and whether the accessors are safe on pyarrow's metadata. A footer that is encoded differently
-from what Thrift's generated code writes counts as damaged, so that this module and pyarrow read the same.
-parquet-format, ``parquet.thrift``; Thrift, "Thrift Compact protocol encoding".
+bytes of its footer, and whether the accessors are safe on pyarrow's metadata. A footer encoded differently from what
+Thrift's generated code writes counts as damaged, so this module and pyarrow read the same. parquet-format,
+``parquet.thrift``; Thrift, "Thrift Compact protocol encoding".
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["check_footer", "indexed_columns", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
-_INDEX_BYTES = 3  # more than the number of a dictionary's entry takes, less than most plain values of text
+_INDEX_BYTES = 3  # more than a dictionary index takes, less than most plain text values
 
 _passed: tuple[bytes, ...] = ()  # the footers checked last: a checkpoint is opened more than once
 
 
 def read_footer(source: Any) -> bytes:
-    """The end of a file with its whole footer. pyarrow can open it as a file as long as only metadata is read.
+    """The end of a file with its whole footer. pyarrow can open it as a file if only metadata is read.
 
     Raises what the source raises. pyarrow reports a missing footer.
     """
@@ -78,7 +78,7 @@ def check_footer(footer: bytes, metadata: Any) -> None:
 
 
 def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
-    """The top-level columns among ``names`` of which every value is a dictionary entry, as far as sizes show.
+    """The top-level columns among ``names`` whose values are all dictionary entries, as far as sizes show.
 
     Arrow reads such columns as dictionaries in a fraction of the time; others would take it several times as long.
     ``metadata`` has passed `check_footer`.
@@ -119,7 +119,7 @@ class _Leaf:
     """Checks the column chunks of one leaf.
 
     The check depends only on the bytes ahead, so bytes that equal those of an earlier chunk of the leaf need no second
-    check. This makes leaves without a value in any row cheap; checkpoints have many of them.
+    check. This makes leaves that are null in every row cheap; checkpoints have many of them.
     """
 
     def __init__(self, column: Any) -> None:

@@ -1,7 +1,7 @@
-"""Nothing to call: pyarrow is ready to convert Python's values once this module is imported.
+"""Nothing to call: importing this module makes pyarrow ready to convert Python values.
 
-pyarrow imports pandas, where it is installed, when it converts its first value. In the middle of a call, a signal
-handler could break that off (`txlog.util.whole_import`). So modules that convert values import this one first.
+pyarrow imports pandas, if it is installed, when it converts its first value. In the middle of a call, a signal handler
+could interrupt that import (`txlog.util.whole_import`). So modules that convert values import this one first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Makes Arrow allocate memory in normal pages instead of huge pages, for work on hundreds of megabytes.
 
 Arrow's default allocator on Linux, mimalloc, requests huge pages. A virtual machine that returns free memory to its
-host (free page reporting works by huge pages) has to fetch and clear each of them again: the list of a million files
-took 1,570 ms of CPU, and takes 910 ms in normal pages. jemalloc requests no huge pages. If pyarrow lacks jemalloc, the
-C library is used, which requests none either but fetches the pages of each large buffer again. In: a ``with`` block
-around work on many files. Out: nothing; Arrow's buffers remember their allocator.
+host (free page reporting works by huge pages) must fetch and clear each of them again: listing a million files took
+1,570 ms of CPU, and takes 910 ms in normal pages. jemalloc requests no huge pages. If pyarrow lacks jemalloc, this uses
+the C library, which requests none either but fetches the pages of each large buffer again. In: a ``with`` block around
+work on many files. Out: nothing; Arrow's buffers remember their allocator.
 """
 
 from __future__ import annotations

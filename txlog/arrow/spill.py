@@ -1,7 +1,7 @@
-"""Batches of unknown size stored for more than one pass: in memory, and above a limit in a temporary file.
+"""Stores batches of unknown size for several passes: in memory, and above a limit in a temporary file.
 
-In: record batches of one schema. Out: one Arrow table. A spilled file is mapped into memory, so that its pages take
-memory only while they are used. It has no name, and disappears with the table.
+In: record batches of one schema. Out: one Arrow table. A spilled file is mapped into memory, so its pages take memory
+only while they are used. It has no name, and disappears with the table.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def _spilled(first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema
                 writer.write_batch(batch)
         return pa.ipc.open_file(pa.memory_map(name)).read_all()
     finally:
-        with contextlib.suppress(OSError):  # a platform that keeps mapped files cannot remove it yet
+        with contextlib.suppress(OSError):  # a platform that locks mapped files cannot remove it yet
             os.unlink(name)

@@ -1,7 +1,7 @@
-"""Rows taken out of tables by their numbers, however much text they hold.
+"""Takes rows out of tables by number, however much text they hold.
 
-In: chunked columns, and numbers of rows. Out: these rows in this order. Arrow's own ``take`` first joins the chunks of
-a column to one array, even if few rows are taken. That copies all rows, and fails for more than 2 GiB of strings.
+In: chunked columns, and row numbers. Out: these rows in this order. Arrow's own ``take`` first joins a column's chunks
+into one array, even for few rows. That copies all rows, and fails for more than 2 GiB of strings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WHOLE_BYTES = 4 << 20  # columns up to this size, and those of one chunk, are l
 
 
 def joined_rows(rows: pa.Table) -> pa.Table:
-    """The same rows, in one chunk if they are few enough to copy: many can be taken out of one chunk faster."""
+    """The same rows, in one chunk if they are few enough to copy: taking many out of one chunk is faster."""
     return rows.combine_chunks() if rows.nbytes <= _JOINED_BYTES else rows
 
 

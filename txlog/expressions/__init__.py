@@ -10,7 +10,7 @@ What other rooms call:
 * ``predicates.prunable(p)``: the part that ``skipping`` understands; the other parts exclude no file;
 * ``join.split_join(p)``: keys, terms of one side alone, and the rest; ``join.conjuncts(p)``: the terms of AND.
 
-Conditions follow SQL's three-valued logic; values are those of Spark in ANSI mode with UTC as its time zone. What has
-no result there (overflow, division by zero) raises ``InvalidInputError`` when it is evaluated. What engines disagree
-about raises it when it is parsed. docs/expressions.md has the list.
+Conditions follow SQL's three-valued logic; values are Spark's in ANSI mode with UTC as the time zone. What has no
+result there (overflow, division by zero) raises ``InvalidInputError`` during evaluation. What engines disagree about
+raises it during parsing. docs/expressions.md has the list.
 """

@@ -1,8 +1,8 @@
 """A ``pyarrow.compute.Expression`` as a bound expression, if SQL has an equivalent.
 
-In: an expression that a caller built with pyarrow, and a schema. Out: a tree as from SQL text, with SQL's meaning of
-NULL and NaN. pyarrow shows the parts of an expression only in its serialized form: an Arrow file whose schema metadata
-lists calls, fields and literals in order, and whose columns are the literals and options.
+In: an expression built with pyarrow, and a schema. Out: a tree as from SQL text, with SQL's meaning of NULL and NaN.
+pyarrow shows the parts of an expression only in its serialized form: an Arrow file whose schema metadata lists calls,
+fields and literals in order, and whose columns are the literals and options.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FUNCTIONS = {
 
 
 def is_arrow_expression(value: object) -> bool:
-    """Whether the caller gave an expression of pyarrow."""
+    """Whether the caller passed a pyarrow expression."""
     return isinstance(value, pc.Expression)
 
 
@@ -53,7 +53,7 @@ def read_arrow_expression(expression: pc.Expression, column: Callable[[Path], Ex
     """The bound expression; ``column`` finds a column by its path.
 
     Raises:
-        InvalidInputError: Naming the function, or the form, that is not understood.
+        InvalidInputError: Names the function or form that is not understood.
     """
     try:
         buffer = expression.__reduce__()[1][0]
@@ -120,7 +120,7 @@ def _made(name: str, operands: list[Expression], options: dict[str, Any]) -> Exp
     if name in _ARITHMETIC:
         result = arithmetic(_ARITHMETIC[name], *operands)
         if name == "divide_checked" and not any(is_floating(operand.type) for operand in operands):
-            raise ValueError("pyarrow divides whole numbers to whole numbers, SQL does not")
+            raise ValueError("pyarrow divides integers to integers, SQL does not")
         return result
     if name in _FUNCTIONS:
         return function(_FUNCTIONS[name], operands)
@@ -144,4 +144,4 @@ def _made(name: str, operands: list[Expression], options: dict[str, Any]) -> Exp
         case "if_else":
             return chosen([as_condition(operands[0])], operands[1:])
     types = ", ".join(type_name(operand.type) for operand in operands)
-    raise ValueError(f"its function {name}({types}) has no counterpart in SQL here")
+    raise ValueError(f"its function {name}({types}) has no SQL equivalent here")

@@ -1,8 +1,8 @@
 """Builds typed expressions: operators on bound operands, with SQL's implicit casts.
 
 In: bound operands. Out: a bound tree in one normal form. A comparison of a target column with a literal becomes a leaf
-of ``predicates``, so that files can be skipped by it. An expression of literals is computed once, here. Raises
-``ValueError`` that says what does not fit; the caller adds the text and the place.
+of ``predicates``, which can skip files. An expression of literals is computed once, here. Raises ``ValueError`` that
+says what does not fit; the caller adds the text and the place.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
-"""The operator that means the same with its sides exchanged."""
+"""The operator that means the same with its sides swapped."""
 
 _ONE_ROW = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.array of a Python value imports pandas
 
@@ -95,7 +95,7 @@ def literal(value: Any) -> Value:
     for kind, data_type in _KINDS.items():
         if isinstance(value, kind):
             return Value(fit(value, data_type).value, data_type, value)
-    raise ValueError(f"{type(value).__name__} is not a type of literals")
+    raise ValueError(f"{type(value).__name__} is not a literal type")
 
 
 _KINDS: dict[type, DataType] = {
@@ -108,7 +108,7 @@ _KINDS: dict[type, DataType] = {
 
 
 def call(name: str, arguments: Sequence[Expression], data_type: DataType, options: tuple[Any, ...] = ()) -> Expression:
-    """The call, or its value if all arguments are literals and it does not fail."""
+    """The call, or its value if all arguments are literals and computing it does not fail."""
     made = Call(name, tuple(arguments), data_type, options)
     if not all(isinstance(argument, (Value, Constant)) for argument in arguments):
         return made
@@ -141,7 +141,7 @@ def cast_to(expression: Expression, data_type: DataType) -> Expression:
     """``CAST(expression AS data_type)``."""
     source = expression.type
     if not can_cast(source, data_type):
-        raise ValueError(f"engines differ in, or do not have, a cast of {type_name(source)} to {type_name(data_type)}")
+        raise ValueError(f"engines differ in a cast of {type_name(source)} to {type_name(data_type)}, or lack it")
     return convert(expression, data_type)
 
 
@@ -151,7 +151,7 @@ def assigned(expression: Expression, data_type: DataType) -> Expression:
         given, wanted = type_name(expression.type), type_name(data_type)
         hint = ": write CAST" if can_cast(expression.type, data_type) else ""
         if given == wanted:
-            hint = ", since they differ in which members may be null"
+            hint = ", since they differ in which fields may be null"
         raise ValueError(f"a value of type {given} cannot be stored as {wanted}{hint}")
     return convert(expression, data_type)
 
@@ -192,7 +192,7 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
 
 
 def _decimal(expression: Expression) -> Expression:
-    """An integer as a decimal. The decimal of a literal has only as many digits as the literal."""
+    """An integer as a decimal. A literal's decimal has only as many digits as the literal."""
     if not is_integer(expression.type):
         return expression
     if isinstance(expression, Value) and isinstance(expression.value, int):
@@ -323,7 +323,7 @@ def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name:
 
 
 def balanced(terms: Sequence[Predicate], connect: Callable[[Predicate, Predicate], Predicate]) -> Predicate:
-    """The terms joined by AND or OR, as a tree that is not deep: a thousand terms must not nest a thousand deep."""
+    """The terms joined by AND or OR, as a flat tree: a thousand terms must not nest a thousand deep."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2

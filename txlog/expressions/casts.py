@@ -1,6 +1,6 @@
-"""CAST and store assignment with Arrow's kernels. Results are those of Spark's ANSI mode; time zones are UTC.
+"""CAST and store assignment with Arrow's kernels. Results equal Spark's in ANSI mode; time zones are UTC.
 
-In: an array or an Arrow expression of one Delta type. Out: the same of another. A value that the type cannot hold
+In: an array or an Arrow expression of one Delta type. Out: the same in another type. A value that the type cannot hold
 raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A cast to an integer truncates a fraction; a cast to a decimal
 with fewer digits rounds half away from zero. `types.can_cast` decides which casts exist.
 """
@@ -103,7 +103,7 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     if isinstance(target, Decimal):
         return to_decimal(values, source, target.precision, target.scale)
     if is_floating(target):
-        if isinstance(source, Decimal):  # through its text, so that it is rounded only once
+        if isinstance(source, Decimal):  # through its text, so it is rounded only once
             return _plain(_plain(_plain(values, pa.string()), pa.float64()), arrow_type)
         return _plain(values, arrow_type, safe=False)
     if is_floating(source) or isinstance(source, Decimal):
@@ -132,7 +132,7 @@ def _from_string(values: Any, target: DataType) -> Any:
 
 
 def _checked(values: Any, kind: str, target: DataType) -> Any:
-    """The strings, if SQL accepts each of them. Arrow accepts more forms, such as 0x1F for a number."""
+    """The strings, if SQL accepts all of them. Arrow accepts more forms, such as 0x1F for a number."""
     fits = pc.match_substring_regex(values, _FORMS[kind])
     return _or_fail(fits, values, target)
 

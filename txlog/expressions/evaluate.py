@@ -2,7 +2,7 @@
 
 In: a bound tree and batches of one or two sides. Out: arrays, or a ``pyarrow.compute.Expression`` that does the same
 later. The kernels of each function are in ``kernels`` and ``casts``. This module adds what SQL requires: AND, OR, CASE
-and COALESCE compute an operand that can fail only for the rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
+and COALESCE compute an operand that can fail only for the rows that need it, so ``b != 0 AND a / b > 1`` is safe.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def to_arrow(expression: Expression) -> pc.Expression:
     for node in walk(expression):
         if _is_lazy(node) and any(can_fail(operand) for operand in _operands(node)[1:]):
             raise InvalidInputError(
-                f"Arrow cannot delay {node}: it would compute every branch for every row, also those that fail."
+                f"Arrow cannot delay {node}: it would compute every branch for every row, even if that fails."
                 " Use evaluate() on batches"
             )
         if isinstance(node, Call) and (node.name in EAGER or (node.name == "cast" and _is_parsed(node))):
@@ -61,7 +61,7 @@ def _is_parsed(node: Call) -> bool:
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether some row may make the evaluation raise: arithmetic that overflows, a cast that does not fit."""
+    """Whether some row may make evaluation fail: arithmetic that overflows, a cast that does not fit."""
     return any(
         isinstance(node, Call)
         and (cast_can_fail(node.arguments[0].type, node.type) if node.name == "cast" else _fails(node))
@@ -78,7 +78,7 @@ def _fails(node: Call) -> bool:
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows of each side; with ``numbers``, only these rows, which are taken when a column is needed."""
+    """The rows of each side; with ``numbers``, only these rows, taken when a column is needed."""
 
     sides: dict[Side, pa.RecordBatch | pa.Table | None]
     num_rows: int
@@ -105,7 +105,7 @@ class _Rows(msgspec.Struct, frozen=True):
 
 
 class _Fields:
-    """Takes the place of `_Rows` to build a ``pyarrow.compute.Expression``: its columns are fields."""
+    """Replaces `_Rows` to build a ``pyarrow.compute.Expression``: its columns are fields."""
 
     def column(self, path: Path, data_type: DataType, side: Side) -> Any:
         return pc.field(*path)
@@ -215,7 +215,7 @@ def _branches(node: Call) -> list[tuple[Expression | None, Expression]]:
 
 def _compute_connective(node: And | Or, rows: _Rows) -> Any:
     """Compute the right operand only for rows that the left one does not decide. For other rows it counts as NULL,
-    which does not change their result."""
+    which does not change the result."""
     left = _whole(_compute(node.left, rows), rows.num_rows)
     is_and = isinstance(node, And)
     open_rows = np.flatnonzero(_flags(pc.fill_null(left, is_and)) == is_and)

@@ -1,7 +1,7 @@
 """The SQL functions on which Spark and pyarrow agree: their names, arguments and result types.
 
-In: a name and bound arguments. Out: a bound expression. Other functions are refused with an error that names them,
-since their results depend on the engine or on the time. ``kernels`` computes each function with Arrow.
+In: a name and bound arguments. Out: a bound expression. Other functions are refused, because their results depend on
+the engine or the time; the error names them. ``kernels`` computes each function with Arrow.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ NONDETERMINISTIC = frozenset(
         *("input_file_name", "current_user", "session_user", "user", "current_timezone", "unix_timestamp"),
     }
 )
-"""Functions that return another value on each call, or in each session."""
+"""Functions that return another value in each call or session."""
 
 _DIFFERS = {
-    "round": "engines round doubles differently: CAST to a decimal of fewer digits, which rounds half up",
-    "bround": "engines round doubles differently: CAST to a decimal of fewer digits, which rounds half up",
-    "regexp_like": "engines have regular expressions of different kinds: write LIKE, or filter the rows before",
-    "rlike": "engines have regular expressions of different kinds: write LIKE, or filter the rows before",
-    "regexp_replace": "engines have regular expressions of different kinds: write replace(), or compute it before",
-    "ln": "engines differ in the last digit: compute it before",
-    "log": "engines differ in the last digit: compute it before",
-    "exp": "engines differ in the last digit: compute it before",
+    "round": "engines round doubles differently: CAST to a decimal with fewer digits, which rounds half up",
+    "bround": "engines round doubles differently: CAST to a decimal with fewer digits, which rounds half up",
+    "regexp_like": "engines have different kinds of regular expressions: write LIKE, or filter the rows first",
+    "rlike": "engines have different kinds of regular expressions: write LIKE, or filter the rows first",
+    "regexp_replace": "engines have different kinds of regular expressions: write replace(), or compute it first",
+    "ln": "engines differ in the last digit: compute it first",
+    "log": "engines differ in the last digit: compute it first",
+    "exp": "engines differ in the last digit: compute it first",
     "pow": "engines differ in the last digit: multiply",
     "power": "engines differ in the last digit: multiply",
-    "initcap": "engines differ in what a word is: compute it before",
+    "initcap": "engines differ in what a word is: compute it first",
 }
 """Functions left out on purpose, and what to do instead."""
 
@@ -59,7 +59,7 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
     """``name(arguments)``. Raises ``ValueError`` naming what is wrong, and what to write instead."""
     name = ALIASES.get(name.lower(), name.lower())
     if name in NONDETERMINISTIC:
-        raise ValueError(f"{name}() gives another value each time: compute it once, and write the value")
+        raise ValueError(f"{name}() returns another value each time: compute it once, and write the value")
     known = FUNCTIONS.get(name)
     if known is None:
         raise ValueError(f"the function {name}() is not supported: {_DIFFERS.get(name) or _similar(name)}")
@@ -76,7 +76,7 @@ def _similar(name: str) -> str:
 
 
 def _typed(argument: Expression, data_type: DataType, name: str) -> Expression:
-    """The argument, which has this type or is NULL."""
+    """The argument; its type must be this one, or NULL."""
     if argument.type == data_type or (isinstance(argument, Value) and argument.value is None):
         return convert(argument, data_type)
     raise ValueError(f"{name}() takes {type_name(data_type)}, not {type_name(argument.type)}: CAST it")
@@ -111,7 +111,7 @@ def _substring(text: Expression, position: Expression, length: Expression | None
     start = _constant(position, int, "substring")
     count = None if length is None else max(0, _constant(length, int, "substring"))
     if start < 0 and length is not None:
-        raise ValueError("substring() from the end takes no length, in which engines differ: write right(s, n)")
+        raise ValueError("substring() from the end takes no length, because engines differ in it: write right(s, n)")
     first = start if start < 0 else max(start - 1, 0)
     stop = None if count is None else first + count
     return call("substring", (_typed(text, STRING, "substring"),), STRING, (first, stop))
@@ -309,7 +309,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Expression]]] = {
     },
     **{name: (1, 1, _time_part(name)) for name in ("hour", "minute", "second")},
 }
-"""Name -> the least and the greatest number of arguments (None: any), and what builds the expression."""
+"""Name -> the minimum and maximum number of arguments (None: any), and what builds the expression."""
 
 ALIASES = {
     "ucase": "upper",

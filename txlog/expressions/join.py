@@ -1,7 +1,7 @@
 """A condition on pairs of rows (MERGE), taken apart: key columns, terms on one side alone, and the rest.
 
-In: a bound condition whose columns are of two sides. Out: `JoinCondition`; a pair of rows satisfies the condition where
-it satisfies every part. A key matches where both values are equal and neither is null.
+In: a bound condition on columns of two sides. Out: `JoinCondition`; a pair of rows satisfies the condition if it
+satisfies every part. A key matches if both values are equal and neither is null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["JoinCondition", "JoinKey", "conjuncts", "split_join"]
 class JoinKey(msgspec.Struct, frozen=True):
     """``source column = target column``; both are compared as ``type`` if their types differ.
 
-    That is the wider one of two integers, and the target's one of two decimals.
+    That is the wider of two integer types, and of two decimal types the target's.
     """
 
     source: Path
@@ -35,7 +35,7 @@ class JoinCondition(msgspec.Struct, frozen=True):
         keys: Equalities of a source column with a target column, in the order of the text.
         target: The terms that read the target alone (``evaluate(target)``); a constant term is here too.
         source: The terms that read the source alone (``evaluate(None, source)``).
-        residual: The terms that read both and are no key.
+        residual: The terms that read both and are not keys.
     """
 
     keys: tuple[JoinKey, ...]
@@ -80,13 +80,13 @@ def _key(term: Predicate) -> JoinKey | None:
     if len(columns) < 2:
         return None
     target = columns["target"]
-    # Statistics of files have the table's decimals. A source value that is none of them equals no row of the table.
+    # File statistics have the table's decimals. A source value that fits none of them equals no row of the table.
     kind = target.type if isinstance(target.type, Decimal) else left.type
     return JoinKey(columns["source"].path, target.path, kind)
 
 
 def _column(operand: Expression) -> Reference | None:
-    """The column that an operand is, also inside a cast to a wider integer, which a comparison may add."""
+    """The operand's column, even inside a cast to a wider integer, which a comparison may add."""
     if isinstance(operand, Call) and operand.name == "cast" and is_integer(operand.type):
         inner = operand.arguments[0]
         return inner if isinstance(inner, Reference) and is_integer(inner.type) else None

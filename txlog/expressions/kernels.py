@@ -1,7 +1,7 @@
-"""The Arrow kernels of each operator and function: one entry for each name that a `Call` may have.
+"""The Arrow kernels for each operator and function: one entry for each name that a `Call` may have.
 
 In: a call and its arguments as arrays, scalars or Arrow expressions, already cast to the types that ``build`` chose.
-Out: the result. Arithmetic is checked: what overflows raises ``pyarrow.ArrowInvalid``, as in Spark's ANSI mode.
+Out: the result. Arithmetic is checked: an overflow raises ``pyarrow.ArrowInvalid``, as in Spark's ANSI mode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from txlog.protocol.schema import Decimal, type_to_arrow
 
 __all__ = ["EAGER", "FALLIBLE", "KERNELS"]
 
-# Letters whose other case is two letters, depends on the context, or exists only in the newest Unicode version.
+# Letters whose other case is two letters, depends on context, or exists only in the newest Unicode version.
 _UPPER_DIFFERS = r"[ßŉǰɷɼΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{ab4b}\x{ab4c}\x{fb00}-\x{fb17}\x{1df40}-\x{1df7f}]"
 _LOWER_DIFFERS = r"[İΣ\x{a7dd}\x{a7e2}\x{ab6c}\x{ab6d}\x{1df40}-\x{1df7f}]"
 
@@ -75,7 +75,7 @@ def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any
 
 
 def _wide(values: Any, data_type: Decimal) -> Any:
-    """The values as decimals of 256 bits; unchanged if they are so already."""
+    """The values as 256-bit decimals; unchanged if they already are."""
     if not isinstance(values, pc.Expression) and pa.types.is_decimal256(values.type):
         return values
     return values.cast(pa.decimal256(data_type.precision, data_type.scale))
@@ -87,7 +87,7 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
     one, other = (argument.type for argument in call.arguments)
     assert isinstance(one, Decimal)
     assert isinstance(other, Decimal)
-    # Arrow truncates the quotient. It is computed with at least one more digit, which decides how to round it.
+    # Arrow truncates the quotient, so it is computed with at least one more digit, which decides how to round it.
     scale = max(one.scale, call.type.scale - other.precision + other.scale)
     dividend = left.cast(pa.decimal256(one.precision - one.scale + scale, scale))
     quotient = pc.divide_checked(dividend, _wide(right, other))
@@ -161,7 +161,7 @@ def _null_safe_equal(call: Call, left: Any, right: Any) -> Any:
 
 
 def _case(call: Call, *arguments: Any) -> Any:
-    # A null condition is unknown, and `case_when` does not take its branch.
+    # A null condition is unknown: `case_when` does not take its branch.
     return pc.case_when(pc.make_struct(*arguments[:-1:2]), *arguments[1::2], arguments[-1])
 
 
@@ -231,7 +231,7 @@ def _truncated(call: Call, values: Any) -> Any:
 
 
 def _formatted(call: Call, values: Any) -> Any:
-    """Raises ``ArrowInvalid`` for a year that engines write in different ways."""
+    """Raises ``ArrowInvalid`` for a year that engines write differently."""
     years = pc.year(values)
     if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
         raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
@@ -321,7 +321,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "lower": lambda call: True,
     "date_format": lambda call: True,
 }
-"""The functions that can raise for some row, and for which calls they can."""
+"""The functions that can fail for some row, and in which calls."""
 
 EAGER = frozenset({"upper", "lower", "date_format"})
 """The functions that look at the values before they compute, which an Arrow expression cannot do."""

@@ -1,9 +1,9 @@
-"""Predicates: the conditions that files can be skipped by. Their nodes, how they are built, and how they are bound.
+"""Predicates: conditions that can skip files. Their nodes, how to build them, and how to bind them.
 
 In: ``col("day") == "2026-11-20"`` and the like (``sql`` reads SQL text). Out: an immutable tree that `bind` checks
-against a schema. It has SQL's three-valued logic and Spark's order: NaN equals NaN and is greater than every number,
-strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``, is wrapped
-in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
+against a schema. It follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater than every
+number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``, is
+wrapped in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | dateti
 
 
 class Predicate(Expression, frozen=True):
-    """One condition on a row: true, false or (as in SQL) unknown. ``str()`` gives it as SQL."""
+    """One condition on a row: true, false or (as in SQL) unknown. ``str()`` returns it as SQL."""
 
     @property
     def type(self) -> DataType:
@@ -73,7 +73,7 @@ class Predicate(Expression, frozen=True):
         return frozenset(path[0] for path in paths_of(self))
 
     def __bool__(self) -> bool:
-        raise TypeError("a predicate has no truth value of its own: combine with &, | and ~, not with and, or, not")
+        raise TypeError("a predicate has no truth value: combine predicates with &, | and ~, not with and, or, not")
 
 
 class Constant(Predicate, frozen=True):
@@ -98,7 +98,7 @@ class Comparison(Predicate, frozen=True):
 
 
 class In(Predicate, frozen=True):
-    """``column IN (values)``. With ``has_null``, the list has a NULL, and a value without a match gives unknown."""
+    """``column IN (values)``. With ``has_null``, the list has a NULL, and a value without a match makes it unknown."""
 
     path: Path
     values: tuple[Literal | Ordered, ...]
@@ -219,7 +219,7 @@ class Column:
         return Not(IsNull(self.path))
 
     def isin(self, values: Iterable[Literal | None]) -> Predicate:
-        """Rows whose value is one of some values.
+        """Rows whose value is in a list.
 
         Args:
             values: The values. As in SQL, a None among them matches nothing.
@@ -269,13 +269,13 @@ def col(*path: str) -> Column:
     """A column, to build conditions from: ``txlog.col("amount") > 100``.
 
     Args:
-        *path: The name of the column; further names lead to a member of a struct. A dot is part of a name.
+        *path: The name of the column; more names lead into a struct. A dot is part of a name.
 
     Returns:
         The column, as an operand of comparisons.
 
     Raises:
-        InvalidInputError: No name is given, or a name is not a string.
+        InvalidInputError: There is no name, or a name is not a string.
     """
     if not path or not all(type(name) is str and name for name in path):
         raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
@@ -311,20 +311,20 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
 
 
 def bind(predicate: Predicate, schema: Struct) -> Predicate:
-    """The predicate with the table's spelling of its columns and with values of the columns' types.
+    """The predicate with the table's spelling of column names, and values in the columns' types.
 
-    Names match without regard to case. Binding what is bound changes nothing. A value between two values of
+    Names match regardless of case. Binding a bound predicate changes nothing. A value between two values of
     its column's type (``id > 1.5`` where id is an integer) is rewritten without loss. Raises
-    ``InvalidInputError`` naming the column that is absent or that cannot be compared with its value.
+    ``InvalidInputError`` naming the column that does not exist or cannot be compared with its value.
     """
     try:
         return _bind(predicate, schema)
     except RecursionError:
-        raise InvalidInputError("the predicate is nested too deeply: compare with many values by isin()") from None
+        raise InvalidInputError("the predicate is nested too deeply: use isin() to compare with many values") from None
 
 
 def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> Predicate:
-    """A leaf on a column whose path is resolved, with values of the column's type. Raises ``InvalidInputError``."""
+    """A leaf on a column with a resolved path, with values in the column's type. Raises ``InvalidInputError``."""
     match predicate:
         case Comparison(path, operator, value):
             return _bind_comparison(path, data_type, operator, value)
@@ -340,7 +340,7 @@ def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> P
 def prunable(predicate: Predicate) -> Predicate:
     """A bound condition with `Anything` in place of each part that ``skipping`` does not understand.
 
-    This is sound below NOT too, since `Anything` may be true as well as false.
+    This is sound inside NOT too, since `Anything` may be true or false.
     """
     match predicate:
         case And(left, right):
@@ -355,7 +355,7 @@ def prunable(predicate: Predicate) -> Predicate:
 
 
 def paths_of(predicate: Expression) -> frozenset[Path]:
-    """Every column of the table, or member of a struct, that the predicate reads."""
+    """Every column or struct field of the table that the predicate reads."""
     return frozenset(path for side, path in columns_of(predicate) if side == "target")
 
 
@@ -385,7 +385,7 @@ def with_paths(predicate: Expression, change: Callable[[Path], Path]) -> Any:
 def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path, DataType]:
     """The path in the schema's spelling, and its type.
 
-    Raises ``InvalidInputError`` naming the columns that ``owner``, to which the schema belongs, has instead.
+    Raises ``InvalidInputError`` that lists the columns of ``owner``, which the schema belongs to.
     """
     found: list[str] = []
     here: DataType = schema
@@ -430,7 +430,8 @@ def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Lite
 
 
 def _around_gap(path: Path, data_type: DataType, operator: str, below: Ordered | None) -> Predicate:
-    """A comparison with a number that the column's type cannot hold; ``below`` is the next lower one that it can."""
+    """A comparison with a number that the column's type cannot hold; ``below`` is the next lower number that it can
+    hold."""
     always = Or(Not(IsNull(path, data_type)), Constant(None))
     never = And(IsNull(path, data_type), Constant(None))
     if operator in ("=", "!="):

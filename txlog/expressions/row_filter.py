@@ -1,8 +1,8 @@
 """The exact filter: Arrow's computation of the predicate leaves that compare a column with literals.
 
 In: a column, as an array or as a field of a ``pyarrow.compute.Expression``, and literals. Out: SQL's three truth values
-(Arrow's Kleene logic) in Spark's order of floats. For Arrow alone, NaN differs from itself and is not greater than any
-number.
+(Arrow's Kleene logic), with Spark's order of floats. In Arrow itself, NaN differs from itself and is not greater than
+any number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ARROW_COMPARISONS = {
 
 
 def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:
-    """``column operator value``; ``rows.literal`` makes a scalar of the same kind as the column."""
+    """``column operator value``; ``rows.literal`` makes a scalar of the column's kind."""
     import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 
     compare = ARROW_COMPARISONS[operator]

@@ -54,7 +54,7 @@ _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 class _Dialect(Databricks):
     """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
 
-    By default, sqlglot rewrites them to forms of its own, each with the meaning of some engine.
+    By default, sqlglot rewrites them to its own forms, each with the meaning of some engine.
     """
 
     class Tokenizer(Databricks.Tokenizer):
@@ -70,7 +70,7 @@ class _Dialect(Databricks):
 
 
 class _SparkDialect(_Dialect):
-    """The same with Spark's quotes: a string may be in double quotes."""
+    """The same with Spark's quotes: double quotes enclose a string too."""
 
     class Tokenizer(_Dialect.Tokenizer):
         QUOTES = ["'", '"']  # noqa: RUF012
@@ -102,7 +102,7 @@ def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expressi
         context: What else the text may name: see `Context`.
 
     Raises:
-        InvalidInputError: With the text, the place, and what to write instead.
+        InvalidInputError: Gives the text, the place, and what to write instead.
     """
     scope = Scope(schema, **context)
     try:
@@ -121,10 +121,10 @@ def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -
 
 
 def parse_stored_condition(sql_text: str, schema: Struct) -> Predicate:
-    """A bound condition from the text that a table has of it, in Spark's dialect: double quotes are those of a string.
+    """A bound condition from the text that a table stores, in Spark's dialect: double quotes enclose strings.
 
     Raises:
-        InvalidInputError: As `parse`.
+        InvalidInputError: What `parse` raises.
     """
     try:
         return Reader(sql_text, Scope(schema)).condition(_parsed(sql_text, _SparkDialect))
@@ -133,7 +133,7 @@ def parse_stored_condition(sql_text: str, schema: Struct) -> Predicate:
 
 
 def parse_stored_value(sql_text: str, schema: Struct, *, now: datetime.datetime | None = None) -> Expression:
-    """The same for a value. ``now`` is that of ``current_timestamp()``; without it the function is refused."""
+    """The same for a value. ``now`` is the value of ``current_timestamp()``; without it the function is refused."""
     try:
         return Reader(sql_text, Scope(schema, now=now)).value(_parsed(sql_text, _SparkDialect))
     except RecursionError:
@@ -141,7 +141,7 @@ def parse_stored_value(sql_text: str, schema: Struct, *, now: datetime.datetime 
 
 
 def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expression:
-    """A bound expression from what users give for a value.
+    """A bound expression from what users pass as a value.
 
     A string is SQL text, as in the ``updates`` of deltalake and the ``set`` of Delta: one rule, whatever the columns
     are called. Every other Python value is a literal.
@@ -153,7 +153,7 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
         context: What else an SQL text may name: see `Context`.
 
     Raises:
-        InvalidInputError: As `parse`. If a word is no column, the message shows how to write it as a string.
+        InvalidInputError: What `parse` raises. For a word that is not a column, it shows how to write the string.
     """
     if isinstance(value, str):
         try:
@@ -178,11 +178,11 @@ def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expres
 
 
 def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:
-    """The value of a column as UPDATE SET and INSERT store it: cast to the column's type, each value checked.
+    """A column's value as UPDATE SET and INSERT store it: cast to the column's type, and checked.
 
     SQL store assignment (Spark's ``ANSI`` policy): numbers go into any numeric type, decimals are rounded to the
-    column's scale, a number that does not fit raises when it is evaluated; a string is no number. Whether NULL may be
-    stored is for the caller to check.
+    column's scale, and a number that does not fit fails at evaluation; a string is not a number. The caller checks
+    whether NULL may be stored.
 
     Args:
         value: What `bind_value` takes.
@@ -191,7 +191,7 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
         context: What else an SQL text may name: see `Context`.
 
     Raises:
-        InvalidInputError: As `bind_value`, and if a value of this type cannot be stored in the column.
+        InvalidInputError: What `bind_value` raises; or the column cannot store a value of this type.
     """
     bound = bind_value(value, schema, **context)
     if isinstance(value, str) and column.type == STRING and is_numeric(bound.type):
@@ -250,7 +250,7 @@ def _refuse_double_quotes(sql_text: str) -> None:
 
 
 def _token_fault(error: sqlglot.errors.TokenError) -> str:
-    # The tokenizer chains its reason, "Missing ' from 1:6", to an error that only quotes the text before it.
+    # The tokenizer chains its reason, "Missing ' from 1:6", to an error that only quotes the preceding text.
     reason = str(error.__cause__ or error)
     return f"the closing {reason.split()[1]} is missing" if reason.startswith("Missing ") else reason
 
@@ -259,7 +259,7 @@ def _first_fault(error: sqlglot.errors.ParseError) -> str:
     if not error.errors:
         return str(error)
     fault = error.errors[0]
-    # If an operand is missing, the parser's message names classes of sqlglot.
+    # If an operand is missing, the parser's message names sqlglot's classes.
     described = str(fault.get("description"))
     what = "an operand or a keyword is missing" if described.startswith("Required keyword") else described
     return f"{what} at line {fault.get('line')}, column {fault.get('col')}"

@@ -1,7 +1,7 @@
-"""Converts sqlglot's tree. Each method accepts the nodes of which it knows every part, and refuses all others.
+"""Converts sqlglot's tree. Each method accepts the nodes whose every part it knows, and refuses all others.
 
-In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. To
-overlook a flag of a node could change which rows are deleted, so the flags of every node are checked.
+In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. An
+overlooked flag could change which rows are deleted, so it checks the flags of every node.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Scope(msgspec.Struct, frozen=True):
         if len(path) > 1 and in_target is None and in_source is None:
             column = path_text(path[1:])
             raise InvalidInputError(
-                f"{path_text(path)} does not say which side it is of: write {target_alias}.{column} for the table or"
-                f" {source_alias}.{column} for the source, or name the sides yourself with"
+                f"{path_text(path)} does not say which side it belongs to: write {target_alias}.{column} for the table"
+                f" or {source_alias}.{column} for the source, or name the sides yourself with"
                 f" {argument('target_alias')} and {argument('source_alias')}"
             )
         if in_target is not None and in_source is not None:
@@ -216,7 +216,7 @@ class Reader:
         return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
 
     def _like(self, node: exp.Expression) -> Predicate:
-        """Newer releases of sqlglot represent NOT LIKE by a flag of the node, older ones by a NOT around it."""
+        """Newer sqlglot releases represent NOT LIKE by a flag on the node, older ones by a NOT around it."""
         self._takes(node, "this", "expression", "negate")
         operand, pattern = self.value(node.this), self.value(node.expression)
         if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
@@ -323,7 +323,7 @@ class Reader:
             return (*self._path(node.this), str(node.expression.this))
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return tuple(str(part.this) for part in node.parts)
-        raise self._refused(node, "a member of what is not a column")
+        raise self._refused(node, "a field of something that is not a column")
 
     # --- literals and casts -----------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The patterns of ``date_format``: which ones Spark and Arrow write alike.
 
-In: a pattern in Spark's letters. Out: its parts: for the check when the text is read, and for Arrow when it computes.
+In: a pattern in Spark's letters. Out: its parts: for the check during parsing, and for Arrow during evaluation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PATTERN_PARTS = re.compile(r"([A-Za-z])\1*|[-/:., _]|'[A-Za-z]+'")
 
 
 def pattern_parts(pattern: str) -> list[str]:
-    """The parts of a pattern of ``date_format``: letters of a field, or text. Raises ``ValueError`` for another one."""
+    """The parts of a ``date_format`` pattern: field letters, or text. Raises ``ValueError`` for any other pattern."""
     parts = [found[0] for found in _PATTERN_PARTS.finditer(pattern)]
     if "".join(parts) != pattern or any(part[0].isalpha() and part not in TIME_PATTERNS for part in parts):
         raise ValueError(

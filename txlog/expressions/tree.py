@@ -1,11 +1,11 @@
 """The bound expression tree: columns, values and calls of functions, each with its Delta type.
 
-In: nothing; ``sql`` builds trees from SQL text and ``predicates`` adds the conditions that files can be skipped by.
+In: nothing; ``sql`` builds trees from SQL text, and ``predicates`` adds the conditions that can skip files.
 Out: immutable plain data that pickles into tasks. Every node has
 
 * ``type``: the Delta type of its value; `columns_of`: the columns that it reads, per side;
 * ``evaluate(target, source=None)``: its value for each row, computed by ``pyarrow.compute`` (see ``evaluate``);
-* ``to_arrow()``: the same as a ``pyarrow.compute.Expression``, where Arrow can delay it;
+* ``to_arrow()``: the same as a ``pyarrow.compute.Expression``, if Arrow can delay it;
 * ``str()``: its text as SQL.
 
 The expressions of a MERGE read two sides: ``target`` is the Delta table, ``source`` the rows to merge into it. All
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 Path: TypeAlias = tuple[str, ...]
-"""A column by its name, or a member of a struct by the names that lead to it."""
+"""A column by its name, or a struct field by the names that lead to it."""
 
 Side: TypeAlias = Literal["target", "source"]
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """A value for each row. See the module for what every node can do."""
+    """A value for each row. The module docstring says what every node can do."""
 
     if TYPE_CHECKING:
 
@@ -74,8 +74,8 @@ class Expression(msgspec.Struct, frozen=True):
             An array of the Arrow form of ``type``; null for SQL's NULL.
 
         Raises:
-            InvalidInputError: For a value that SQL in ANSI mode refuses: an overflow, a division by zero, a string
-                that does not hold a value of the type it is cast to.
+            InvalidInputError: A value that SQL in ANSI mode refuses: an overflow, a division by zero, a string that is
+                not a value of the type it is cast to.
         """
         from txlog.expressions.evaluate import evaluate
 
@@ -94,7 +94,7 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 class Reference(Expression, frozen=True):
-    """A column, or a member of a struct, with the schema's spelling of its names."""
+    """A column or struct field, with the schema's spelling of its names."""
 
     path: Path
     type: DataType
@@ -107,7 +107,7 @@ class Reference(Expression, frozen=True):
 class Value(Expression, frozen=True):
     """A literal, or the result of a constant expression; ``value`` None is NULL.
 
-    ``written`` is the literal as a Python value (a timestamp with or without a zone), which decides what it can be
+    ``written`` is the literal as a Python value (a timestamp with or without a zone), and decides what it can be
     compared with; None if the value was computed.
     """
 
@@ -132,7 +132,7 @@ class Value(Expression, frozen=True):
 
 
 class Call(Expression, frozen=True):
-    """One function or operator of ``functions``, by its name there, on bound arguments of the types it needs."""
+    """One function or operator of ``functions``, by its name there, with bound arguments of the types it needs."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -175,7 +175,7 @@ class Call(Expression, frozen=True):
 
 
 def columns_of(expression: Expression) -> frozenset[tuple[Side, Path]]:
-    """Every column, or member of a struct, that the expression reads, with its side."""
+    """Every column or struct field that the expression reads, with its side."""
     found: set[tuple[Side, Path]] = set()
     for node in walk(expression):
         if isinstance(node, Reference):

@@ -1,6 +1,6 @@
 """Type rules: the common type of two values, the type of arithmetic, and which casts exist. Spark's, in ANSI mode.
 
-In: Delta types. Out: Delta types, or None and False where SQL has no rule or txlog refuses to follow it. Pure tables;
+In: Delta types. Out: Delta types, or None and False if SQL has no rule or txlog refuses to follow it. Pure tables;
 ``build`` turns a refusal into an error with what to write instead.
 """
 
@@ -65,7 +65,7 @@ def is_ordered(data_type: DataType) -> bool:
 
 
 def is_same_nested(left: DataType, right: DataType) -> bool:
-    """Whether nested types differ at most in the metadata of their members: comments, or ids of mapped columns."""
+    """Whether nested types differ at most in their fields' metadata: comments, or ids of mapped columns."""
     nested = (Struct, Array, Map)
     return isinstance(left, nested) and isinstance(right, nested) and type_to_arrow(left) == type_to_arrow(right)
 
@@ -73,7 +73,7 @@ def is_same_nested(left: DataType, right: DataType) -> bool:
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type that both sides of a comparison, or all branches of a CASE, are cast to; None if there is none.
 
-    Strings have no common type with other types: Spark would parse them, row by row, which an author rarely means.
+    Strings have no common type with other types: Spark would parse them row by row, which authors rarely intend.
     """
     if left == right or right == VOID or is_same_nested(left, right):
         return left

@@ -2,7 +2,7 @@
 
 In: literals, decoded partition values, bounds from file statistics. Out: `Ordered`: booleans, integers, floats,
 ``Decimal``, strings and bytes as themselves; a date as days and a timestamp as microseconds since the epoch,
-since Delta's years go beyond those of ``datetime``. Python orders these values as Spark does, except for NaN, which
+since Delta's years go beyond ``datetime``'s. Python orders these values as Spark does, except for NaN, which
 `compare` handles.
 """
 
@@ -43,9 +43,9 @@ _EPOCH_DAY = _EPOCH.date().toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _DAY_MICROSECONDS = 86_400_000_000
 _WIDE = decimal.Context(prec=100)
-_FLOAT_ERROR = decimal.Decimal("2e-15")  # four times the error of one rounding, more than that of rounding back
+_FLOAT_ERROR = decimal.Decimal("2e-15")  # four times the error of one rounding, more than rounding back adds
 INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
-"""A least or greatest bound of exactly this is unusable: see `beside`."""
+"""A bound of exactly this value is unusable: see `beside`."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?"
@@ -55,8 +55,8 @@ _TIMESTAMP = re.compile(
 class Fitted(msgspec.Struct, frozen=True):
     """A literal as a value of a column's type.
 
-    If ``exact`` is False, the type cannot hold the literal: ``value`` is the greatest value below it, or
-    None where all values of the type are above it.
+    If ``exact`` is False, the type cannot hold the literal: ``value`` is the greatest value below it, or None if all
+    values of the type are above it.
     """
 
     value: Ordered | None
@@ -64,7 +64,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 
 def fit(value: Any, data_type: DataType) -> Fitted:
-    """Fit a literal to a column's type as Spark compares the two; a string is read as a value of the type.
+    """Fit a literal to a column's type as Spark compares the two; a string is parsed as a value of the type.
 
     A timestamp without a zone is UTC. Raises ``ValueError`` saying why the two cannot be compared.
     """
@@ -146,9 +146,9 @@ def as_float32(number: float) -> float:
 
 
 def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -> decimal.Decimal | None:
-    """The decimal at or above (or below) ``value`` by the precision that a bound loses if its writer stores it as a
-    64-bit float, or, without a fraction, as a 64-bit integer, which clips values to its range: deltalake does both.
-    None if the type has no such value.
+    """The decimal above (or below) ``value`` by the precision that a bound loses if its writer stores it as a 64-bit
+    float, or, without a fraction, as a 64-bit integer, which clips values to its range: deltalake does both. None if
+    the type has no such value.
     """
     if value == INTEGER_ENDS[above]:
         return None
@@ -229,7 +229,7 @@ def _number(value: Any) -> int | float | decimal.Decimal:
 
 
 def _as_float(number: int | float | decimal.Decimal) -> float:
-    """The nearest double; infinity if the number is beyond all doubles, since an integer may have any size."""
+    """The nearest double; infinity if the number is beyond all doubles (integers may have any size)."""
     try:
         return float(number)
     except OverflowError:

@@ -8,8 +8,8 @@ not among the `NeededFiles`. The steps, in order:
 2. Commit VACUUM START, even if nothing is to be deleted, as Spark does: history shows that the vacuum ran. The commit's
    time shows whether this machine's clock is right, and restores look for this commit (`vacuums_under_way`).
 3. Delete in batches of a thousand files. Before each batch, look up what was committed or staged since: a file that a
-   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their commit, so one of
-   the two sees the other.
+   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their commit, so one
+   of the two sees the other.
 4. Write ``_last_vacuum_info``, and commit VACUUM END.
 
 If a vacuum stops anywhere, the table stays valid and the next vacuum deletes the rest. Two at the same time do no harm.

@@ -1,8 +1,8 @@
-"""The statistics of many files as columns of bounds: ``statistics_read`` for many files at once.
+"""The statistics of many files as columns of bounds: ``statistics_read`` for many files at a time.
 
 In: the JSON texts of ``add.stats``, or the struct array of ``add.stats_parsed``, and the requested leaf columns. Out:
 `BoundsColumns`, which use exactly the statistics that the rule for one file uses. Text that Arrow's reader refuses, or
-might read differently, is refused or marked odd, so that the rule for one file decides. PROTOCOL.md, "Per-file
+might read differently, is refused or marked odd: the rule for one file then decides. PROTOCOL.md, "Per-file
 Statistics".
 """
 
@@ -42,7 +42,7 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 class ColumnBounds(msgspec.Struct, frozen=True):
     """One leaf column in each file. ``low`` and ``high`` hold values as `values.ordered` makes them, null if unknown.
 
-    They are None where the column's type has no order that statistics keep.
+    They are None if the column's type has no order in statistics.
     """
 
     low: pa.Array | None
@@ -68,8 +68,7 @@ class Leaf(msgspec.Struct, frozen=True):
     was_float: bool = False
 
     def bound(self, value: Any, *, is_maximum: bool) -> Ordered | None:
-        """One bound from a Parquet footer, in the form for comparisons; None if it cannot be
-        compared.
+        """One bound from a Parquet footer, in the form for comparisons; None if it cannot be compared.
 
         Floats have no such bound, since footers leave NaN out.
         """
@@ -95,7 +94,7 @@ def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
 
 
 def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColumns:
-    """The bounds in each text, none of them null. Raises as `parsed_statistics`."""
+    """The bounds in each text, none of them null. Raises what `parsed_statistics` raises."""
     return bounds_of_parsed(parsed_statistics(texts, leaves), leaves)
 
 
@@ -103,7 +102,7 @@ def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.Struc
     """The statistics of these columns in the texts, none of them null, in the types of Arrow's JSON reader.
 
     Raises ``ArrowException`` or ``ValueError`` if Arrow does not read a text as Python does: the caller then splits the
-    texts and decides on the rest file by file.
+    texts, and decides what is left file by file.
     """
     ordered_leaves = [leaf for leaf in leaves if leaf.kind]
     members: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
@@ -118,7 +117,7 @@ def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.Struc
 
 
 def bounds_of_parsed(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsColumns:
-    """The bounds in each row of `parsed_statistics` of the same ``leaves``. Raises as that."""
+    """The bounds in each row of `parsed_statistics` of the same ``leaves``. Raises the same errors."""
     table = {field.name: parsed.field(field.name) for field in parsed.type}
     odd = np.zeros(len(parsed), dtype=bool)
     return _assembled(table, leaves, odd, _ordered_text)
@@ -166,7 +165,7 @@ def _filled(column: pa.Array, default: bool) -> Mask:
 
 
 def _member(column: pa.Array | None, path: Path) -> pa.Array | None:
-    """The member of nested structs, null if a struct around it is null."""
+    """The field of nested structs, null if a struct around it is null."""
     for name in path:
         if column is None or not pa.types.is_struct(column.type):
             return None
@@ -202,11 +201,11 @@ _MOMENTS = {
     "timestamp": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$", pa.timestamp("us", "UTC")),
     "timestamp_ntz": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}$", pa.timestamp("us")),
 }
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, beyond which Python has no dates
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # in the years 1 and 9999, Python's first and last
 _DAY_US = 86_400_000_000
 _INTEGER_DIGITS = 18  # all such numbers fit into 64 bits
 _MILLISECOND_US = 1_000
-_OLD_LAST_CHARACTER = "\ufffd"  # older releases of Delta raised a cut maximum by it, which does not cover all strings
+_OLD_LAST_CHARACTER = "\ufffd"  # older Delta releases append it to a cut maximum, which does not cover all strings
 
 
 def _kind(data_type: DataType) -> str:

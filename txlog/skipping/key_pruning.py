@@ -1,8 +1,8 @@
 """Which data files may hold one of many keys, by partition values and statistics.
 
-In: key columns with the values that are looked for, and what the log knows of files. Out: False only where no row of
-a file can have one of them: each key column excludes by itself. A null matches nothing. All files are judged at once,
-their bounds searched for in the sorted values.
+In: key columns with the wanted values, and what the log knows about files. Out: False only if no row of a file can have
+one of them: each key column excludes by itself. A null matches nothing. All files are judged together: their bounds are
+searched for in the sorted values.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SortedValues: TypeAlias = "NDArray[Any]"
 
 
 class KeyRanges(msgspec.Struct, frozen=True):
-    """Ranges, ends included, that hold all keys of a column that are too many to be listed one by one.
+    """Ranges, ends included, that hold all keys of a column: for keys that are too many to list.
 
-    They ascend, and none overlaps another.
+    They ascend and do not overlap.
     """
 
     lows: pa.Array
@@ -48,14 +48,14 @@ class KeyRanges(msgspec.Struct, frozen=True):
 
 
 class _SortedRanges(msgspec.Struct, frozen=True):
-    """The same to be searched; of a single value both ends are the value."""
+    """The same, ready to search; a single value is both ends of its range."""
 
     lows: SortedValues
     highs: SortedValues
 
     @classmethod
     def of(cls, column: pa.Array | KeyRanges) -> _SortedRanges | None:
-        """None for a type whose bounds are not looked at."""
+        """None for a type whose bounds are not used."""
         if not isinstance(column, KeyRanges) and pa.types.is_large_string(column.type):
             column = _whole_range(column)
         if isinstance(column, KeyRanges):
@@ -66,7 +66,7 @@ class _SortedRanges(msgspec.Struct, frozen=True):
 
 
 class KeyPruner(FilePruner):
-    """Many keys, ready to be asked about columns of files. ``columns`` hold no nulls. Thread-safe."""
+    """Many keys, ready for questions about columns of files. ``columns`` hold no nulls. Thread-safe."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class KeyPruner(FilePruner):
 
 
 class SingleFileKeys(Pruner):
-    """The rule for one file: each key column has to have a value among the file's."""
+    """The rule for one file: each key column must have a value among the file's."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class SingleFileKeys(Pruner):
         schema: Struct,
         partition_columns: tuple[str, ...],
     ) -> None:
-        # Which columns are looked at is all that the rules it is derived from take from this predicate.
+        # The underlying rules take only the column names from this predicate.
         super().__init__(_all_of([IsNull(path) for path in paths]), schema, partition_columns)
         self.sorted_ranges = [
             (physical_path(schema, path), ranges)
@@ -113,7 +113,7 @@ class SingleFileKeys(Pruner):
         return all(_overlaps(facts.get(path, _UNKNOWN), ranges) for path, ranges in self.sorted_ranges)
 
     def holds_others(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether the file reaches beyond the range of the keys' first column, so that a filter by range is of use."""
+        """Whether the file reaches beyond the range of the keys' first column, so a filter by range is useful."""
         if not self.sorted_ranges:
             return False
         path, ranges = self.sorted_ranges[0]
@@ -125,7 +125,7 @@ class SingleFileKeys(Pruner):
 
 
 def key_range(paths: Sequence[Path], columns: Sequence[pa.Array | KeyRanges], schema: Struct) -> Predicate | None:
-    """A condition that every row with one of the keys satisfies; None where no key column has an order."""
+    """A condition that every row with one of the keys satisfies; None if no key column has an order."""
     conditions: list[Predicate] = []
     for path, given in zip(paths, columns, strict=True):
         column = pa.concat_arrays([given.lows, given.highs]) if isinstance(given, KeyRanges) else given
@@ -160,7 +160,7 @@ def _overlap(known: ColumnBounds, ranges: _SortedRanges) -> Mask:
 
 
 def _bounds(column: pa.Array, values: SortedValues, *, above: bool) -> tuple[Any, Mask]:
-    """Bounds in the form of ``values``, and which are unknown; those have the first value."""
+    """Bounds in the form of ``values``, and which are unknown; unknown ones have the first value."""
     unknown: Mask = flags_of(column.is_null())
     if values.dtype != object:
         return np.where(unknown, values[0] if len(values) else 0, numbers_of(column)), unknown
@@ -174,7 +174,7 @@ def _bounds(column: pa.Array, values: SortedValues, *, above: bool) -> tuple[Any
 
 
 def _sorted_values(column: pa.Array) -> SortedValues | None:
-    """The values as `values.ordered` has them, ascending; None for a type whose bounds are not looked at."""
+    """The values as `values.ordered` returns them, ascending; None for a type whose bounds are not used."""
     kind = column.type
     if pa.types.is_date(kind):
         column = column.cast(pa.int32())
@@ -185,7 +185,7 @@ def _sorted_values(column: pa.Array) -> SortedValues | None:
     if not (pa.types.is_string(kind) or pa.types.is_decimal(kind)):
         return None
     distinct = pc.unique(column)
-    # Arrow orders strings by their UTF-8 bytes, as Python does by their code points: in the same way.
+    # Arrow orders strings by UTF-8 bytes and Python by code points, which is the same order.
     texts = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
     values = np.empty(len(texts), dtype=object)
     values[:] = texts
@@ -193,7 +193,7 @@ def _sorted_values(column: pa.Array) -> SortedValues | None:
 
 
 def _whole_range(column: pa.Array) -> KeyRanges:
-    """Of more text than a string column holds only the least and the greatest value."""
+    """Just the least and greatest value, if there is more text than a string column holds."""
     ends = pc.min_max(column)
     return KeyRanges(pa.array([ends["min"].as_py()], pa.string()), pa.array([ends["max"].as_py()], pa.string()))
 

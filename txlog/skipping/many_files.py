@@ -1,7 +1,7 @@
-"""Pruning many files at once: the decision of ``one_file`` for each, computed by columns.
+"""Prunes many files at a time: the decision of ``one_file`` for each, computed by columns.
 
-In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly where the rule for one file finds
-that no row can match. Partition values are decided once for each combination, statistics as columns of bounds. Where
+In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly if the rule for one file finds
+that no row can match. Partition values are decided once for each combination, statistics as columns of bounds. If
 Arrow's JSON reader might read a value differently than Python, the file is decided by itself. Row groups of a
 checkpoint are decided by their footers. PROTOCOL.md, "Per-file Statistics".
 """
@@ -60,7 +60,7 @@ def prune_files(
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """Partition values of some files: a code each, and what is known for each code, by column."""
+    """Partition values of some files: a code for each file, and what is known for each code, by column."""
 
     codes: Any
     facts: Sequence[Mapping[Path, Facts]]
@@ -109,7 +109,7 @@ class FilePruner:
     def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, Facts]:
         """The facts for the only partition column, if the texts of its values are between ``low`` and ``high``.
 
-        Without ``is_whole`` the two may have been cut. Only strings have the order of their texts.
+        Without ``is_whole`` the two may be truncated. Only strings sort like their texts.
         """
         name = self.only_partition_column
         if name is None:
@@ -150,7 +150,7 @@ class FilePruner:
         return Partition(codes, facts, combinations), verdicts[codes]
 
     def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
-        """`Pruner.partition_facts`, cached: the same few partitions come with each batch."""
+        """`Pruner.partition_facts`, cached: each batch has the same few partitions."""
         key = tuple(values.items())
         found = self._facts.get(key)
         if found is None:
@@ -196,7 +196,7 @@ class FilePruner:
         return np.fromiter(judged, dtype=bool, count=len(texts))
 
     def _judge(self, bounds: BoundsColumns, partition: Partition, codes: Any) -> Mask:
-        """`Pruner.is_possible` over columns, and that there is a row at all."""
+        """`Pruner.is_possible` over columns; also requires at least one row."""
         judge = _Judge(bounds, frozenset((name,) for name in self.partition_columns), partition, codes)
         return judge.possible(self._pruner.predicate)[0] & ~bounds.empty
 

@@ -1,9 +1,9 @@
 """Pruning: which data files may hold a row that a predicate keeps.
 
-In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row of the
-file can match; every doubt is True. Partition values are exact. Statistics are bounds that may be wide or missing;
-those of decimals may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's
-order, and as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
+In: a predicate and what the log knows about a file: partition values and statistics. Out: False only if no row of the
+file can match; in doubt, True. Partition values are exact. Statistics are bounds that may be wide or missing; decimal
+bounds may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's order, and
+as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ __all__ = ["Facts", "Pruner", "may_match", "possible"]
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of one column in one file: all its values are between ``low`` and ``high``, if these are known."""
+    """What is known about one column in one file: all its values are between ``low`` and ``high``, if these are
+    known."""
 
     low: Ordered | None = None
     high: Ordered | None = None
@@ -58,14 +59,14 @@ _Possible: TypeAlias = tuple[bool, bool]
 
 
 class Pruner:
-    """One predicate, prepared for checking files one by one; for many at once there is ``many_files``.
+    """One predicate, prepared to check files one by one; ``many_files`` checks many at a time.
 
     The predicate must be bound to the schema. Each combination of partition values is decided once. ``schema`` and
     ``paths`` have the names in the log.
     """
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        # The log names columns as the files do, and all code below uses these names.
+        # The log names columns as the files do; all code below uses these names.
         self.predicate = with_paths(prunable(predicate), functools.partial(physical_path, schema))
         partition_columns = physical_names(schema, partition_columns)
         self.schema = schema = physical_schema(schema)
@@ -80,7 +81,7 @@ class Pruner:
         self._by_partition: dict[tuple[str | None, ...], bool] = {}
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """False only where no row of this file makes the predicate true."""
+        """False only if no row of this file makes the predicate true."""
         if not self.partition_may_match(partition_values):
             return False
         if stats is None or not self.needs_statistics:
@@ -117,7 +118,7 @@ class Pruner:
         return self._partition_types[name]
 
     def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, Facts]:
-        """The facts that these values give for the predicate's columns. An unreadable value gives none."""
+        """What these values say about the predicate's columns. An unreadable value says nothing."""
         facts: dict[Path, Facts] = {}
         for name, data_type in self._partition_types.items():
             try:

@@ -1,7 +1,7 @@
 """Judges files by their partition values: a predicate on partition columns alone decides for all rows of a file.
 
-In: a table's definition, a predicate, and partition values as the log has them. Out: whether all rows of a file are
-selected or none. Unlike bounds the values are exact, for every function and type, so no file needs to be read.
+In: a table's definition, a predicate, and partition values as in the log. Out: whether all rows of a file are
+selected or none. Unlike bounds, these values are exact for every function and type, so no file needs to be read.
 PROTOCOL.md, "Partition Value Serialization".
 """
 

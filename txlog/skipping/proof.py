@@ -1,9 +1,9 @@
-"""Proofs about whole files: every row matches a predicate, so that the file need not be read.
+"""Proofs about whole files: every row matches a predicate, so the file need not be read.
 
-In: a bound predicate and what the log knows of a file: partition values and statistics. Out: True only if it is
-certain; every doubt is False. Bounds may be wider than the rows: a condition that holds for all values between them
-holds for each row. Only types with exact bounds are used: no floats (NaN), and no strings in statistics (writers cut
-them). Also `without_nan_doubts`: a condition that follows from the predicate and by which files can safely be excluded.
+In: a bound predicate and what the log knows about a file: partition values and statistics. Out: True only if it is
+certain; in doubt, False. Bounds may be wider than the rows: a condition that holds for all values between them holds
+for each row. Only types with exact bounds are used: no floats (NaN), and no strings in statistics (writers cut them).
+Also `without_nan_doubts`: a condition that follows from the predicate and can safely exclude files.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def _certain(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Certain:
 
 
 def without_nan_doubts(predicate: Predicate, schema: Struct) -> Predicate:
-    """A condition that each matching row satisfies, and by which bounds may exclude a file of any writer.
+    """A condition that each matching row satisfies, and that may exclude any writer's files by their bounds.
 
-    NaN is greater than every number, and some writers leave it out of the bounds of a column: a condition that NaN may
-    satisfy becomes TRUE.
+    NaN is greater than every number, and some writers leave it out of bounds: a condition that NaN may satisfy becomes
+    TRUE.
     """
     match predicate:
         case And(left, right):

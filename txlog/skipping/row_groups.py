@@ -1,7 +1,7 @@
 """Which row groups of a Parquet file may hold a row that a predicate keeps, by the statistics in its footer.
 
-In: a bound predicate and footers. Out: row group numbers. The statistics of a column in a footer become the same
-`Facts` as the log's statistics of a whole file, and the rule for one file decides on them.
+In: a bound predicate and footers. Out: row group numbers. A column's footer statistics become the same `Facts` as the
+log's statistics of a whole file, and the rule for one file decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WIDE = decimal.Context(prec=100)
 
 
 class RowGroupPruner:
-    """One predicate, bound to the table's schema, for the files of one table. Every doubt keeps a row group."""
+    """One predicate, bound to the table's schema, for the files of one table. In doubt, a row group stays."""
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         self._pruner = Pruner(predicate, schema, partition_columns)
@@ -45,7 +45,7 @@ class RowGroupPruner:
     def matching(
         self, metadata: pq.FileMetaData, footer: bytes, partition_values: Mapping[str, str | None]
     ) -> list[int]:
-        """The row groups to read, ascending. A file with only one was checked by the log's statistics already.
+        """The row groups to read, ascending. For a file with only one, the log's statistics have already decided.
 
         Raises ``pa.ArrowInvalid`` if ``footer``, from which ``metadata`` was made, is damaged.
         """
@@ -53,7 +53,7 @@ class RowGroupPruner:
         if len(groups) < 2 or not self._leaves:
             return list(groups)
         check_footer(footer, metadata)
-        # Nothing is known of a column that the file lacks or has in another type.
+        # Nothing is known about a column that the file lacks or has in another type.
         in_file = dict(file_leaves(metadata.schema.to_arrow_schema()))
         columns = [
             (path, in_file[path][0], *_bounds(data_type, in_file[path][1]))

@@ -1,11 +1,11 @@
 """txlog in Spark: ``df.write.format("txlog").mode("append").save(path)``.
 
-Spark finds the data source by itself if txlog is installed for its Python workers (``pyspark_txlog``). It does not
-find it in a thread that the program started: use ``ThreadPoolExecutor(8, initializer=txlog.spark.register)`` there.
-`read` gives a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any
-size. `foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes Hadoop's
-credentials on. `error_from` rebuilds the typed error from the exception that Spark raised. Importing this module does
-not import pyspark.
+Spark finds the data source by itself if txlog is installed for its Python workers (``pyspark_txlog``). It does not find
+it in a thread that the program started: use ``ThreadPoolExecutor(8, initializer=txlog.spark.register)`` there. `read`
+returns a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any size.
+`foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes on Hadoop's
+credentials. `error_from` rebuilds the typed error from Spark's exception. Importing this module does not import
+pyspark.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Typed errors across Spark: how a txlog error gets out of a Python worker and back to the user's program.
+"""Typed errors across Spark: how a txlog error gets from a Python worker to the user's program.
 
-Spark turns an exception raised in a worker into a string (AnalysisException, PythonException,
-StreamingQueryException, or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error that is shown
-with txlog's own kind and message first, and ends with one marker line with the error's fields, compressed and
-checksummed. In: `error_from` finds that line in whatever Spark raised and rebuilds the error.
+Spark turns an exception raised in a worker into a string (AnalysisException, PythonException, StreamingQueryException,
+or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error that begins with txlog's own kind and
+message, and ends with a marker line that holds the error's fields, compressed and checksummed. In: `error_from` finds
+that line in whatever Spark raised and rebuilds the error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def typed_errors() -> Iterator[None]:
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:
-    """Raise ``error`` in the form that survives Spark, without the frames and causes that would hide its message."""
+    """Raise ``error`` in a form that survives Spark, without the frames and causes that would hide its message."""
     error.__cause__ = None
     raise TxlogErrorInSpark(error.with_traceback(None))
 
@@ -183,7 +183,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _texts(exc: BaseException) -> Iterator[str]:
-    """Every string that a PySpark exception carries. If the JVM is gone, its strings are missing."""
+    """Every string that a PySpark exception carries. If the JVM has ended, its strings are missing."""
     with contextlib.suppress(Exception):
         yield str(exc)
     with contextlib.suppress(Exception):

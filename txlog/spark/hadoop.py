@@ -1,8 +1,8 @@
 """The S3 credentials that a Spark session has for Hadoop, as txlog options.
 
 In: a SparkSession. Out: ``storage.<key>`` options. A Python data source cannot see the session's configuration before
-the tasks run, and txlog opens the table before that. So a write cannot read ``fs.s3a.*`` itself, and the program passes
-the options to it.
+the tasks run, but txlog opens the table before that. So a write cannot read ``fs.s3a.*`` itself, and the program passes
+it the options.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SSL, _PROVIDERS = "connection.ssl.enabled", "aws.credentials.provider"
 _READ = (*_S3A, _SSL, _PROVIDERS)
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 _AMAZON = re.compile(r"(?:^|//)s3[.-]([a-z]+(?:-[a-z]+)+-\d+)\.amazonaws\.com")
-"""The name of an Amazon endpoint contains its region, which Hadoop takes from there."""
+"""An Amazon endpoint's name contains its region; Hadoop takes it from there."""
 _BUCKET = re.compile(r"s3a?://([^/]+)")
 _NOW, _AT_START = "fs.s3a.", "spark.hadoop.fs.s3a."
 """The prefix for ``spark.conf.set``, and the one for ``spark-submit --conf`` and the session's builder."""
@@ -41,13 +41,13 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> dict[str, st
     """The session's ``fs.s3a.*`` credentials and endpoint as options: ``df.write.format("txlog").options(**found)``.
 
     Args:
-        spark: A SparkSession. If it is a classic one, settings in ``core-site.xml`` and in ``hadoopConfiguration()``
-            are read too; Connect shows only the settings of the session.
+        spark: A SparkSession. For a classic one, this also reads settings in ``core-site.xml`` and
+            ``hadoopConfiguration()``; Connect shows only the session's settings.
         uri: The table's location; with it, the keys for its bucket (``fs.s3a.bucket.<name>.*``) take precedence.
 
     Returns:
         ``storage.access_key_id``, ``storage.secret_access_key``, ``storage.session_token``, ``storage.endpoint``,
-        ``storage.region``, ``storage.skip_signature`` for the provider of anonymous credentials, and
+        ``storage.region``, ``storage.skip_signature`` for the anonymous credentials provider, and
         ``storage.allow_http`` for an endpoint without TLS. Only keys that are set.
     """
     bucket = _BUCKET.match(uri) if uri is not None else None
@@ -61,7 +61,7 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> dict[str, st
 
 
 def _of_hadoop(spark: Any, keys: list[str]) -> dict[str, str]:
-    """What Hadoop's own configuration holds for these keys in a classic session, without Hadoop's defaults."""
+    """A classic session's Hadoop configuration for these keys, without Hadoop's defaults."""
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
         return {}

@@ -1,9 +1,9 @@
-"""`foreach_batch`: a stream's micro-batches written by the user's own function, each write exactly once.
+"""`foreach_batch`: the user's own function writes a stream's micro-batches, each write exactly once.
 
 In: a table's path, or a function of (DataFrame, `MicroBatch`). Out: a function for
-``df.writeStream.foreachBatch(...)``. The rules are those of the stream writer: app_id is the query's id, checkpoint_id
-is the batch's id. Rows are appended by ``df.write.format("txlog")``, whose result is read back from the log. Upserts
-and merges are those of ``txlog.spark``, made in this process.
+``df.writeStream.foreachBatch(...)``. The stream writer's rules apply: app_id is the query's id, checkpoint_id is the
+batch's id. ``df.write.format("txlog")`` appends the rows, and the result is read back from the log. Upserts and merges
+use ``txlog.spark`` in this process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def foreach_batch(
     options: Mapping[str, str] | None = None,
     skip_committed_batches: bool = False,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for ``df.writeStream.foreachBatch`` that writes each micro-batch exactly once, also after a crash.
+    """A function for ``df.writeStream.foreachBatch`` that writes each micro-batch exactly once, even after a crash.
 
     With a path, each batch is appended to that table (``mode="overwrite"`` replaces it, as complete mode needs):
 
@@ -72,20 +72,20 @@ def foreach_batch(
 
     Args:
         write: The table's path, or a function of (DataFrame, `MicroBatch`).
-        app_id: The stream's name; by default the query's id, which lives in the checkpoint folder.
+        app_id: The stream's name; by default the query's id, which is stored in the checkpoint folder.
         mode: "append", "overwrite" or "upsert"; only with a path. An upsert needs a table that exists.
         keys: The columns that identify a row; with ``mode="upsert"``.
         options: The options of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...); only with a
             path.
-        skip_committed_batches: Drop a batch that is older than the last committed one. By default such a batch raises,
-            since it means that the checkpoint folder was rewound or replaced.
+        skip_committed_batches: Drop a batch that is older than the last committed one. By default such a batch raises
+            an error, since it means that the checkpoint folder was rewound or replaced.
 
     Returns:
         A function of (DataFrame, batch id). It raises txlog's typed errors. Spark ends the query with their text, from
         which `error_from` rebuilds them.
 
     Raises:
-        InvalidInputError: ``mode``, ``keys`` or ``options`` were given with a function, or contradict each other.
+        InvalidInputError: ``mode``, ``keys`` or ``options`` came with a function, or contradict each other.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
@@ -111,14 +111,14 @@ def _upsert_arguments(
 ) -> tuple[Iterable[str], dict[str, str]]:
     """The key columns and the store's options of an upsert; both are empty for other modes."""
     if (mode == "upsert") != (keys is not None):
-        raise InvalidInputError('mode="upsert" and keys=[...] go together: give both, or neither')
+        raise InvalidInputError('mode="upsert" and keys=[...] go together: pass both, or neither')
     if keys is None:
         return (), {}
     given = {key.lower(): value for key, value in options.items()}
     stored = {key.removeprefix("storage."): value for key, value in given.items() if key.startswith("storage.")}
     if len(stored) < len(given):
         raise InvalidInputError(
-            'mode="upsert" accepts only the options storage.<key>; for others, give a function that calls'
+            'mode="upsert" accepts only the options storage.<key>; for others, pass a function that calls'
             " to.upsert(...). For a table with a merge engine, append with the option upsertKeys"
         )
     return keys if isinstance(keys, str) else tuple(keys), stored
@@ -144,10 +144,10 @@ class MicroBatch:
 
     @property
     def app_id(self) -> str:
-        """The default app_id of its writes: the name given to `foreach_batch`, else the query's id.
+        """The default app_id of its writes: the name given to `foreach_batch`, or the query's id.
 
         Raises:
-            InvalidInputError: No name was given, and Spark does not provide the query's id (Spark Connect).
+            InvalidInputError: There is no name, and Spark does not provide the query's id (Spark Connect).
         """
         found = self._app_id if self._app_id is not None else self._query_id
         if found is None:
@@ -168,17 +168,17 @@ class MicroBatch:
         Args:
             frame: The rows.
             path: The table.
-            app_id: The name of this write. Two writes of one batch to one table need a different ``app_id`` each, the
-                same in every run, since the table could not tell them apart.
+            app_id: The name of this write. If a batch writes to one table twice, each write needs its own ``app_id``,
+                the same in every run; otherwise the table could not tell them apart.
             mode: "append" or "overwrite".
             options: The options of ``df.write``.
 
         Returns:
-            The result, also for a replay that was dropped; None if there was nothing to write.
+            The result, even of a dropped replay; None if there was nothing to write.
 
         Raises:
             InvalidInputError: The mode or an option is invalid, or the ``app_id`` was used twice in this batch.
-            TxlogError: Whatever ``df.write`` raises, with its own type.
+            TxlogError: What ``df.write`` raises, with its own type.
         """
         name = app_id if app_id is not None else self.app_id
         if mode not in ("append", "overwrite"):
@@ -225,7 +225,7 @@ class MicroBatch:
             path: The table.
             keys: The columns that identify a row.
             app_id: The name of this write, as for `write`.
-            when_matched: As for `txlog.spark.upsert`, like all arguments that follow.
+            when_matched: As for `txlog.spark.upsert`, like all following arguments.
             when_not_matched: See there.
             update_columns: See there.
             on_duplicate: See there.
@@ -234,11 +234,11 @@ class MicroBatch:
             storage_options: See there.
 
         Returns:
-            The result, also for a replay that was dropped; None if ``frame`` has no row.
+            The result, even of a dropped replay; None if ``frame`` has no row.
 
         Raises:
             InvalidInputError: An argument is invalid, or the ``app_id`` was used twice in this batch.
-            TxlogError: Whatever `txlog.spark.upsert` raises.
+            TxlogError: What `txlog.spark.upsert` raises.
         """
         spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
         return self._change(frame, path, spec, app_id, mode, storage_options)
@@ -258,7 +258,7 @@ class MicroBatch:
         """Begin a merge of ``frame`` into an existing table. Add clauses, then call ``execute()`` once.
 
         Args:
-            frame: The rows of the source.
+            frame: The source rows.
             path: The table.
             on: The condition or the key columns, as for `txlog.spark.merge`.
             app_id: The name of this write, as for `write`.
@@ -305,7 +305,7 @@ class MicroBatch:
     def _once(
         self, options: SparkWriteOptions, app_id: str, change: Callable[[OpenTable], WriteResult | None]
     ) -> WriteResult | None:
-        """Call ``change`` with the table, unless the table already contains the batch; return the result of either."""
+        """Call ``change`` with the table, unless the table already contains the batch; return either result."""
         with self._claimed(options, app_id) as open_table:
             known = answer_known(
                 open_table, app_id, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
@@ -354,7 +354,7 @@ class MicroBatch:
 
 
 def _query_id_of(batch: DataFrame) -> str | None:
-    """The query's id, from the checkpoint folder: streams of one name in different folders have different ids."""
+    """The query's id, from the checkpoint folder: streams with one name in different folders have different ids."""
     try:
         found: str | None = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     except Exception:  # Connect has no SparkContext and raises its own error types
@@ -363,7 +363,7 @@ def _query_id_of(batch: DataFrame) -> str | None:
 
 
 def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
-    """Write ``frame``, also in a thread that the user's function started, where Spark does not find the source."""
+    """Write ``frame``, even in a thread that the user's function started, where Spark does not find the source."""
     save = frame.write.format("txlog").mode(mode).options(**options).save
     try:
         try:

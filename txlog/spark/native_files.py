@@ -1,8 +1,8 @@
 """Which data files Spark's own Parquet reader may read, and in which groups: pure decisions.
 
-In: the tasks of a scan. Out: `FileGroup`s for Spark's reader, and the tasks that txlog's reader has to take. Spark
-splits, expands, decodes or skips some paths, which gives missing or repeated rows, so it only receives paths of plain
-characters. A row's file is identified by the end of the file's path, which is the same in every spelling.
+In: the tasks of a scan. Out: `FileGroup`s for Spark's reader, and the tasks that txlog's reader must take. Spark
+splits, expands, decodes or skips some paths, so rows would be missing or repeated; it only receives paths of plain
+characters. The end of a file's path, which is the same in every spelling, identifies a row's file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from txlog.read.scan_task import ScanTask, Selection
 __all__ = ["FEW_FILES", "FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
 
 BRANCHES_MAX = 64
-"""The most combinations of partition values that are read by separate Spark reads. Separate reads let Spark skip
-partitions later, but with more of them planning takes longer than skipping saves."""
+"""The maximum number of partition value combinations with separate Spark reads. Separate reads let Spark skip
+partitions later, but if there are more, planning takes longer than skipping saves."""
 
 FEW_FILES = 16
-"""Up to this many files, those with and without deletion vectors are one Spark read, since Spark copies the rows of a
-union of two. The positions of the rows of more files are not worth reading for the few that have vectors."""
+"""Up to this many files, files with and without deletion vectors are one Spark read, since Spark copies the rows of a
+union. With more files, it is not worth reading row positions of all files for the few that have vectors."""
 
 _PLAIN_ROOT = re.compile(r"(?:(?:s3a?|abfss?|gs)://[A-Za-z0-9._@-]+)?(?:/[A-Za-z0-9=_+.-]+)*/?")
 _PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9=+-][A-Za-z0-9=_+.-]*/)*[A-Za-z0-9+-][A-Za-z0-9=_+.-]*")
@@ -34,10 +34,10 @@ _SKIPPED_BY_SPARK = "._COPYING_"
 
 
 class FileGroup(msgspec.Struct):
-    """The files of one Spark read, all at the same depth below the root. More than a few all have deletion vectors, or
-    none has.
+    """The files of one Spark read, all at the same depth below the root. If they are more than a few, all or none have
+    deletion vectors.
 
-    ``partition_values`` are the values that all files have, or None if the files differ in them.
+    ``partition_values`` are the values of all files, or None if the files differ.
     """
 
     depth: int
@@ -51,7 +51,7 @@ class FileGroup(msgspec.Struct):
 
 
 def hadoop_root(uri: str) -> str | None:
-    """A table's location as Hadoop names it, without a slash at its end; None if Spark would misread it.
+    """A table's location as Hadoop names it, without a trailing slash; None if Spark would misread it.
 
     Args:
         uri: The table's URI, as a store shows it: a local path, or one with a scheme.
@@ -75,9 +75,8 @@ def is_plain_path(path: str) -> bool:
 def reads_natively(selection: Selection) -> bool:
     """Whether Spark's reader finds the needed columns and can read their types.
 
-    Spark's reader finds columns by id only if a setting of the session is on, and otherwise gives nulls without an
-    error. It does not support void inside another type, cannot read integers as decimals, and uses the name
-    ``_metadata`` itself.
+    Spark's reader finds columns by id only if a session setting is on, and otherwise returns nulls without an error. It
+    does not support void inside another type, cannot read integers as decimals, and uses the name ``_metadata`` itself.
     """
     if selection.column_mapping_mode == "id" or was_integer(Struct(tuple(selection.needed()))):
         return False

@@ -3,7 +3,7 @@
 In: a session, groups of files of one table version, and the deleted rows of these files. Out: DataFrames of the
 selected columns and rows. The dead rows of a few files are one subquery, in which a file is found by its name. For more
 files, the dead rows and partition values of each file are joined by the file's name, or by the end of its path if two
-files have the same name. If a file is not found, the query fails, since it would give deleted rows back or lose rows.
+files have the same name. If a file is not found, the query fails, because it would return deleted rows or lose rows.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ __all__ = ["NativeFrames", "words_of"]
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20
-"""The most bytes of deletion vectors that Spark broadcasts to each executor; files with further vectors are left
-out."""
+"""The maximum bytes of deletion vectors that Spark broadcasts to each executor; files with more are left out."""
 _FEW_FILES_BYTES_MAX = 8 << 20
-"""The most bytes of deletion vectors that are a subquery, whose result is part of each task."""
+"""The maximum bytes of deletion vectors in a subquery, whose result is part of each task."""
 _ANY_ROWS = 1 << 62
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """These override the session's settings, because a skipped file would mean missing rows."""
@@ -78,7 +77,7 @@ class NativeFrames:
         """Load the deletion vectors of the tasks.
 
         Returns:
-            The tasks without those in ``left_out``.
+            The tasks that are not in ``left_out``.
 
         Raises:
             CorruptLogError: A deletion vector is damaged.
@@ -123,14 +122,14 @@ class NativeFrames:
     def _live_rows_of_few(self, frame: DataFrame, tasks: Sequence[ScanTask]) -> DataFrame:
         """The live rows of a few files.
 
-        All files are one read. With a union of one read for each file, Spark would copy every row, since it compiles a
-        read together with what follows, but not through a union. A comparison with each name takes less time than a
-        join by name, because the result is the same for all rows of a file.
+        All files are one read. With a union of one read per file, Spark would copy every row, since it compiles a read
+        together with what follows, but not through a union. A comparison with each name takes less time than a join by
+        name, because the result is the same for all rows of a file.
         """
         from pyspark.sql import functions as F
 
-        # A literal would be part of every text that Spark makes of the plan, which takes longer than the read of a
-        # small file. The result of a subquery is no part of the plan, and this one runs no job.
+        # A literal would be part of every text that Spark makes of the plan, which takes longer than reading a small
+        # file. A subquery's result is not part of the plan, and this one runs no job.
         words = pa.array([[self._words_of_file(task) for task in tasks]], pa.list_(pa.list_(pa.int64())))
         side = self._spark.createDataFrame(pa.table({"words": words}))
         name = F.col("_metadata.file_name")
@@ -148,14 +147,14 @@ class NativeFrames:
     def _lost(self, key: Column) -> Column:
         """An error that stops the query: no file of the log has this key.
 
-        The key has to be a column of the files, or Spark would raise the error while it plans.
+        The key must be a column of the files, or Spark would raise the error during planning.
         """
         from pyspark.sql import functions as F
 
         return F.raise_error(F.concat(F.lit(f"txlog does not know the file of these rows: {self._root} "), key))
 
     def _stored_rows(self, tasks: Sequence[ScanTask]) -> DataFrame:
-        """The stored columns of these files, with all rows, dead ones too."""
+        """The stored columns of these files, with all rows, including dead ones."""
         reader = self._spark.read.schema(self._physical_schema()).options(**_READ_OPTIONS)
         return reader.parquet(*(f"{self._root}/{task.path}" for task in tasks))
 
@@ -194,7 +193,7 @@ class NativeFrames:
         kind = self._types[column.name].dataType
         if column.type == VOID:
             return F.lit(None).cast(kind)
-        # This cast only renames the members of structs, by position.
+        # This cast only renames struct fields, by position.
         return _not_pushed_down(F.col(_quoted(physical_name(column))).cast(kind), kind)
 
     # --- what differs by file ---------------------------------------------------------------------------------------
@@ -276,7 +275,7 @@ def _ordered_value(column: Field, partition_values: Mapping[str, str | None]) ->
 
 
 def _not_pushed_down(column: Column, kind: Any) -> Column:
-    """The same column, in a form in which Spark does not compare its floats with the statistics of row groups.
+    """The same column, in a form whose floats Spark does not compare with row group statistics.
 
     These statistics ignore NaN, but Spark's filters treat NaN as the greatest number, so Spark would lose rows.
     """

@@ -1,8 +1,8 @@
 """The tables that this Python process keeps open between micro-batches.
 
 In: the options of a write. Out: an ``OpenTable``. Spark plans and commits each micro-batch in Python workers that it
-reuses, so a stream need not load the table for every batch. If a table was dropped and created again in between, this
-module opens it again; a user's table handle would refuse it.
+reuses, so a stream need not load the table for every batch. If a table was dropped and recreated in between, this
+module reopens it; a user's table handle would refuse it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
 
     Raises:
         InvalidInputError: The location, a storage option or the hooks cannot be used.
-        TxlogError: Whatever loading the table raises.
+        TxlogError: What loading the table raises.
     """
     key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks)
     with _lock:
@@ -87,5 +87,5 @@ def _load_hooks(name: str) -> CommitHooks:
     except Exception as error:
         raise InvalidInputError(f"option hooks = {name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(hooks, CommitHooks):
-        raise invalid("option hooks", name, f"txlog.CommitHooks, and it is {type(hooks).__name__}")
+        raise invalid("option hooks", name, f"txlog.CommitHooks, not {type(hooks).__name__}")
     return hooks

@@ -1,7 +1,7 @@
-"""How the values of Spark options are read: from text to typed values, with errors that name the option.
+"""Reads the values of Spark options: from text to typed values, with errors that name the option.
 
-In: the options as Spark passes them (keys in lower case, values as text). Out: typed values; an option that was not
-read is an error.
+In: the options as Spark passes them (keys in lower case, values as text). Out: typed values; an option that nobody read
+is an error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Given:
         return {key[len(prefix) :]: self.rest.pop(key) for key in found}
 
     def refuse_rest(self, *known: str) -> None:
-        """Raise InvalidInputError naming each option that is left, with the nearest of the known ones."""
+        """Raise InvalidInputError that names each remaining option, with the nearest known one."""
         if not self.rest:
             return
         by_folded = {name.lower(): name for name in known}
@@ -111,7 +111,7 @@ def choice_by_name(choices: Sequence[str], names: Sequence[str]) -> Callable[[st
         found = {pair[0]: pair[-1] for pair in pairs if len(pair) == 2 and pair[0] in names and pair[1] in choices}
         if len(found) < len(pairs):
             raise BadValue(
-                f"{one_of(choices)}, or some of {', '.join(names)} with such a word each:"
+                f"{one_of(choices)}, or some of {', '.join(names)}, each with such a word:"
                 f" {names[0]}={choices[0]},{names[1]}={choices[1]}"
             )
         return found

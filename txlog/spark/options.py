@@ -1,4 +1,4 @@
-"""The options of a Spark write: the names that txlog knows, how their values are read, and what it refuses by name.
+"""The options of a Spark write: the names that txlog knows, how it reads their values, and what it refuses.
 
 In: the options as Spark passes them (keys in lower case). Out: a `SparkWriteOptions`, complete and checked; no option
 is ever ignored. Options with Delta's names have Delta's meaning.
@@ -43,7 +43,7 @@ __all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_
 
 
 NO_PATH_TO_WRITE = (
-    "write with .save(path) or .option('path', path). For a catalog table, Spark gives a"
+    "write with .save(path) or .option('path', path). For a catalog table, Spark passes a"
     " Python data source neither LOCATION nor OPTIONS, so each write must name the path again:"
     " INSERT INTO t WITH (path='...') SELECT ..., df.writeTo('t').option('path', path).append(),"
     " or df.write.format('txlog').option('path', path).mode('append').saveAsTable('t');"
@@ -105,13 +105,13 @@ KNOWN_OF_STREAMS = (
 class SparkWriteOptions(msgspec.Struct, frozen=True):
     """The typed options of a Spark write. None and empty mean: not given. Sizes are in bytes.
 
-    ``commit`` is what the options ask of the commit; the session may add to it. ``replace_where``,
+    ``commit`` holds the options of the commit; the session may add to it. ``replace_where``,
     ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an overwrite replaces, and
-    ``row_mode`` how rows go from files that keep others. ``changelog`` is set if the rows are changes; ``merge_engine``
-    holds the table properties that define how rows with the same key are merged, and ``mismatch`` says what is done
-    with changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that commits.
-    With ``skip_empty`` an append without rows makes no version. ``storage_options`` may hold secrets, so the repr
-    leaves it out.
+    ``row_mode`` how rows leave files that keep other rows. ``changelog`` is set if the rows are changes;
+    ``merge_engine`` holds the table properties that define how rows with the same key are merged, and ``mismatch`` says
+    what happens to changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that
+    commits. With ``skip_empty``, an append without rows makes no version. ``storage_options`` may hold secrets, so the
+    repr leaves it out.
     """
 
     path: str
@@ -149,7 +149,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         The typed options.
 
     Raises:
-        InvalidInputError: An unknown name (the message has the nearest known one), a bad value, or options that
+        InvalidInputError: An unknown name (the message suggests the nearest known one), a bad value, or options that
             contradict each other.
         UnsupportedFeatureError: An option, named in the message, that this release does not support.
     """
@@ -184,7 +184,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
 
 
 def _commit_options(given: Given) -> CommitOptions:
-    """What the options ask of the commit.
+    """The options of the commit.
 
     Raises:
         InvalidInputError: The options name half a transaction, or a fingerprint without one.
@@ -226,14 +226,14 @@ def _changelog(given: Given) -> ChangelogSpec | None:
         return None
     if others["changelogMode"] == "retract" and others["rowKindColumn"] is None:
         raise InvalidInputError(
-            "option changelogMode=retract takes back the rows of the kind -U: also set rowKindColumn, the column that"
+            "option changelogMode=retract retracts the rows of the kind -U: also set rowKindColumn, the column that"
             " has the kinds"
         )
     mode = others["changelogMode"] or "upsert"
     return ChangelogSpec.of(keys, mode, others["rowKindColumn"], None, others["sequenceBy"])
 
 
-_NEEDS_KEYS = "is for changes of rows: also set upsertKeys, the key columns"
+_NEEDS_KEYS = "is for row changes: also set upsertKeys, the key columns"
 
 
 def _merge_engine(given: Given) -> dict[str, str]:
@@ -246,15 +246,15 @@ def _merge_engine(given: Given) -> dict[str, str]:
 
 
 def _mismatch(given: Given) -> MismatchPolicy | None:
-    """What is done with changes that do not fit the table's rows; None if the option is not set."""
+    """What happens to changes that do not fit the table's rows; None if the option is not set."""
     cases = [each.name for each in fields(MismatchPolicy)]
     actions = given.take("onMismatch", choice_by_name(get_args(MismatchAction), cases))
     return None if actions is None else MismatchPolicy(**actions)
 
 
 def _check_region(options: SparkWriteOptions) -> None:
-    """Raise InvalidInputError if two options define what to overwrite, or if one does and upsertKeys is set, or if
-    a merge engine or onMismatch is set without upsertKeys."""
+    """Raise InvalidInputError if two options define what to overwrite, or one does although upsertKeys is set, or a
+    merge engine or onMismatch is set without upsertKeys."""
     if options.changelog is None and options.mismatch is not None:
         raise InvalidInputError(f"option onMismatch {_NEEDS_KEYS}")
     if options.changelog is None and options.merge_engine:
@@ -277,8 +277,8 @@ def _check_region(options: SparkWriteOptions) -> None:
                 )
         if options.commit.isolation is not None:
             raise InvalidInputError(
-                "option isolationLevel does not go with upsertKeys: such a write runs again on the newest version after"
-                " a lost race, so that it is always Serializable. Leave it out"
+                "option isolationLevel does not go with upsertKeys: such a write reruns on the newest version after"
+                " a lost race, so it is always Serializable. Leave it out"
             )
     dynamic = options.partition_overwrite_mode == "dynamic"
     if options.replace_where is not None and dynamic:
@@ -302,7 +302,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     """A stream's options: the options of each micro-batch's write, and the stream's name.
 
     If ``app_id`` is None, the name is the query's id, which Spark keeps in ``checkpoint_location``. With
-    ``skip_committed_batches`` every batch that is not newer than the last committed one is dropped, as in Spark's
+    ``skip_committed_batches``, every batch that is not newer than the last committed one is dropped, as in Spark's
     Delta.
     """
 
@@ -322,8 +322,8 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
         The typed options.
 
     Raises:
-        InvalidInputError: As `parse_write_options`; also for options that are only for batches.
-        UnsupportedFeatureError: As `parse_write_options`.
+        InvalidInputError: What `parse_write_options` raises; or an option is only for batches.
+        UnsupportedFeatureError: What `parse_write_options` raises.
     """
     given = Given({key.lower(): value for key, value in options.items()})
     app_id = given.take("txnAppId", text_value)
@@ -351,12 +351,12 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
 _REPLACE = "use replaceWhere, or partitionOverwriteMode=dynamic"
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "dataChange": (lambda value: not flag(value), "leave it out: every write of this release changes data"),
-    "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
-    "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
+    "versionAsOf": (lambda value: True, "it is a read option: write to the newest version"),
+    "timestampAsOf": (lambda value: True, "it is a read option: write to the newest version"),
     "optimizeWrite": (lambda value: flag(value), "repartition the DataFrame before the write"),
     "replaceOn": (lambda value: True, _REPLACE),
     "replaceUsing": (lambda value: True, _REPLACE),
-    "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),
+    "checkpointLocation": (lambda value: True, "it is a stream option: df.writeStream.format('txlog')"),
 }
 """Options that this release does not support: name -> (whether a value uses the feature, what to do instead)."""
 
@@ -409,7 +409,7 @@ def _retry(given: Given) -> RetryPolicy | None:
 
 
 def _properties(given: Given) -> dict[str, str]:
-    """The ``delta.*`` options as table properties. Spark lower-cases keys, so their spelling is restored here."""
+    """The ``delta.*`` options as table properties. Spark lower-cases keys, so this restores their spelling."""
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})

@@ -1,7 +1,7 @@
-"""The driver's two steps of a Spark write: it plans before the tasks run, and commits after them.
+"""The driver's two steps of a Spark write: plan before the tasks run, and commit after them.
 
 In: the options and schema of the write; later the committables of its tasks. Out: a ``WriteJob``; later one
-version of the table. Kept apart from ``source`` so that tasks do not load code that only the driver needs.
+version of the table. Kept apart from ``source``: tasks must not load code that only the driver needs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
 
 _streams: set[str] = set()
-"""The streams that this process has committed a batch of."""
+"""The streams of which this process has committed a batch."""
 
 _OTHER_INPUT = (
     "its checkpointLocation was rewound or replaced. Nothing was written. For a new source, give the stream a new"
@@ -100,14 +100,14 @@ def commit(
         options: The options of the write.
         job: The planned write.
         committables: What the tasks wrote.
-        lives_on: Whether Spark keeps this process for later batches. If not, Spark may end it at once, so this call
-            also waits for a Delta checkpoint that is due.
+        lives_on: Whether Spark keeps this process for later batches. If not, Spark may end it immediately, so this call
+            also waits for a due Delta checkpoint.
 
     Returns:
         The result, or None if no task had a row and ``skipEmpty`` is set.
 
     Raises:
-        TxlogError: Whatever `GlobalCommitter.commit` raises.
+        TxlogError: What `GlobalCommitter.commit` raises.
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
@@ -132,10 +132,10 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         committables: What the tasks wrote.
 
     Returns:
-        The result, also of a replay that was dropped; None if the batch has no row to append.
+        The result, even of a dropped replay; None if the batch has no row to append.
 
     Raises:
-        TxlogError: Whatever `answer_known` and `commit` raise.
+        TxlogError: What `answer_known` and `commit` raise.
     """
     assert job.commit.transaction is not None
     app_id, batch_id = job.commit.transaction
@@ -147,8 +147,7 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         return known
     if _adds_nothing(job, committables):
         return None
-    # After the first batch, Spark reuses this worker for as long as the stream runs, so a batch need not wait for
-    # upkeep.
+    # After the first batch, Spark reuses this worker while the stream runs, so a batch need not wait for upkeep.
     lives_on = app_id in _streams
     _streams.add(app_id)
     return commit(options.write, job, committables, lives_on=lives_on)
@@ -159,16 +158,16 @@ def answer_known(
 ) -> WriteResult | None:
     """Decide whether a micro-batch is a replay of one that the table already contains.
 
-    If the batch is the stream's last one in the table and has the same ``fingerprint``, Spark replays it after a
-    crash. If it is older, or was made from other input, the stream's checkpoint folder was rewound or replaced under
-    the same stream name, and the batch holds other rows under an old number.
+    If the batch is the stream's last one in the table and has the same ``fingerprint``, Spark replays it after a crash.
+    If it is older or comes from other input, the stream's checkpoint folder was rewound or replaced under the same
+    stream name, and the batch holds other rows under an old number.
 
     Args:
         open_table: The table.
         app_id: The stream's name.
         batch_id: The batch's number.
         fingerprint: Identifies the batch's input; None if it is not known.
-        skip_committed: Whether to drop every batch that is not newer than the last one, whatever its input.
+        skip_committed: Whether to drop every batch that is not newer than the last one, whatever its input is.
 
     Returns:
         The result for a dropped batch, or None if the batch is new.
@@ -204,7 +203,7 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
 
 
 def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
-    """Finish a write whose tasks wrote nothing because the table already contained it when it was planned.
+    """Finish a write whose tasks wrote nothing because the table contained it at planning time.
 
     Raises:
         InvalidInputError: The table no longer contains it.
@@ -214,7 +213,7 @@ def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
         app_id, version = job.commit.transaction or (None, None)
         raise InvalidInputError(
             f"the table contained txnVersion {version} of txnAppId {app_id!r} when the write was planned,"
-            " but no longer does: the table was restored or created again in between. Nothing was written; run the"
+            " but no longer does: the table was restored or recreated in between. Nothing was written; run the"
             " write again",
             table=job.plan.table,
         )
@@ -235,7 +234,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions,
                 raise InvalidInputError(f"option {name} is for overwrites: use .mode('overwrite'), or leave it out")
     elif options.skip_empty:
         raise InvalidInputError(
-            "option skipEmpty is for appends: an overwrite replaces rows of the table even if it brings none. Leave it"
+            "option skipEmpty is for appends: an overwrite replaces the table's rows even if it brings none. Leave it"
             " out"
         )
     partition_by = options.partition_by
@@ -267,7 +266,7 @@ def _planned_changes(
     *,
     overwrite: bool,
 ) -> WriteJob:
-    """Plan a write that changes rows. The row-kind and sequence columns need not be columns of the table."""
+    """Plan a write that changes rows. The row-kind and sequence columns need not be table columns."""
     if overwrite:
         raise InvalidInputError(
             "option upsertKeys changes single rows, but an overwrite (or a stream's complete mode) replaces all rows:"
@@ -313,7 +312,7 @@ def _planned_changes(
 def _merge_engine(
     state: TableState, changelog: ChangelogSpec, given: Mapping[str, str]
 ) -> tuple[MergeEngine | None, dict[str, str]]:
-    """How this write merges rows with the same key, and the properties that define it; none if the table's own do.
+    """How this write merges rows with the same key, and the defining properties; none if the table's own define it.
 
     Raises:
         InvalidInputError: The properties differ from the table's, or do not fit its columns.
@@ -330,8 +329,8 @@ def _merge_engine(
 
 
 def _require_columns(state: TableState, columns: Struct, changelog: ChangelogSpec, engine: MergeEngine | None) -> None:
-    """Refuse a DataFrame whose rows would put nulls over values. Where rows have kinds, a task may find that all of
-    them are deleted."""
+    """Refuse a DataFrame whose rows would replace values with nulls. If rows have kinds, a task may find that all of
+    them are deletes."""
     absent = [name for name in without_generated(state.schema).names if columns.find(name) is None]
     if absent and changelog.row_kind is None and (engine is None or engine.name != "partial-update"):
         what = "a new row replaces the whole old one, and" if engine is None else f"merge-engine {engine.name}"

@@ -1,7 +1,7 @@
 """DataFrames of scan tasks that txlog's reader reads in Spark's Python workers.
 
-In: a session and tasks. Out: a DataFrame. This way supports every file that a log may name and every condition. The
-rows go through the Arrow pipe between Spark and Python, which costs about as much as reading the files.
+In: a session and tasks. Out: a DataFrame. This supports every file that a log may name and every condition. The rows go
+through the Arrow pipe between Spark and Python, which costs about as much as reading the files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options of a Spark read: the names that txlog knows, how their values are read, and what it refuses by name.
+"""The options of a Spark read: the names that txlog knows, how it reads their values, and what it refuses.
 
 In: the options as Spark passes them (keys in lower case). Out: a `ReadOptions`, or a `StreamReadOptions` for a stream
 from a table, complete and checked; no option is ever ignored. Options with Delta's names have Delta's meaning.
@@ -53,7 +53,8 @@ _NO_PATH = (
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """A read's typed options; None means: not given. ``storage_options`` may hold secrets, so it is not in the repr."""
+    """A read's typed options; None means: not given. ``storage_options`` may hold secrets, so the repr leaves it
+    out."""
 
     path: str
     version: int | None = None

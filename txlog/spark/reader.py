@@ -3,8 +3,8 @@
 In: the options of the read, a pinned version, and the columns that Spark wants. Out: partitions of scan tasks, and
 their rows. ``txlog.spark.read`` is faster for whole tables, since Spark then reads the files itself.
 
-`TxlogReader` does not override ``pushFilters``. Once Spark 4.2 has pushed filters down, it reuses the partitions of
-that scan for all scans of the same DataFrame, also for scans with other filters or none, which would miss rows.
+`TxlogReader` does not override ``pushFilters``. Once Spark 4.2 has pushed filters down, it reuses that scan's
+partitions for all scans of the same DataFrame, even with other filters or none; these would miss rows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class TaskPartition(InputPartition):
 
 
 def opened(options: ReadOptions, version: int | None = None) -> TableVersion:
-    """Open the version that a read's options name, or ``version`` if it was pinned before.
+    """Open the version that a read's options name, or the pinned ``version``.
 
     Raises:
-        TxlogError: Whatever `open_version` raises.
+        TxlogError: What `open_version` raises.
     """
     if version is not None:
         return open_version(options.path, options.storage_options, version)
@@ -52,7 +52,7 @@ def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
     """The columns of a read in Spark's types.
 
     Raises:
-        InvalidInputError: The options name a column that the table does not have.
+        InvalidInputError: The options name a column that the table lacks.
     """
     from pyspark.sql.types import StructType
 
@@ -61,7 +61,8 @@ def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
 
 
 def stream_schema(table: TableVersion, options: StreamReadOptions) -> StructType:
-    """The columns of a stream in Spark's types, with those of a change feed at the end. Raises as `read_schema`."""
+    """The columns of a stream in Spark's types, with the change feed's columns at the end. Raises what `read_schema`
+    raises."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
     types = table.spark_schema()

@@ -1,4 +1,4 @@
-"""`register` makes the data source known to a session, and to a thread in which Spark does not find it by itself.
+"""`register` makes the data source known to a session, and to a thread where Spark does not find it by itself.
 
 In: a SparkSession, or None for the program's own. Out: nothing; ``format("txlog")`` then works in the thread.
 """
@@ -17,8 +17,8 @@ __all__ = ["register"]
 def register(spark: Any = None) -> None:
     """Make the format ``"txlog"`` known to a SparkSession (classic or Connect) and to the calling thread.
 
-    Call it in each thread that the program started: Spark looks Python data sources up in the thread's active session,
-    and such a thread has none. Call it also if txlog is not installed but only on the workers' path. Repeated calls do
+    Call it in each thread that the program started: Spark looks up Python data sources in the thread's active session,
+    and such a thread has none. Call it too if txlog is not installed but only on the workers' path. Repeated calls do
     no harm:
 
         with ThreadPoolExecutor(8, initializer=txlog.spark.register) as pool: ...
@@ -29,5 +29,5 @@ def register(spark: Any = None) -> None:
     """
     session = SparkSession.builder.getOrCreate() if spark is None else spark
     session.dataSource.register(TxlogDataSource)
-    # Creating a DataFrame from local data is the only public call that makes a session active in its thread.
+    # Only one public call makes a session active in its thread: creating a DataFrame from local data.
     session.createDataFrame([], "nothing int")

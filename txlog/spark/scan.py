@@ -1,8 +1,8 @@
 """`read`: a version of a table as a DataFrame whose files Spark's own Parquet reader reads.
 
-In: a session, a location, a version or time, columns and a condition. Out: a DataFrame. The log gives the files, their
-partition values and their deleted rows. txlog's reader in Spark's Python workers reads the files whose paths Spark
-would misread, and every file if the condition has no exact translation to Spark.
+In: a session, a location, a version or time, columns and a condition. Out: a DataFrame. The log provides the files,
+their partition values and their deleted rows. txlog's reader in Spark's Python workers reads the files whose paths
+Spark would misread, and every file if the condition has no exact translation to Spark.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def read(
             like), txlog reads the log.
         version: The number of a version; None means the newest.
         timestamp: A time, as for ``Table.snapshot``, in place of a version.
-        where: A condition in SQL, as for ``Snapshot.to_arrow``: only matching rows are returned, and only files that
-            may hold some are read. Times without a zone are in UTC.
+        where: A condition in SQL, as for ``Snapshot.to_arrow``: returns only matching rows, and reads only files that
+            may hold some. Times without a zone are in UTC.
         columns: The columns to return, in this order; None means all.
         storage_options: The store's options for reading the log; by default those from the session's ``fs.s3a.*``.
 
@@ -67,7 +67,7 @@ def read(
 
     Raises:
         InvalidInputError: A column or the condition does not fit the table, or both version and timestamp are given.
-        NotFoundError: The table has no such version any more, or not yet.
+        NotFoundError: The table no longer has this version, or not yet.
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         CorruptLogError: The log or a deletion vector is damaged.
@@ -98,9 +98,9 @@ def read(
 
 @contextlib.contextmanager
 def _few_listing_tasks(spark: SparkSession, root: str, files: int) -> Iterator[None]:
-    """Let Spark check many paths without a task for each: in the driver for local paths, else in a few tasks.
+    """Let Spark check many paths without a task for each: in the driver for local paths, otherwise in a few tasks.
 
-    The settings apply to the whole session, so they are restored at once.
+    The settings apply to the whole session, so they are restored immediately.
     """
     name, value = (_LIST_IN_DRIVER, str(1 << 30)) if root.startswith("file:") else (_LIST_TASKS, _LIST_TASKS_MAX)
     with _settings_lock:

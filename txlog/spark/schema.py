@@ -32,7 +32,7 @@ def frame_schema(spark_schema: Any) -> Struct:
         The columns in txlog's types.
 
     Raises:
-        UnsupportedFeatureError: txlog cannot write the type of a column (intervals, time, variant, user-defined types,
+        UnsupportedFeatureError: txlog cannot write a column's type (intervals, time, variant, user-defined types,
             collated strings, empty structs); the message names all such columns.
     """
     document = spark_schema.jsonValue()
@@ -49,7 +49,7 @@ def frame_schema(spark_schema: Any) -> Struct:
 
 
 def as_nullable(data_type: DataType) -> DataType:
-    """The type without any NOT NULL. Spark creates tables like this, since a DataFrame's nullability is inferred."""
+    """The type without any NOT NULL. Spark creates tables like this, since it infers a DataFrame's nullability."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
@@ -61,7 +61,7 @@ def as_nullable(data_type: DataType) -> DataType:
 
 
 def spark_type(schema: Struct) -> Any:
-    """The pyspark ``StructType`` of rows that tasks return: all columns nullable, without metadata of a table."""
+    """The pyspark ``StructType`` of rows that tasks return: all columns nullable, without table metadata."""
     from pyspark.sql.types import StructType
 
     plain = as_nullable(_without_internal_metadata(schema))

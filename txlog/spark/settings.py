@@ -1,4 +1,4 @@
-"""The session settings that change what Spark's own Delta does. txlog honours or refuses each, and ignores none.
+"""The session settings that change what Spark's own Delta does. txlog honors or refuses each, and ignores none.
 
 The process that plans a Python write has no SparkSession, but Spark gives every task of a query the session's
 settings as local properties. So a task reads them, its message carries them, and the driver checks them before it
@@ -41,7 +41,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
         return cls({name: value for name, value in found if value is not None})
 
     def refuse(self, options: SparkWriteOptions, *, overwrite: bool, creating: bool) -> None:
-        """Check that this write can do what the session's settings ask for.
+        """Check that this write can do what the session's settings request.
 
         Args:
             options: The options of the write.
@@ -75,11 +75,12 @@ class SessionSettings(msgspec.Struct, frozen=True):
         return mode.lower() == "dynamic"
 
     def transaction(self, options: SparkWriteOptions) -> tuple[str, int] | None:
-        """(application id, version) that make this write idempotent, from the options or the session; None without.
+        """The (application id, version) that makes this write idempotent, from the options or the session; None without
+        one.
 
         Raises:
             InvalidInputError: The session sets only one of them, or the version is not a whole number.
-            UnsupportedFeatureError: The session asks for versions that reset themselves.
+            UnsupportedFeatureError: The session requests versions that reset themselves.
         """
         if options.commit.transaction is not None:
             return options.commit.transaction
@@ -114,7 +115,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
         )
 
     def max_records_per_file(self, options: SparkWriteOptions) -> int | None:
-        """The limit of records per file, from the options or the session. In Spark, 0 and less mean no limit."""
+        """The limit of records per file, from the options or the session. In Spark, 0 and below mean no limit."""
         if options.max_records_per_file is not None:
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()

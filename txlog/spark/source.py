@@ -45,7 +45,7 @@ class TxlogDataSource(DataSource):
         return "txlog"
 
     def writer(self, schema: StructType, overwrite: bool) -> TxlogWriter:
-        """Plan a batch write. Every error in the schema and the options is raised here."""
+        """Plan a batch write. Raises every error in the schema and the options."""
         from txlog.spark.planning import plan
 
         with crossing():
@@ -73,7 +73,7 @@ class TxlogDataSource(DataSource):
             return read_schema(table, options)
 
     def reader(self, schema: StructType) -> TxlogReader:
-        """Plan a batch read. Every error in the schema and the options is raised here."""
+        """Plan a batch read. Raises every error in the schema and the options."""
         from txlog.spark.read_options import parse_read_options
         from txlog.spark.reader import TxlogReader, opened
 

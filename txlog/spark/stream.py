@@ -1,11 +1,11 @@
 """The Structured Streaming sink: what Spark calls for each micro-batch of ``df.writeStream.format("txlog")``.
 
-A micro-batch is one checkpoint: ``app_id`` is the query's id (which lives in the stream's ``checkpointLocation``, so
-it survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. If
-Spark runs a batch again after a crash, the table already contains it, and the rerun adds nothing. The fingerprint
-proves that it is the same batch and not another one with the same number: it holds the query's id, and a hash of the
-offsets that Spark recorded before it ran the batch. Spark plans the tasks and the commit in different processes, so
-the tasks' messages carry the plan from one to the other.
+A micro-batch is one checkpoint: ``app_id`` is the query's id (stored in the stream's ``checkpointLocation``, so it
+survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. If Spark
+reruns a batch after a crash, the table already contains it, and the rerun adds nothing. The fingerprint proves that it
+is the same batch and not another one with the same number: it holds the query's id, and a hash of the offsets that
+Spark recorded before it ran the batch. Spark plans the tasks and the commit in different processes, so the tasks'
+messages carry the plan from one to the other.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StreamMessage(TaskMessage):
 
 
 class TxlogStreamWriter(DataSourceStreamArrowWriter):
-    """One planned micro-batch. Spark makes one for the tasks and another, which shares nothing, for the commit."""
+    """One planned micro-batch. Spark makes one for the tasks, and another that shares nothing for the commit."""
 
     def __init__(self, options: StreamOptions, job: WriteJob) -> None:
         self.options = options
@@ -71,7 +71,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         return StreamMessage(*TaskMessage.fields_of(committable, settings), self.job, query_id)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        """Runs once a micro-batch, after every task. Spark ends the query with what this raises."""
+        """Runs once per micro-batch, after every task. Spark ends the query with what this raises."""
         from txlog.spark.planning import commit_batch
 
         with crossing():

@@ -1,9 +1,8 @@
-"""The log of a table that a stream reads: which files of each version the stream reads, as tasks.
+"""The log of a table that a stream reads: which files it reads in each version, as tasks.
 
-In: the stream's options, the columns that Spark wants, offsets. Out: sizes of files, in the order in which offsets
-count them, and tasks. A `StreamLog` lives on the driver as long as the query. Rows are read with the schema that the
-table had when the query began. If that schema would misread the rows of a version, or the options do not allow a
-version, the query fails.
+In: the stream's options, the columns that Spark wants, offsets. Out: file sizes, in the order in which offsets count
+files, and tasks. A `StreamLog` lives on the driver as long as the query. It reads rows with the table's schema at the
+query's start. If that schema would misread a version's rows, or the options do not allow a version, the query fails.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _REPEATS_ROWS = "ignoreChanges=true reads the files that they added, which repea
 class ChangeTask(msgspec.Struct, frozen=True):
     """Changes of one version to read from one file: plain data, without credentials.
 
-    ``table`` selects all columns of the table; ``fields`` are the columns to return, in this order, including those of
-    the feed.
+    ``table`` selects all columns of the table; ``fields`` are the columns to return, in this order, including the
+    feed's columns.
     """
 
     table: Selection
@@ -62,7 +61,7 @@ class ChangeTask(msgspec.Struct, frozen=True):
 
 
 class _VersionFiles(msgspec.Struct):
-    """The files of one version that a stream reads: as a table of ``add`` actions, or as changes for a feed.
+    """The files of one version that a stream reads: as a table of ``add`` actions, or as a feed's changes.
 
     ``sizes`` are in bytes.
     """
@@ -84,7 +83,7 @@ class StreamLog:
     Raises:
         SchemaMismatchError: The table's columns differ from ``schema``.
         InvalidInputError: The condition does not fit the table.
-        TableNotFoundError, UnsupportedFeatureError, CorruptLogError, StorageError: As `open_version`.
+        TableNotFoundError, UnsupportedFeatureError, CorruptLogError, StorageError: What `open_version` raises.
     """
 
     def __init__(self, options: StreamReadOptions, schema: StructType, *, reads_all: bool) -> None:
@@ -112,7 +111,8 @@ class StreamLog:
         return self._known.metadata.id
 
     def newest_version(self, *, refresh: bool = True) -> int:
-        """The newest version, or without ``refresh`` the newest known one. Raises as ``DeltaLog.newest_state``."""
+        """The newest version, or without ``refresh`` the newest known one. Raises what ``DeltaLog.newest_state``
+        raises."""
         return self._log.newest_state(refresh=refresh).version
 
     def start(self, newest: int) -> StreamOffset:
@@ -141,7 +141,7 @@ class StreamLog:
         return StreamOffset(self.table_id, options.starting_version)
 
     def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
-        """The sizes of the files of each version from ``start`` to ``last``. Raises as `tasks`."""
+        """The file sizes of each version from ``start`` to ``last``. Raises what `tasks` raises."""
         if start.is_initial:
             yield VersionSizes(start.version, True, self._files_of(start.version, is_initial=True).sizes)
         for version in range(start.version + int(start.is_initial), last + 1):
@@ -151,7 +151,7 @@ class StreamLog:
         """The tasks that read some files of one version.
 
         Raises:
-            SchemaMismatchError: The version's rows cannot be read with the columns of the stream.
+            SchemaMismatchError: The version's rows cannot be read with the stream's columns.
             InvalidInputError: The version changed or deleted rows, which the options do not allow, or its feed was off.
             NotFoundError: The version was cleaned up.
             UnsupportedFeatureError: The version needs a reader feature that this release lacks, or has a file outside
@@ -251,7 +251,7 @@ class StreamLog:
     # --- definitions ------------------------------------------------------------------------------------
 
     def _check_requested(self, table: TableVersion, schema: StructType, *, reads_all: bool) -> None:
-        """Check that the columns that ``load()`` found, maybe long ago, are still those of the table."""
+        """Check that the table still has the columns that ``load()`` found, maybe long ago."""
         feed = {fold_name(field.name) for field in FEED_FIELDS} if self._options.read_change_feed else set()
         requested = [each for each in schema.names if fold_name(each) not in feed]
         known = self._known.schema
@@ -293,12 +293,12 @@ class StreamLog:
                 problem = "the partition columns were different"
             if problem is not None:
                 advice = (
-                    "Start the query again, so that it reads with the columns of that version"
+                    "Restart the query, so that it reads with the columns of that version"
                     if is_newer
                     else f"Set the option columns to the columns that stayed the same, or {_NEW_CHECKPOINT}"
                 )
                 raise SchemaMismatchError(
-                    "the rows of this version cannot be read with the columns of the stream, which are those of version"
+                    "the rows of this version cannot be read with the stream's columns, which come from version"
                     f" {known.version}: {problem}. {advice}"
                 )
             if self._options.read_change_feed and not defined.properties.enable_change_data_feed:

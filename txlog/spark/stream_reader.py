@@ -1,11 +1,11 @@
 """What Spark calls for ``spark.readStream.format("txlog")``: offsets and tasks on the driver, Arrow batches in tasks.
 
 In: a stream's options and offsets as JSON. Out: the offset where the next batch ends, its partitions, their rows. The
-offsets are those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver for as long
-as the query runs, and pickles another for the tasks, which has no log.
+offsets equal those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver while the
+query runs, and pickles another, without a log, for the tasks.
 
 pyspark 4.1 asks for the newest offset without saying where the batch begins, so it supports no limits, and it reads all
-of ``Trigger.AvailableNow`` in one batch. pyspark 4.2 gives the start and supports limits.
+of ``Trigger.AvailableNow`` in one batch. pyspark 4.2 passes the start and supports limits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamPartition", "TxlogStreamReader"]
 
 _FILES_DEFAULT = 1000
-"""The most files of a batch if no limit is set, as in Delta's source."""
+"""The maximum number of files in a batch if no limit is set, as in Delta's source."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
         return None if log is None else StreamOffset(log.table_id, log.newest_version(refresh=False) + 1).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no version after the table's newest one at this moment."""
+        """Read no version after the table's current newest one."""
         with crossing():
             self._last = self._opened().newest_version()
 

@@ -53,7 +53,7 @@ class TableVersion(msgspec.Struct, frozen=True):
         return ScanPlan(selection, files)
 
     def select(self, columns: Sequence[str] | None = None, where: Any = None) -> Selection:
-        """Bind the columns and the condition to the table, without a choice of files. Raises as `plan`."""
+        """Bind the columns and the condition to the table, without choosing files. Raises what `plan` raises."""
         uri = self.log.uri
         predicate: Predicate | None = None
         if where is not None:
@@ -62,7 +62,7 @@ class TableVersion(msgspec.Struct, frozen=True):
         return select(uri, self.state, columns, predicate)
 
     def spark_schema(self) -> StructType:
-        """All columns of the table in Spark's types, all nullable, as Spark's file sources have them."""
+        """All columns of the table in Spark's types, all nullable, as in Spark's file sources."""
         from pyspark.sql.types import StructType
 
         found = nullable_type(StructType.fromJson(json.loads(self.state.metadata.schema_string)))
@@ -70,9 +70,9 @@ class TableVersion(msgspec.Struct, frozen=True):
         return found
 
     def differing_type(self, requested: StructType) -> str | None:
-        """A message about the first column whose type differs from that in the table; None if all types are equal.
+        """A message about the first column whose type differs from the table's; None if all types are equal.
 
-        Names are compared without regard to case.
+        Names are compared regardless of case.
         """
         types = {fold_name(each.name): each for each in self.spark_schema()}
         for each in requested:
@@ -91,17 +91,17 @@ def open_version(
         path: The table's location.
         storage_options: Options of the store.
         version: The number of a version; None means the newest, or the one at ``timestamp``.
-        timestamp: A time as for ``Table.snapshot``: it means the newest version at or before this time.
+        timestamp: A time as for ``Table.snapshot``: the newest version at or before it.
 
     Raises:
         InvalidInputError: Both a version and a timestamp are given, or one of them is invalid.
-        NotFoundError: The table has no such version any more, or not yet.
+        NotFoundError: The table no longer has this version, or not yet.
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
     log = DeltaLog(open_store(path, storage_options))
     if version is not None and timestamp is not None:
-        raise InvalidInputError("give a version or a timestamp, not both", table=log.uri)
+        raise InvalidInputError("pass a version or a timestamp, not both", table=log.uri)
     if timestamp is not None:
         version = log.version_at(milliseconds(timestamp))
     state = log.newest_state() if version is None else log.state_at(whole_number("version", version, table=log.uri))
@@ -115,7 +115,7 @@ def nullable_type(data_type: Any, name_key: str | None = None) -> Any:
 
     Args:
         data_type: A Spark type.
-        name_key: The metadata key of the names to give to fields, such as physical names; None keeps their names.
+        name_key: The metadata key of the new field names, such as physical names; None keeps the names.
     """
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 

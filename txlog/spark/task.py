@@ -1,4 +1,4 @@
-"""What a Spark task does with its rows, for batches and for streams: write them, seal them, report to the driver.
+"""What a Spark task does with its rows, for batches and streams: write them, seal them, report to the driver.
 
 In: a ``WriteJob`` and an iterator of record batches. Out: a `TaskMessage` with a packed ``Committable``. Nothing here
 can reach the log.
@@ -66,7 +66,7 @@ def write_in_task(
     Args:
         options: The options of the write.
         job: The planned write.
-        context: Spark's context of this task, which gives the partition, the attempt and the number of cores.
+        context: Spark's context of this task, with the partition, the attempt and the number of cores.
         batches: The task's rows.
 
     Returns:

@@ -50,14 +50,14 @@ def read_tasks(
     Args:
         path: The table's location.
         storage_options: Options of the store.
-        tasks: The tasks; none gives no batch.
+        tasks: The tasks; without tasks there is no batch.
         schema: The names and types of the batches that Spark expects.
 
     Yields:
         Record batches of ``schema``.
 
     Raises:
-        TxlogErrorInSpark: Whatever `TaskReader.batches` raises, as `crossing` wraps it.
+        TxlogErrorInSpark: What `TaskReader.batches` raises, as `crossing` wraps it.
     """
     if not tasks:
         return
@@ -83,7 +83,7 @@ def read_change_tasks(
         Record batches of ``schema``.
 
     Raises:
-        TxlogErrorInSpark: Whatever ``ChangeReader.batches`` raises, as `crossing` wraps it.
+        TxlogErrorInSpark: What ``ChangeReader.batches`` raises, as `crossing` wraps it.
     """
     from txlog.read.change_rows import ChangeReader
 
@@ -96,7 +96,7 @@ def read_change_tasks(
 
 
 def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns with Spark's names and types, which differ at most in case and in nullability."""
+    """The same columns with Spark's names and types, which differ at most in case and nullability."""
     if not len(schema):
         return batch
     columns = [column.cast(each.type) for column, each in zip(batch.columns, schema, strict=True)]
@@ -132,10 +132,10 @@ def task_partitions(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> li
 
     Args:
         tasks: The tasks of a read.
-        most: The most partitions.
+        most: The maximum number of partitions.
 
     Returns:
-        The tasks of each partition. A task of a large file is replaced by shares of its row groups.
+        The tasks of each partition. Shares of the row groups replace a large file's task.
     """
     tasks = [share for task in tasks for share in _shares(task)]
     wanted = -(-sum(task.size_bytes + _OPEN_BYTES for task in tasks) // _PARTITION_BYTES)
@@ -155,6 +155,6 @@ def balanced(tasks: Sequence[AnyTask], groups: int) -> list[list[AnyTask]]:
     open_groups: list[tuple[int, int, list[int]]] = [(0, at, []) for at in range(min(groups, len(tasks)))]
     for at in sorted(range(len(tasks)), key=lambda at: -tasks[at].size_bytes):
         size_bytes, number, members = heapq.heappop(open_groups)
-        # Opening a file costs about as much as reading this many bytes.
+        # Opening a file costs as much as reading about this many bytes.
         heapq.heappush(open_groups, (size_bytes + tasks[at].size_bytes + 4_000_000, number, [*members, at]))
     return [[tasks[at] for at in sorted(members)] for _, _, members in sorted(open_groups, key=lambda group: group[1])]

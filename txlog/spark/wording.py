@@ -1,4 +1,4 @@
-"""Spark's door for the words of errors: arguments are named as the options that a user of Spark set.
+"""Error words for Spark: arguments appear as the options that a Spark user sets.
 
 In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
 """
@@ -37,10 +37,10 @@ OPTIONS = {
 
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
 _ADVICE = {
-    "one task for each key": "Bring all rows of a key into one task by df.repartition(<upsertKeys>)",
+    "one task for each key": "Bring all rows of a key into one task with df.repartition(<upsertKeys>)",
     "booleans as row kinds": "convert them in the DataFrame",
     "other words for row kinds": "Convert other values in the DataFrame",
-    "own credentials": "pass them in the environment, or by .options(**txlog.spark.storage_options(spark))",
+    "own credentials": "pass them in the environment, or with .options(**txlog.spark.storage_options(spark))",
 }
 
 
@@ -64,7 +64,7 @@ def in_spark(word: Word) -> str:
 
 
 def in_stream(word: Word) -> str:
-    """A micro-batch by its own name; the words that streams have no name for stay."""
+    """A micro-batch by its own name; words without a name in streams stay."""
     return f"micro-batch {word.value} of stream {word.name!r}" if word.kind == "batch" else word.token()
 
 

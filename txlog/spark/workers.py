@@ -1,7 +1,7 @@
-"""`SparkWorkers`: workers that are the executors of a Spark session.
+"""`SparkWorkers`: a Spark session's executors as workers.
 
-In: a function and its arguments, which are pickled. Out: its results. One Spark job runs all items, each in a task of
-its own. Classic sessions and Spark Connect work alike.
+In: a function and its arguments, which are pickled. Out: its results. One Spark job runs all items, each in its own
+task. Classic sessions and Spark Connect work alike.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs in a task: rows of data files are looked up, changed and written. A task opens data files, and no log."""
+"""What runs in a task: it looks up, changes and writes rows of data files. A task opens data files, but no log."""

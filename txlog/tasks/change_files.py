@@ -1,6 +1,6 @@
 """Writes change files: the rows that operations change, as they were and as they are, each with its change type.
 
-In: what operations did to rows (`RowChanges`), and the rows of other files that come or go with their version. Out:
+In: what operations did to rows (`RowChanges`), and the rows of other files that their version adds or removes. Out:
 durable change files. PROTOCOL.md, "Add CDC File", "Change Data Files".
 """
 
@@ -54,9 +54,9 @@ class RowChanges(msgspec.Struct, frozen=True):
         operation: The operation.
         rows: Reads the files.
         touched: The files with rows that are removed.
-        is_written: Which rows of the operation's source are written; None if it has no source.
+        is_written: Which source rows are written; None if the operation has no source.
         marked: The files of ``touched`` that stay, with their new vectors.
-        new_files: The files that were written for it: rows of the source, new versions of rows, copies.
+        new_files: The files written for it: source rows, new versions of rows, copies.
     """
 
     operation: RowOperation
@@ -69,7 +69,7 @@ class RowChanges(msgspec.Struct, frozen=True):
     @property
     def need_files(self) -> bool:
         """Whether added and removed files alone would not show the same changes."""
-        if self.operation.changelog() is not None:  # a row that leaves the table as it was is shown too
+        if self.operation.changelog() is not None:  # rows that leave the table as it was are shown too
             return True
         return bool(self.touched) and (
             self.operation.replaces_rows or bool(self.marked) or bool(self.new_files) or self.is_written is not None
@@ -79,7 +79,7 @@ class RowChanges(msgspec.Struct, frozen=True):
 class ChangeFileWriter:
     """Collects what operations do to rows, and writes it to change files with the columns of ``table``. One thread.
 
-    ``unsent`` owns the files. The files of an earlier attempt are named again if they hold exactly the same changes.
+    ``unsent`` owns the files. It reuses the files of an earlier attempt if they hold exactly the same changes.
     """
 
     def __init__(self, store: TableFiles, table: DefinedTable, unsent: UnsentFiles) -> None:
@@ -108,9 +108,9 @@ class ChangeFileWriter:
         """The cost of the last write of change files."""
 
     def write(self, others: Sequence[ChangedRows], *, are_net: bool = False) -> tuple[ChangeFile, ...]:
-        """The change files of what was collected and of ``others``; none if nothing changes.
+        """The change files for what was collected and for ``others``; none if nothing changes.
 
-        ``are_net``: ``others`` are all rows that come or go with files of the version, and what is left of them is
+        With ``are_net``, ``others`` are all rows of files that the version adds or removes; only their net change is
         recorded, without what was collected.
 
         Raises what writing files and reading changed files raises.
@@ -123,11 +123,11 @@ class ChangeFileWriter:
         return self._written[1]
 
     def writer(self, task: TaskIdentity) -> TaskWriter:
-        """A writer for rows that the caller brings: the table's columns and ``_change_type``. End it with `sealed`."""
+        """A writer for the caller's rows: the table's columns and ``_change_type``. End it with `sealed`."""
         return TaskWriter(self._files, self._plan, task)
 
     def sealed(self, task: TaskIdentity, writer: TaskWriter) -> tuple[ChangeFile, ...]:
-        """The change files of a `writer`, durable. Raises as ``seal_written``."""
+        """The change files of a `writer`, durable. Raises what ``seal_written`` raises."""
         files = seal_written(self._files, self._plan, task, writer).files
         self._unsent.own(file.path for file in files)
         return tuple(ChangeFile(each.path, each.size_bytes, each.num_rows, each.partition_values) for each in files)
@@ -163,8 +163,8 @@ class ChangeFileWriter:
             return self.sealed(task, writer)
 
     def empty_file(self) -> ChangeFile:
-        """A change file without a row. With one, readers do not take the rows of added and removed files for the
-        changes of a version."""
+        """A change file without rows. With one, readers do not take the rows of added and removed files for a version's
+        changes."""
         task = TaskIdentity(self._job_id, next(self._task_ids))
         with self.writer(task) as writer:
             writer.write_empty_file()
@@ -194,7 +194,7 @@ class ChangeFileWriter:
     def _rows_of_file(
         self, changes: RowChanges, each: Touched, is_updated: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that are removed, as they were, and their new versions where the operation makes them."""
+        """The removed rows, as they were, and their new versions if the operation makes any."""
         operation = changes.operation
         hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
         names = [field.name for field in operation.image_fields]

@@ -1,6 +1,6 @@
-"""The checks of single files, as the work of tasks: is a file there, has it its size, can its deletion vector be read?
+"""Checks of single files, as the work of tasks: does a file exist in full size, and can its deletion vector be read?
 
-In: what the log says of a file. Out: what is wrong with it, if anything is.
+In: what the log says about a file. Out: what is wrong with it, if anything.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ __all__ = ["CheckFiles", "CheckVector", "FileProblem", "IsGone", "NamedFile"]
 
 
 class FileProblem(msgspec.Struct, frozen=True):
-    """What is wrong with a file; ``path`` is the file, or the one that holds its vector. ``version`` added it, if that
-    is known."""
+    """What is wrong with a file; ``path`` is the file, or the file with its vector. ``version`` added it, if known."""
 
     rule: str
     message: str
@@ -40,7 +39,7 @@ class NamedFile(NamedTuple):
 
 
 class IsGone(msgspec.Struct, frozen=True):
-    """The work of a task: to find out whether the store lacks a path. Raises StorageError."""
+    """The work of a task: find out whether the store lacks a path. Raises StorageError."""
 
     store: TaskStore
 
@@ -53,7 +52,7 @@ class IsGone(msgspec.Struct, frozen=True):
 
 
 class CheckFiles(msgspec.Struct, frozen=True):
-    """The work of a task: to check that some data files are there with their sizes."""
+    """The work of a task: check that some data files exist in full size."""
 
     store: TaskStore
 
@@ -63,12 +62,12 @@ class CheckFiles(msgspec.Struct, frozen=True):
     def _problem(self, file: NamedFile) -> FileProblem | None:
         path, version = resolve_data_path(file.path), file.version
         if not path.is_relative:
-            message = "is outside the table's folder; it was not checked"
+            message = "is outside the table's folder and was not checked"
             return FileProblem("file-not-checked", message, file.path, is_warning=True, version=version)
         try:
             size = self.store.files.files.stat(path.path).size
         except NotFoundError:
-            return FileProblem("missing-file", f"is gone, and version {version} added it", file.path, version=version)
+            return FileProblem("missing-file", f"is missing; version {version} added it", file.path, version=version)
         except StorageError as error:
             message = f"cannot be checked: {error.message}"
             return FileProblem("unreachable-file", message, file.path, version=version)
@@ -79,7 +78,7 @@ class CheckFiles(msgspec.Struct, frozen=True):
 
 
 class CheckVector(msgspec.Struct, frozen=True):
-    """The work of a task: to read the deletion vector of one live file of a version."""
+    """The work of a task: read the deletion vector of one live file."""
 
     store: TaskStore
     version: int
@@ -91,7 +90,7 @@ class CheckVector(msgspec.Struct, frozen=True):
         vector = row["deletionVector"]
         at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"
         if rows is None:
-            message = f"has a deletion vector ({at}), and no numRecords in its statistics, which writers must keep"
+            message = f"has a deletion vector ({at}), but its statistics lack numRecords, which writers must keep"
             return FileProblem("uncounted-vector", message, row["path"])
         try:
             reader.dead_rows(DeletionVectorDescriptor.from_json(vector), rows)

@@ -1,4 +1,4 @@
-"""The check of a table's rows against a constraint, as the work of tasks.
+"""Checks a table's rows against a constraint, as the work of tasks.
 
 In: for each task a `ScanPlan` of some files of the table. Out: a row that violates the constraint, if there is one.
 """
@@ -17,13 +17,13 @@ __all__ = ["FindViolation"]
 
 
 class FindViolation(msgspec.Struct, frozen=True):
-    """The work of a task: to look for a row that violates a constraint. Can be pickled."""
+    """The work of a task: look for a row that violates a constraint. Can be pickled."""
 
     table: TaskTable
     constraint: Constraint
 
     def __call__(self, scan: ScanPlan) -> str | None:
-        """The values of the first such row that the condition names, as text; None if all rows meet it.
+        """The first such row's values of the condition's columns, as text; None if all rows meet it.
 
         Raises:
             InvalidInputError: The condition has no value for some row.

@@ -1,7 +1,7 @@
 """The rows of single data files, with their positions: for row changes to look up and to copy.
 
-In: an ``add`` of the log and the columns or condition wanted. Out: batches of the table's columns, with the position of
-each row in its file. A position counts dead rows too, so it is the same whatever the deletion vector marks.
+In: an ``add`` of the log, and the wanted columns or condition. Out: batches of the table's columns, with the position
+of each row in its file. A position counts dead rows too, so it is the same whatever the deletion vector marks.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class FileReader:
         row_groups: tuple[int, ...] | None = None,
         at: NDArray[np.int64] | None = None,
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The positions of rows, ascending, and the rows; of those ``at`` these positions, unless None.
+        """The positions of rows, ascending, and the rows; only the rows ``at`` these positions, unless None.
 
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``, and ``UnsupportedFeatureError`` for a file
-        outside of the table.
+        outside the table.
         """
         vector = None if with_dead_rows else add.deletion_vector
         path = path_in_store(self._selection.uri, add.path)
@@ -72,7 +72,7 @@ class FileReader:
 
 
 class FileRows:
-    """The data files of one table as it is defined at one version. Thread-safe."""
+    """The data files of one table, as one version defines it. Thread-safe."""
 
     def __init__(self, store: TableFiles, table: DefinedTable) -> None:
         self._store = store
@@ -89,8 +89,8 @@ class FileRows:
         are_whole_rows: bool = False,
         filters_rows: bool = True,
     ) -> FileReader:
-        """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of the row groups
-        that may have such a row. Equal arguments give the same reader.
+        """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of row groups that
+        may have such a row. Equal arguments return the same reader.
         """
         names = tuple(field.name for field in fields)
         key = names, id(predicate), are_whole_rows, filters_rows  # the reader keeps the predicate alive
@@ -121,7 +121,7 @@ class FileRows:
         self, add: AddFile, without: NDArray[np.uint64] | None = None
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """All columns of the rows that are neither dead nor at the positions ``without``, which ascend. If the table
-        tracks rows, also their ids and commit versions, in the form in which a new file stores them.
+        tracks rows, also their ids and commit versions, as a new file stores them.
         """
         ids = self.ids.fields if self.ids is not None else ()
         everything = self.reader((*self._table.schema.fields, *ids), are_whole_rows=True)
@@ -161,12 +161,12 @@ class FileRows:
             yield from plain_parts(numbers.view(np.uint64), batch)
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
-        """How many rows each row group has, by the file's footer. Raises as `FileReader.batches`."""
+        """How many rows each row group has, by the file's footer. Raises what `FileReader.batches` raises."""
         metadata = self._footer(add)
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     def arrow_schema(self, add: AddFile) -> pa.Schema:
-        """The columns of a file, from its footer. Raises as `FileReader.batches`."""
+        """The columns of a file, from its footer. Raises what `FileReader.batches` raises."""
         return self._footer(add).schema.to_arrow_schema()
 
     def count(self, add: AddFile) -> int:
@@ -181,8 +181,8 @@ class FileRows:
 def plain_parts(
     positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = PART_BYTES
 ) -> Iterator[tuple[NDArray[_Integer], pa.RecordBatch]]:
-    """The same rows with dictionary-encoded columns decoded. A long string that each row has is in a dictionary only
-    once, so the rows come in parts: each has at most ``part_bytes`` of text in a column, or a single row.
+    """The same rows with dictionary-encoded columns decoded. A dictionary holds a long string only once for many rows,
+    so the decoded rows come in parts: each has at most ``part_bytes`` of text in a column, or a single row.
     """
     start = 0
     for part in cut_by_text(batch, part_bytes):

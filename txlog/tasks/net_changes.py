@@ -1,8 +1,7 @@
-"""The net change of a version: what is left of deleted and inserted rows when equal ones cancel out.
+"""The net change of a version: the deleted and inserted rows that are left when equal ones cancel out.
 
-In: every row that a version's removed files had and every row that its added files have, each with its change type.
-Out: the rows without a counterpart. A row that a copy took over is in both inputs and cancels out. A row that a
-transaction wrote and then changed is in neither.
+In: every row of a version's removed and added files, each with its change type. Out: the rows without a counterpart. A
+row that a copy keeps is in both inputs and cancels out. A row that a transaction wrote and then changed is in neither.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _DIGEST_BYTES = 16
 
 
 def net_changes(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """The rows of the batches that ``read`` gives, without pairs of an insert and a delete of equal rows.
+    """The rows of the batches from ``read``, without pairs of an insert and a delete of equal rows.
 
-    ``read`` is called twice and must give the same rows both times. The last column is the change type, insert or
-    delete. Only a digest of 16 bytes is held for each row. Rows with equal values are equal, NaN and nulls included.
+    ``read`` is called twice and must return the same rows both times. The last column is the change type, insert or
+    delete. Only a 16-byte digest of each row is in memory. Rows with equal values are equal, NaN and nulls included.
     """
     surplus: Counter[bytes] = Counter()
     for batch in read():

@@ -1,8 +1,8 @@
 """What one kind of row change means: `RowOperation`, and the matching rows of a file.
 
-In: data files to look into. Out: positions, and new rows. An operation knows nothing of vectors, copies or commits:
-`RowWork` derives those from its answers. What it finds in a file depends on that file alone, dead rows included, so
-that it holds on every version of the table.
+In: data files to look into. Out: positions, and new rows. An operation knows nothing about vectors, copies or commits:
+`RowWork` derives these from its answers. What it finds in a file depends on that file alone, dead rows included, so it
+holds on every version of the table.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Hits(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
-    they match, or -1. ``is_replaced`` marks those that are removed (None: all). Only the operation reads ``clauses``.
-    ``values`` has columns of the matched rows that the look-up kept, so that they need not be read again.
+    they match, or -1. ``is_replaced`` marks the rows to remove (None: all). Only the operation reads ``clauses``.
+    ``values`` has columns of the matched rows that the lookup kept, so they need not be read again.
     """
 
     positions: NDArray[np.uint64]
@@ -59,9 +59,9 @@ class Hits(msgspec.Struct, frozen=True):
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """A live file with live rows that the operation matches, on one version.
+    """A live file with matching live rows, on one version.
 
-    ``live`` marks the ``hits`` that are not dead; ``replaced`` are the positions of live rows that are removed.
+    ``live`` marks the ``hits`` that are not dead; ``replaced`` are the positions of live rows to remove.
     """
 
     add: AddFile
@@ -79,13 +79,13 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 Images: TypeAlias = "tuple[pa.RecordBatch, NDArray[np.int64]]"
-"""New versions of rows in the table's columns, and the places in ``hits`` of the rows that they are versions of."""
+"""New versions of rows in the table's columns, and the places of the old versions in ``hits``."""
 
 
 class RowOperation(ABC):
     """One delete, update, upsert or merge, bound to a table's definition.
 
-    What a method does by default is right for an operation that has no source and changes what its look-up finds.
+    The default methods suit an operation that has no source and changes what its lookup finds.
     """
 
     name: str
@@ -93,27 +93,26 @@ class RowOperation(ABC):
     makes_images: bool = False
     """Whether removed rows come back changed (an update), or not at all."""
     replaces_rows: bool = False
-    """Whether rows of the table are written again with other values: as images, or as rows of the source."""
+    """Whether table rows are rewritten with other values: as images, or as source rows."""
     image_fields: tuple[Field, ...] = ()
-    """The columns of the table from which new versions of rows are made."""
+    """The table columns that new versions of rows are made from."""
     num_source_rows: int = 0
     """How many rows the source has; 0 if there is none."""
     writes_every_source_row: bool = False
-    """Whether every row of the source is written whatever it matches, so that writing need not wait for the look-up."""
+    """Whether every source row is written whatever it matches, so writing need not wait for the lookup."""
     source_files: tuple[PendingFile, ...] | None = None
-    """Files with exactly the rows that `inserted` marks, if other tasks wrote them; these are the same on every
-    version."""
+    """Files with exactly the rows that `inserted` marks, if other tasks wrote them; the same on every version."""
     uses_key_cache: bool = False
-    """Whether it knows files that earlier changes of the handle looked into, see `recall`."""
+    """Whether it knows files from earlier changes of the handle, see `recall`."""
     num_decisions: int = 0
-    """Grows with each call of `decided` that changes what is written for the rows of the source."""
+    """Grows with each call of `decided` that changes what is written for the source rows."""
 
     # --- for the commit -------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def reads(self) -> Predicate | None:
-        """The rows that the change depends on if it is not executed again; None: every row of the table."""
+        """The rows that the change depends on unless it reruns; None: every row of the table."""
 
     @abstractmethod
     def parameters(self) -> dict[str, str]:
@@ -132,15 +131,15 @@ class RowOperation(ABC):
 
     @abstractmethod
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        """Which of these live files may hold a matching row. False only where no row can match."""
+        """Which of these live files may hold a matching row. False only if no row can match."""
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether every row of the file certainly matches and is removed, so that the file need not be read."""
+        """Whether every row of the file is sure to match and be removed, so the file need not be read."""
         return False
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        """The matching rows of those of ``files`` that earlier changes of the handle looked into or wrote, found
-        without reading anything.
+        """The matching rows in the ``files`` that earlier changes of the handle looked into or wrote, found without
+        reading anything.
 
         ``are_all_live``: no other file is live on the newest version.
         """
@@ -153,34 +152,34 @@ class RowOperation(ABC):
         """The matching rows of one file. Called by several threads."""
 
     def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterable[Hits]:
-        """The matching rows of each of these small files, as `look_up` finds them. For a look-up that has a cost
-        besides reading, which they can share."""
+        """The matching rows of each of these small files, as `look_up` finds them. For lookups with a cost besides
+        reading, which the files can share."""
         return (self.look_up(rows, add) for add in adds)
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
-        """The same files; of their matching rows only those that are replaced or deleted, which may depend on the
-        values of existing rows. Called before `inserted`, at each execution.
+        """The same files with only the matching rows that are replaced or deleted, which may depend on existing values.
+        Called before `inserted`, at each execution.
 
-        ``tombstones`` are files of keys of deleted rows that hold a match; all their rows are dead.
+        ``tombstones`` are files of deleted keys that hold a match; all their rows are dead.
         """
         return list(touched)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        """Which rows of the source are written, given all matches on this version; None if there is no source."""
+        """Which source rows are written, given all matches on this version; None if there is no source."""
         return None
 
     def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        """Which rows of the source a live row of these files matches."""
+        """Which source rows match a live row of these files."""
         return np.zeros(self.num_source_rows, dtype=bool)
 
     @abstractmethod
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """For the change data feed: which of the ``replaced`` rows of each file come back changed, and which rows of
-        the source are their new versions. All other rows are deleted or inserted."""
+        """For the change data feed: which ``replaced`` rows of each file come back changed, and which source rows are
+        their new versions. All other rows are deleted or inserted."""
 
     @abstractmethod
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        """The number of inserted, updated and deleted rows. Rows that go with whole files are counted elsewhere."""
+        """The number of inserted, updated and deleted rows. Rows removed with whole files are counted elsewhere."""
 
     # --- new rows -------------------------------------------------------------------------------------------
 
@@ -192,22 +191,22 @@ class RowOperation(ABC):
         return iter(())
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """Those rows of the source, in the table's columns."""
+        """These source rows, in the table's columns."""
         return iter(())
 
     def tombstones(self) -> pa.RecordBatch | None:
-        """The keys of deleted rows to leave in the table, in its columns, after `decided`; None for none."""
+        """The deleted keys to leave in the table, in its columns, after `decided`; None for none."""
         return None
 
     def changelog(self) -> Iterator[tuple[str, pa.RecordBatch]] | None:
-        """The rows of a source that goes to the table's change feed as it came, each batch with its change type; None
-        if the feed shows what happens to the rows of the table."""
+        """The source rows if the change feed shows the source itself, each batch with its change type; None if the feed
+        shows what happens to the table's rows."""
         return None
 
     # --- what later changes of the handle know --------------------------------------------------------------
 
     def keep(self) -> None:  # noqa: B027 - most operations keep nothing
-        """Let later changes `recall` the files that were looked into since the last call."""
+        """Let later changes `recall` the files looked into since the last call."""
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:  # noqa: B027
-        """Let later changes `recall` these files, which have the rows of the source that are marked, in order."""
+        """Let later changes `recall` these files, which hold the marked source rows, in order."""

@@ -1,8 +1,8 @@
-"""A part of a row change: what one task does with some files of the table, and what it reports.
+"""A part of a row change: what one task does with some of the table's files, and what it reports.
 
-In: a `RowJob`, some live files, and for a change with a source the source rows whose keys these files may hold. Out: a
-`PartOutcome`: what becomes of the files, new files, change files if the table's change data feed is on, and the numbers
-of the source rows that matched. A report has no rows of the files, only their positions as roaring bitmaps.
+In: a `RowJob`, some live files, and, if the change has a source, the source rows whose keys these files may hold. Out:
+a `PartOutcome`: what happens to the files, new files, change files if the table's change data feed is on, and the
+numbers of the matching source rows. A report contains no rows, only their positions as roaring bitmaps.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class RowJob(msgspec.Struct, frozen=True):
-    """A row change in the form that tasks need: the table at one version, and the spec. Can be pickled."""
+    """A row change as tasks need it: the table at one version, and the spec. Can be pickled."""
 
     table: TaskTable
     spec: RowSpec
@@ -66,19 +66,19 @@ class RowJob(msgspec.Struct, frozen=True):
 
 
 class PartSource(msgspec.Struct, frozen=True):
-    """Some rows of the source with their numbers. A row has the same number in every part."""
+    """Some source rows with their numbers. A row has the same number in every part."""
 
     rows: pa.Table
     numbers: NDArray[np.int64]
 
 
 class FileOutcome(msgspec.Struct, frozen=True):
-    """The effect of a change on a live file with matching rows. Bitmaps are serialized and hold positions in the file.
+    """What a change does to a live file with matching rows. Bitmaps are serialized and hold positions in the file.
 
     Attributes:
         key: Identifies the file, with its deletion vector.
-        num_rows: The rows of the file, dead ones included.
-        num_dead: The dead rows before the change.
+        num_rows: The number of rows in the file, dead ones included.
+        num_dead: The number of dead rows before the change.
         hits: All matching rows, dead ones included; None if the whole file is removed without being opened.
         dead_hits: The matching rows that are dead.
         replaced: The live rows that the change deletes or replaces.
@@ -99,8 +99,8 @@ class FileOutcome(msgspec.Struct, frozen=True):
 class PartOutcome(msgspec.Struct, frozen=True):
     """What a part of the change does.
 
-    ``matched`` holds the numbers of the source rows that match, as a serialized bitmap. ``change_files``, if any,
-    record every change of the part, also the rows of files that are removed as a whole.
+    ``matched`` holds the numbers of the matching source rows, as a serialized bitmap. ``change_files``, if any, record
+    every change of the part, including the rows of files removed as a whole.
     """
 
     files: tuple[FileOutcome, ...]
@@ -111,7 +111,7 @@ class PartOutcome(msgspec.Struct, frozen=True):
 
 
 class NewRows(msgspec.Struct, frozen=True):
-    """Files of rows that the source adds, and the change files that record these rows, if they were requested."""
+    """Files of rows that the source adds, and the change files that record these rows, if requested."""
 
     files: tuple[AddFile, ...]
     rows: int
@@ -124,21 +124,21 @@ class NewRows(msgspec.Struct, frozen=True):
 def change_part(
     job: RowJob, store: TableFiles, adds: Sequence[AddFile], source: PartSource | None, elsewhere: bytes = b""
 ) -> PartOutcome:
-    """Change some files. What was written is durable when this returns, and is deleted if this raises.
+    """Change some files. What it writes is durable when it returns, and deleted if it raises.
 
     Args:
         job: The change.
         store: The table's files.
         adds: The files to change.
         source: The source rows whose keys the files may hold; None for a change without a source.
-        elsewhere: The numbers, as a serialized bitmap, of source rows that other parts write in place of their rows.
+        elsewhere: The numbers of source rows that other parts write in place of their rows, as a serialized bitmap.
 
     Returns:
         What the tasks of this part report to the driver.
 
     Raises:
-        NotFoundError: A file is gone.
-        TxlogError: Whatever the operation raises for a row that cannot be changed.
+        NotFoundError: A file is missing.
+        TxlogError: What the operation raises for a row that cannot be changed.
     """
     table = job.table
     with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
@@ -169,7 +169,7 @@ class ChangePart(msgspec.Struct, frozen=True):
 
 
 def _chosen(operation: RowOperation, adds: Sequence[AddFile]) -> tuple[list[AddFile], list[AddFile]]:
-    """The files that may hold a matching row: those to look into, and those to remove as a whole."""
+    """The files that may hold a matching row: the ones to look into, and the ones to remove as a whole."""
     is_candidate = operation.candidates(pa.Table.from_batches([adds_to_batch(adds)]))
     to_read: list[AddFile] = []
     whole: list[AddFile] = []
@@ -181,7 +181,7 @@ def _chosen(operation: RowOperation, adds: Sequence[AddFile]) -> tuple[list[AddF
 def _recorded(
     table: TaskTable, store: TableFiles, unsent: UnsentFiles, done: RowsDone, whole: Sequence[AddFile]
 ) -> tuple[AddCDCFile, ...]:
-    """The change files of what was done, and of the rows of files that are removed as a ``whole``."""
+    """The change files for what was done, and for the rows of files removed as a ``whole``."""
     if not table.properties.enable_change_data_feed:
         return ()
     changes = ChangeFileWriter(store, table, unsent)
@@ -214,7 +214,7 @@ def _outcomes(done: RowsDone, whole: Sequence[AddFile]) -> tuple[FileOutcome, ..
 def keys_in_files(
     job: RowJob, store: TableFiles, adds: Iterable[AddFile], keys: Sequence[KeyColumn], within: Predicate | None
 ) -> pa.StructArray:
-    """The distinct keys in some files, those of dead rows included, without keys that contain a null.
+    """The distinct keys in some files, dead rows included, without keys that contain a null.
 
     Args:
         job: The change.
@@ -224,7 +224,7 @@ def keys_in_files(
         within: A condition that holds for every relevant row; other rows may be skipped.
 
     Returns:
-        A struct array with members ``k0``, ``k1``, ... of the types of ``keys``.
+        A struct array with the fields ``k0``, ``k1``, ... in the types of ``keys``.
     """
     names = {key.path[0] for key in keys}
     fields = tuple(field for field in job.table.schema.fields if field.name in names)
@@ -268,14 +268,14 @@ def write_new_rows(
         store: The table's files.
         task: Identifies this task in the names of its files.
         parts: The source rows; all parts have the same Arrow types.
-        matched: The numbers of the source rows that match a row of the table.
+        matched: The numbers of the source rows that match a table row.
         with_change_files: Whether to write change files that record the rows as inserts.
 
     Returns:
         The files, which are durable.
 
     Raises:
-        TxlogError: Whatever ``write_task`` raises; what was written is deleted then.
+        TxlogError: What ``write_task`` raises; written files are deleted then.
     """
     table = job.table
     spec = cast(SourceSpec, job.spec)

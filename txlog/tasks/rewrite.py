@@ -1,9 +1,9 @@
-"""Writes what replaces files with removed rows: vectors or copies, and files of images and source rows.
+"""Writes what replaces files with removed rows: vectors or copies, and files with images and source rows.
 
-In: the touched files of one version. Out: the ``add`` actions that replace them, with everything they name durable.
-Files written for an earlier execution are used again only if they hold exactly what this one needs. The others are
-kept, since a commit of ours may be on its way: vacuum removes them. Before the first put all of them belong to
-`UnsentFiles`, which deletes them if nothing is sent.
+In: the touched files of one version. Out: the ``add`` actions that replace them; everything they name is durable. Files
+of an earlier execution are reused only if they hold exactly what this one needs. The others stay, since a commit of
+ours may be on its way; vacuum removes them. Before the first put, all of them belong to `UnsentFiles`, which deletes
+them if nothing is sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["Changed", "FileRewriter"]
 
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
-_ALONE_BYTES = 4 << 20  # up to this size one thread reads the files: a second one costs more than it saves
+_ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
@@ -57,7 +57,7 @@ class Changed(msgspec.Struct, frozen=True):
     """The replacements for the touched files that lose rows. Sizes in bytes."""
 
     marked: list[tuple[AddFile, DeletionVectorDescriptor, str]]
-    """Files with their new vectors and the statistics that fit them."""
+    """Files with their new vectors and matching statistics."""
     removed: list[AddFile]
     new_files: list[PendingFile]
     vector_bytes: int = 0
@@ -67,14 +67,14 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class _Images(msgspec.Struct, frozen=True):
-    """New versions of rows, by the positions of the rows they replace in each file."""
+    """New versions of rows, by the replaced rows' positions in each file."""
 
     basis: dict[FileId, NDArray[np.uint64]]
     files: tuple[PendingFile, ...]
 
 
 class _SourceFiles(msgspec.Struct, frozen=True):
-    """Which rows of the source were written, with which ids, after how many decisions of the operation."""
+    """Which source rows were written, with which ids, after how many decisions of the operation."""
 
     is_written: NDArray[np.bool_]
     ids: NDArray[np.int64] | None
@@ -83,7 +83,7 @@ class _SourceFiles(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct):
-    """What earlier executions wrote, by what they wrote it for."""
+    """What earlier executions wrote, and what for."""
 
     vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = msgspec.field(default_factory=dict)
     copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
@@ -122,17 +122,17 @@ class FileRewriter:
 
     @property
     def source_files(self) -> tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None:
-        """The rows of the source that were written last, and their files, in order; None before the first write."""
+        """The source rows that were written last, and their files, in order; None before the first write."""
         found = self._written.source
         return None if found is None else (found.is_written, found.files)
 
     @property
     def vectors(self) -> dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]]:
-        """The vectors that were written last, by the file and the vector that each replaces."""
+        """The vectors that were written last, by file and replaced vector."""
         return self._written.vectors
 
     def bind(self, table: DefinedTable) -> None:
-        """Use the properties of this version for writing from now on. Its schema must be the same."""
+        """From now on, write with this version's properties. Its schema must be the same."""
         plan = WritePlan.of(
             table.metadata, table=self._uri, read_version=table.version, schema=table.schema, rows="completed"
         )
@@ -140,13 +140,13 @@ class FileRewriter:
 
     @property
     def repeated_work_s(self) -> float:
-        """An estimate of the time to write images and copies again, which a lost race may require."""
+        """The estimated time to rewrite images and copies, which a lost race may require."""
         return self._written.seconds
 
     def begin_source(self, num_rows: int) -> None:
-        """Start writing all rows of the source while files are looked into, unless they are written already.
+        """Start writing all source rows during the lookup, unless they are already written.
 
-        Does nothing for a table that tracks rows: there, rows that replace others take over their ids. `join_source` or
+        Does nothing for a table that tracks rows: there, rows that replace others keep their ids. `join_source` or
         `change` must follow, even after an exception.
         """
         is_begun = self._written.source is not None or self._source_on_its_way is not None
@@ -156,13 +156,13 @@ class FileRewriter:
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
 
     def join_source(self) -> None:
-        """Wait until the rows of the source are written. Raises the error of that write, if there is one."""
+        """Wait until the source rows are written. Raises that write's error, if there is one."""
         on_its_way, self._source_on_its_way = self._source_on_its_way, None
         if on_its_way is not None:
             on_its_way.result()
 
     def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
-        """The files that replace ``touched``, and those with the rows of the source."""
+        """The files that replace ``touched``, and the files with the source rows."""
         touched = [each for each in touched if len(each.replaced)]
         started_s = ambient.monotonic_s()
         if self._with_vectors:
@@ -231,8 +231,7 @@ class FileRewriter:
     # --- images ---------------------------------------------------------------------------------------------
 
     def _images(self, touched: Sequence[Touched]) -> list[_Images]:
-        """New versions of the removed rows. Images written earlier are used again if all their rows are still
-        removed."""
+        """New versions of the removed rows. Reuses earlier images if all their rows are still removed."""
         going = {each.add.file_id: each.replaced for each in touched}
         kept = [
             images
@@ -254,7 +253,8 @@ class FileRewriter:
         return kept
 
     def _images_or_stream(self, item: tuple[Touched, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
-        """The new versions of some rows of one file: computed at once if they are few, else while they are consumed."""
+        """The new versions of some rows of one file: computed immediately if they are few, otherwise while they are
+        consumed."""
         each, positions = item
         images = self._images_of(each, positions)
         return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
@@ -319,7 +319,7 @@ class FileRewriter:
     # --- rows of the source ---------------------------------------------------------------------------------
 
     def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
-        """Files of these rows of the source; those of the last execution if rows and ids are the same."""
+        """Files of these source rows; the last execution's files if rows and ids are the same."""
         found = self._written.source
         decisions = self._operation.num_decisions
         is_same = found is not None and found.num_decisions == decisions and _are_equal(found.ids, ids)
@@ -344,8 +344,7 @@ class FileRewriter:
             yield self._rows.ids.changed(batch, here)
 
     def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
-        """For each row of the source, the id of the row it replaces (the lowest of several); None if it replaces
-        none."""
+        """For each source row, the id of the row it replaces (the lowest of several); None if it replaces none."""
         if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
             return None
         found = np.full(num_rows, _NO_ID, dtype=np.int64)
@@ -361,7 +360,7 @@ class FileRewriter:
         plan = replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
-        # Decided once: looking at every file's rows takes a tenth of the time of writing them.
+        # Decided once: a look at every file's rows takes a tenth of the time to write them.
         with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
             writer.write(DataStream(self._schema, named))
             files = seal_written(self._files, plan, task, writer).files
@@ -371,7 +370,7 @@ class FileRewriter:
 
 
 def _apply_to(touched: Sequence[Touched], threads: int = 2) -> Apply:
-    """How to work on these files: on this many threads, unless they are small."""
+    """How to process these files: on this many threads, unless they are small."""
     is_small = sum(each.add.size for each in touched) <= _ALONE_BYTES
     return map if is_small else functools.partial(parallel_map, threads=threads)
 

@@ -1,8 +1,9 @@
-"""Row ids that outlive a rewrite: the columns in which data files keep the ids and commit versions of their rows.
+"""Row ids that survive a rewrite: the columns where data files keep their rows' ids and commit versions.
 
 In: a table that tracks rows, and rows with their positions in a file. Out: the id and the commit version of each, and
 the two columns that a new file with these rows needs. A row's id is the value in its file's column if there is one,
-else the file's first id plus the row's position. PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
+otherwise the file's first id plus the row's position. PROTOCOL.md, "Row Tracking", "Writer Requirements for Row
+Tracking".
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RowIds(msgspec.Struct, frozen=True):
     def of(cls, table: DefinedTable) -> RowIds | None:
         """None if the table does not promise stable ids.
 
-        Raises ``CorruptLogError`` if it does, but does not name the columns in which files keep them.
+        Raises ``CorruptLogError`` if it does, but does not name the columns where files keep them.
         """
         if not table.properties.enable_row_tracking:
             return None
@@ -71,13 +72,14 @@ class RowIds(msgspec.Struct, frozen=True):
         return pa.schema([*schema, *to_arrow(Struct(self.fields))])
 
     def ids(self, add: AddFile, positions: NDArray[np.int64], stored: pa.Array) -> pa.Array:
-        """The ids of rows of ``add``: as ``stored`` in the file, else fresh ones; null if the file has no first id."""
+        """The ids of rows of ``add``: as ``stored`` in the file, otherwise fresh ones; null if the file has no first
+        id."""
         if stored.null_count == 0 or add.base_row_id is None:
             return stored
         return pc.coalesce(stored, pa.array(positions + add.base_row_id, pa.int64()))
 
     def taken_over(self, add: AddFile, positions: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of ``add``, whose last two columns are as stored there, in the form in which a new file stores them."""
+        """Rows of ``add``, whose last two columns are as stored there, in the form for a new file."""
         at = batch.num_columns - 2
         ids = self.ids(add, positions, batch.column(at))
         versions = batch.column(at + 1)

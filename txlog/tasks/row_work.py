@@ -1,12 +1,12 @@
 """`RowWork`: what an operation does to the rows of data files. It looks into each file once, and writes what changes.
 
-In: a `RowOperation` and live files. Out: `RowsDone` for one version of the table. What is kept between versions is only
-what cannot change: which rows of an immutable file match, what a vector of a given id marks, and files written for
-exactly the same rows.
+In: a `RowOperation` and live files. Out: `RowsDone` for one version of the table. Between versions it keeps only what
+cannot change: which rows of an immutable file match, what a vector with a given id marks, and files written for exactly
+the same rows.
 
 Theory of operation. T(f), the rows of file f that match, is looked up once. On a version with dead rows D(f), the rows
-T(f) - D(f) go: by a vector that marks both D(f) and these rows, or by a copy without them, or, if no row is left, with
-the whole file. New versions of rows (images) and rows of a source go to new files.
+T(f) - D(f) are removed: by a vector that marks both D(f) and these rows, by a copy without them, or, if no row is left,
+with the whole file. New versions of rows (images) and source rows go to new files.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = ["RowWork", "RowsDone"]
 
 _LOOK_UPS_AT_ONCE = 2
 _SMALL_BYTES = 1 << 20
-_TOGETHER = 64  # number of small files that are looked into at once
-_BYTES_PER_S = 200e6  # first guess of the speed at which files are looked into
+_TOGETHER = 64  # how many small files are looked into together
+_BYTES_PER_S = 200e6  # first guess of the lookup speed
 _FILE_S = 0.002  # additional time for each touched file: its vector is read and written
 _VECTOR_S = 0.0005  # time to read a vector that replaced a known one
 
@@ -70,10 +70,10 @@ class RowsDone(msgspec.Struct, frozen=True):
         operation: The operation.
         rows: Reads the files.
         touched: The files with live rows that match.
-        is_written: Which rows of the source are written; None if there is no source, or other tasks write its rows.
+        is_written: Which source rows are written; None if there is no source, or other tasks write its rows.
         changed: The replacements of the files.
         counts: The numbers of inserted, updated and deleted rows.
-        tombstones: Files of keys of deleted rows; None if the operation leaves none.
+        tombstones: Files of deleted keys; None if the operation leaves none.
     """
 
     operation: RowOperation
@@ -92,7 +92,7 @@ class RowsDone(msgspec.Struct, frozen=True):
         return RowChanges(self.operation, self.rows, going, self.is_written, marked, self.changed.new_files)
 
     def metrics(self, whole: Sequence[AddFile] = ()) -> WriteMetrics:
-        """The numbers, including files that are removed as a ``whole`` without being looked into."""
+        """The numbers, including files removed as a ``whole`` without a look into them."""
         changed, (inserted, updated, deleted) = self.changed, self.counts
         return WriteMetrics(
             rows=inserted + updated,
@@ -109,7 +109,7 @@ class RowsDone(msgspec.Struct, frozen=True):
 
 
 class _Seen(msgspec.Struct):
-    """What was found out about immutable files and vectors."""
+    """What is known about immutable files and vectors."""
 
     hits: dict[FileId, Hits] = msgspec.field(default_factory=dict)
     dead: dict[LiveKey, BitMap64] = msgspec.field(default_factory=dict)
@@ -124,8 +124,8 @@ class RowWork:
         table: The definition that the operation is bound to.
         operation: The operation.
         unsent: Owns what is written.
-        with_vectors: Whether rows go by deletion vectors, or their files are written again.
-        adds_source_rows: Whether the rows of the source are written too; False if other tasks do that.
+        with_vectors: Whether deletion vectors remove rows, or their files are rewritten.
+        adds_source_rows: Whether to write the source rows too; False if other tasks do that.
         vectors: Returns the dead rows of files that the table's handle knows.
     """
 
@@ -157,11 +157,11 @@ class RowWork:
         return file in self._seen.hits
 
     def matches(self, file: FileId) -> bool:
-        """Whether a row of this file, which was looked into, matches."""
+        """Whether a row of this file matches; the file was looked into."""
         return len(self._seen.hits[file].positions) > 0
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        """The files that need not be looked into, since earlier changes of the handle did: `RowOperation.recall`."""
+        """The files that earlier changes of the handle looked into: `RowOperation.recall`."""
         found = self._operation.recall(files, are_all_live=are_all_live)
         self._seen.hits.update(found)
         return found
@@ -196,7 +196,7 @@ class RowWork:
             yield from zip(some, self._operation.look_up_all(self.rows, some), strict=True)
 
     def touched(self, adds: Sequence[AddFile], version: int) -> list[Touched]:
-        """Of these files, which were looked into, those with live rows that match, as the operation decides."""
+        """Which of these files, all looked into, have matching live rows, as the operation decides."""
         vectors = DeletionVectorReader(self._store, version)
         found = [self._touched(add, vectors) for add in adds]
         tombstones = [each for each in found if is_tombstones(each.add)]
@@ -210,7 +210,7 @@ class RowWork:
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
-            # The file itself decides whether a row is left: a count that is too low would lose the other rows.
+            # The file itself decides whether a row is left: too low a count would lose the other rows.
             num_rows = self._seen.num_rows[add.file_id] = self.rows.count(add)
         return Touched(add, num_rows, dead, hits, live, replaced)
 
@@ -227,7 +227,7 @@ class RowWork:
         return found
 
     def _count(self, add: AddFile) -> int:
-        """The number of all rows of a file: from the log or, if the log does not have it, from the file's footer."""
+        """The number of all rows of a file: from the log or, if the log lacks it, from the file's footer."""
         found = self._seen.num_rows.get(add.file_id)
         if found is None:
             counted = num_records(add.stats)
@@ -235,7 +235,7 @@ class RowWork:
         return found
 
     def forget(self, live: set[LiveKey]) -> None:
-        """Forget vectors that are no longer live, so that a file that comes back (RESTORE) is looked into again."""
+        """Forget vectors that are no longer live, so a file that comes back (RESTORE) is looked into again."""
         seen = self._seen
         seen.dead = {key: dead for key, dead in seen.dead.items() if key in live}
         files = {file for file, _ in live}
@@ -245,7 +245,7 @@ class RowWork:
 
     @contextlib.contextmanager
     def writing_source(self) -> Iterator[None]:
-        """Meanwhile, write the rows of the source, if all of them are written whatever they match."""
+        """Write the source rows meanwhile, if all of them are written whatever they match."""
         if self._adds_source_rows and self._operation.writes_every_source_row:
             self.rewriter.begin_source(self._operation.num_source_rows)
         try:
@@ -254,7 +254,7 @@ class RowWork:
             self.rewriter.join_source()
 
     def write(self, touched: Sequence[Touched]) -> RowsDone:
-        """Replace these files, and write the rows of the source that are due."""
+        """Replace these files, and write the source rows that are due."""
         is_written = self._operation.inserted(touched)
         counts = self._operation.counts(touched, is_written)
         if not self._adds_source_rows:
@@ -265,7 +265,7 @@ class RowWork:
         return RowsDone(self._operation, self.rows, touched, is_written, changed, counts, tombstones)
 
     def would_do(self, touched: Sequence[Touched], whole: Sequence[AddFile]) -> WriteMetrics:
-        """What `write` would do, and the removal of files as a ``whole``, without writing anything."""
+        """What `write` and the removal of files as a ``whole`` would do, without writing anything."""
         inserted, updated, deleted = self._operation.counts(touched, self._operation.inserted(touched))
         changed = [each for each in touched if len(each.replaced)]
         left = [each.num_rows - len(each.dead) - len(each.replaced) for each in changed]
@@ -283,7 +283,7 @@ class RowWork:
     # --- what it costs, and what later changes may use ------------------------------------------------------
 
     def cost_s(self, live: Sequence[LiveKey], new: Sequence[AddFile]) -> float:
-        """An estimate of the seconds that it takes to look into the ``new`` files, and to write everything again."""
+        """The estimated seconds to look into the ``new`` files, and to write everything again."""
         changed = sum(self._has_unread_vector(key) for key in live)
         to_read_s = self._rate.seconds_for(sum(add.size for add in new))
         return to_read_s + _FILE_S * len(new) + _VECTOR_S * changed + self.rewriter.repeated_work_s
@@ -294,14 +294,14 @@ class RowWork:
         return hits is not None and len(hits.positions) > 0
 
     def live_vectors(self, live: set[LiveKey]) -> dict[LiveKey, BitMap64]:
-        """The dead rows of files that are known once the last `write` is committed. ``live`` was so before."""
+        """The known dead rows of files once the last `write` is committed. ``live`` was known before."""
         written = self.rewriter.vectors
         found = {**self._known_vectors(), **self._seen.dead}
         vectors = {key: found[key] for key in found.keys() & live if key not in written}
         return vectors | {(key[0], descriptor.unique_id): dead for key, (dead, descriptor) in written.items()}
 
     def keep_written(self) -> None:
-        """Let later changes know the files with the rows of the source, once they are committed."""
+        """Let later changes know the files with the source rows, once they are committed."""
         if self.rewriter.source_files is not None:
             is_written, files = self.rewriter.source_files
             self._operation.keep_written(files, is_written)

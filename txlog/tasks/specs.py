@@ -1,6 +1,6 @@
-"""Specs: descriptions of row changes as plain data that can be sent to tasks.
+"""Specs: row changes as plain data that can be sent to tasks.
 
-In: the caller's arguments. Out: the `RowOperation` that they mean for some source rows, in a task or in the driver. A
+In: the caller's arguments. Out: the `RowOperation` for some source rows, in a task or in the driver. A
 task binds a spec only to the source rows whose keys its files may hold.
 """
 
@@ -65,16 +65,15 @@ class RowSpec(Protocol):
                 None if the operation is not executed.
 
         Raises:
-            TxlogError: Whatever the method of `Table` raises.
+            TxlogError: What the method of `Table` raises.
         """
 
 
 class SourceShape(msgspec.Struct, frozen=True):
-    """Which columns of the source are used, their types, and the keys that join its rows with those of the table.
+    """Which source columns are used, their types, and the keys that join source rows with table rows.
 
-    ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
-    both keys of a pair have one type, to which both sides are cast. ``computed`` are generated columns of ``schema``,
-    which the source may lack.
+    ``left_out`` names ignored source columns. ``table_keys`` and ``source_keys`` have the same length; both sides of a
+    pair are cast to its one type. ``computed`` are generated columns of ``schema``, which the source may lack.
     """
 
     schema: Struct
@@ -92,7 +91,7 @@ class SourceSpec(RowSpec, Protocol):
 
     @property
     def needs_distinct_keys(self) -> bool:
-        """Whether each source row must have a key, and no two rows the same one."""
+        """Whether each source row must have a key that no other row has."""
 
     @property
     def reads_every_file(self) -> bool:
@@ -123,7 +122,7 @@ class SourceSpec(RowSpec, Protocol):
         """
 
     def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """The rows that some source rows add to the table, without the new versions of existing rows."""
+        """The rows that some source rows add to the table, not counting new versions of existing rows."""
 
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
         """The numbers of inserted, updated and deleted rows.
@@ -131,12 +130,12 @@ class SourceSpec(RowSpec, Protocol):
         Args:
             written: How many new rows were written.
             matched: How many source rows matched.
-            parts: The sum of what all parts did.
+            parts: What all parts did, added up.
         """
 
 
 def adapted(spec: AnySpec, table: DefinedTable) -> AnySpec:
-    """The same change, adapted to the table's definition: to its row ids and its change data feed."""
+    """The same change, adapted to the table's row ids and change data feed."""
     properties = table.properties
     if isinstance(spec, UpsertSpec) and (properties.enable_change_data_feed or properties.enable_row_tracking):
         return replace(spec, updates_in_place=True)
@@ -169,7 +168,7 @@ class UpdateSpec(msgspec.Struct, frozen=True):
 class UpsertSpec(msgspec.Struct, frozen=True):
     """`Table.upsert`, for a source whose keys are already distinct.
 
-    With ``updates_in_place``, a source row becomes a new version of the row that it replaces: it keeps that row's id,
+    With ``updates_in_place``, a source row becomes a new version of the row that it replaces: it keeps the row's id,
     and the change data feed records both as one update.
     """
 
@@ -195,7 +194,7 @@ class UpsertSpec(msgspec.Struct, frozen=True):
 
     @property
     def _adds_matched(self) -> bool:
-        """Whether matched source rows are added like the others, independent of where they match."""
+        """Whether matched source rows are added like the others, wherever they match."""
         return self._writes_matched and not self.updates_in_place
 
     @property
@@ -210,9 +209,9 @@ class UpsertSpec(msgspec.Struct, frozen=True):
         if merge_options(target.metadata.configuration):
             raise UnsupportedFeatureError(
                 "the table property txlog.merge-engine defines how rows with the same key are merged, which"
-                " txlog.spark.upsert and to.upsert do not support: write the rows by"
-                " df.write.format('txlog').mode('append').option('upsertKeys', '<keys>').save(path), those of a stream"
-                " by writeStream or foreach_batch(path, options={'upsertKeys': '<keys>'})",
+                " txlog.spark.upsert and to.upsert do not support: write the rows with"
+                " df.write.format('txlog').mode('append').option('upsertKeys', '<keys>').save(path), a stream's rows"
+                " with writeStream or foreach_batch(path, options={'upsertKeys': '<keys>'})",
                 features=("txlog.merge-engine",),
                 table=table,
                 version=target.version,

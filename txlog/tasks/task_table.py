@@ -1,7 +1,7 @@
 """`TaskTable`: a table at one version as a task needs it. It opens the table's data files, and cannot reach its log.
 
-In: a location, storage options, and the definition at a version. Out: what `DefinedTable` says, and `TaskFiles`. A task
-in the process that made it has the files that are open there; in another process it opens them.
+In: a location, storage options, and the definition at a version. Out: a `DefinedTable`, and `TaskFiles`. In the process
+that made it, a task uses the files that are open there; in another process it opens them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TaskFiles", "TaskStore", "TaskTable"]
 
 
 class TaskFiles(msgspec.Struct, frozen=True):
-    """The data files of a table: ``store.TableFiles``, without a log beside them."""
+    """The data files of a table: ``store.TableFiles``, without the log."""
 
     uri: str
     files: FileStore
@@ -37,9 +37,9 @@ class TaskFiles(msgspec.Struct, frozen=True):
 
 
 class TaskStore(msgspec.Struct, frozen=True, dict=True):
-    """Where the data files of a table are, as plain data, which can be pickled.
+    """Where a table's data files are, as plain data that can be pickled.
 
-    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider does not get into another
+    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider does not cross to another
     process: a task makes its own from what can be pickled.
     """
 
@@ -50,7 +50,7 @@ class TaskStore(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def at(cls, store: TableFiles, storage_options: Mapping[str, str] | None = None) -> TaskStore:
-        """The place of these files. ``storage_options`` are those that ``store`` was opened with."""
+        """The place of these files. ``store`` was opened with ``storage_options``."""
         return TaskStore(store.uri, dict(storage_options or {}))._opened(store)
 
     def _opened(self, store: TableFiles) -> Self:
@@ -60,13 +60,13 @@ class TaskStore(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def files(self) -> TaskFiles:
-        """The data files. Raises as `open_store`."""
+        """The data files. Raises what `open_store` raises."""
         store = open_store(self.uri, self.storage_options)
         return TaskFiles(store.uri, store.files, store.has_cheap_calls)
 
 
 class TaskTable(TaskStore, frozen=True, dict=True):
-    """A `DefinedTable` with the place of its files, as plain data, which can be pickled."""
+    """A `DefinedTable` with the place of its files, as plain data that can be pickled."""
 
     version: int
     protocol: actions.Protocol
@@ -76,7 +76,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
 
     @classmethod
     def of(cls, store: TableFiles, table: DefinedTable, storage_options: Mapping[str, str] | None = None) -> TaskTable:
-        """The table with this version and definition. ``storage_options`` are those that ``store`` was opened with."""
+        """The table with this version and definition. ``store`` was opened with ``storage_options``."""
         found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata)
         return found._opened(store)
 

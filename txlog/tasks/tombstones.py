@@ -1,9 +1,9 @@
-"""Tombstones: keys of deleted rows with their sequence, so that an older row that comes later does not bring them back.
+"""Tombstones: deleted keys with their sequence, so an older row that arrives later does not bring them back.
 
-In: rows of deletes, and files of them. Out: data files of which every row is dead from the start, by a deletion vector.
-Readers never see such a row. A look-up of keys reads dead rows anyway, so that every writer of txlog finds it, on any
-version and after any lost race. The tag ``txlog.tombstones`` marks such a file. OPTIMIZE joins them, and drops those
-that are older than ``txlog.tombstone-retention``; other engines' compaction drops them all.
+In: deletes, and files of them. Out: data files whose rows are all dead from the start, by a deletion vector. Readers
+never see such a row. A key lookup reads dead rows anyway, so every txlog writer finds it, on any version and after any
+lost race. The tag ``txlog.tombstones`` marks such a file. OPTIMIZE joins them, and drops tombstones older than
+``txlog.tombstone-retention``; other engines' compaction drops them all.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ __all__ = [
 
 _TAG = "txlog.tombstones"
 _NO_TOMBSTONES = {
-    "first-row": "first-row takes no deletes, so that there is none to remember",
-    "partial-update": "in a partial-update an older row could still fill the nulls of a row that came after the delete;"
-    " a sequence group takes values back and keeps its sequence",
-    "aggregation": "in an aggregation an older row could still be added to a row that came after the delete;"
-    " last_value takes values back and keeps the row with its sequence",
+    "first-row": "first-row takes no deletes, so there is none to remember",
+    "partial-update": "in a partial-update, an older row could still fill nulls of a row that came after the delete;"
+    " a sequence group retracts values and keeps its sequence",
+    "aggregation": "in an aggregation, an older row could still be added to a row that came after the delete;"
+    " last_value retracts values and keeps the row with its sequence",
 }
-"""Why a tombstone is not enough where a new row is merged with older ones: it is gone once its key has a row again."""
+"""Why a tombstone is not enough if a new row is merged with older ones: it disappears once its key has a row again."""
 
 
 def retention_ms(configuration: Mapping[str, str]) -> int | None:
-    """How long tombstones are kept; None where the table keeps none."""
+    """How long tombstones are kept; None if the table keeps none."""
     text = configuration.get(TOMBSTONE_RETENTION)
     return None if text is None else parse_interval_ms(text)
 
 
 def is_tombstones(add: AddFile) -> bool:
-    """Whether a live file holds tombstones, and nothing else."""
+    """Whether a live file holds only tombstones."""
     return _TAG in (add.tags or {}) and add.deletion_vector is not None
 
 
 def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: MergeEngine | None) -> None:
-    """Raises ``InvalidInputError`` where tombstones are asked for, and the table cannot keep them."""
+    """Raises ``InvalidInputError`` if tombstones are requested but the table cannot keep them."""
     if TOMBSTONE_RETENTION not in configuration:
         return
     needed = None
@@ -82,14 +82,14 @@ def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: M
         if is_nested and (not field.nullable or (isinstance(field.type, Struct) and has_required(field.type))):
             raise InvalidInputError(
                 f"{TOMBSTONE_RETENTION} leaves all columns but keys and sequence empty, and {field.name} must not be:"
-                " nested columns and their members must be nullable"
+                " nested columns and their fields must be nullable"
             )
 
 
 def tombstone_rows(
     schema: Struct, keys: Sequence[KeyColumn], sequence: Sequence[str], deletes: pa.Table
 ) -> pa.RecordBatch:
-    """The rows of these deletes with nothing but their keys and sequence; columns that are NOT NULL hold a default."""
+    """The rows of these deletes with only their keys and sequence; NOT NULL columns hold a default."""
     kept: dict[tuple[str, ...], pa.Array] = {(name,): _one(deletes.column(name)) for name in sequence}
     kept |= {key.path: _one(key.of(deletes)) for key in keys}
     columns = []
@@ -104,7 +104,7 @@ def tombstone_rows(
 def tombstone_adds(
     files: FileStore, written: Iterable[PendingFile], unsent: UnsentFiles, *, modified_ms: int | None = None
 ) -> list[AddFile]:
-    """The ``add`` actions of files of tombstones, all rows of which a durable vector marks.
+    """The ``add`` actions of tombstone files, whose rows a durable vector marks.
 
     ``modified_ms`` is when the youngest of them was made, if not now.
     """
@@ -127,7 +127,7 @@ def tombstone_adds(
 
 
 def expired_before_ms(table: DefinedTable, now_ms: int) -> int:
-    """Tombstones that were made before are dropped."""
+    """Older tombstones are dropped."""
     kept_ms = retention_ms(table.metadata.configuration)
     return now_ms + 1 if kept_ms is None else now_ms - kept_ms
 
@@ -137,7 +137,7 @@ def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _column(kept: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], kind: pa.DataType, count: int) -> pa.Array:
-    """A column of which members may be kept; null where nothing of it is."""
+    """A column whose fields may be kept in part; null if none is."""
     if path in kept:
         return kept[path]
     if not any(each[: len(path)] == path for each in kept):
@@ -147,7 +147,7 @@ def _column(kept: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], kind: 
 
 
 def _default(kind: pa.DataType) -> pa.Scalar:
-    """Something for a column that must not be null, in rows that nobody reads."""
+    """A value for a column that must not be null, in rows that nobody reads."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return pa.scalar("" if pa.types.is_string(kind) else b"", kind)
     if pa.types.is_boolean(kind):

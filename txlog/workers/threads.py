@@ -1,4 +1,4 @@
-"""`ThreadWorkers`: workers in this process. What they do most releases Python's lock: reading, encoding, waiting for a
+"""`ThreadWorkers`: workers in this process. Most of their work releases Python's lock: reading, encoding, waiting for a
 store.
 
 In: a function and its arguments. Out: its results, as they end.
@@ -25,9 +25,9 @@ Out = TypeVar("Out")
 
 
 class ThreadWorkers(msgspec.Struct, frozen=True):
-    """Implements ``Workers`` by at most so many threads at once. A single item, or a single thread, uses none.
+    """Implements ``Workers`` with at most this many threads. A single item, or a single thread, uses none.
 
-    Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
+    Each call has a copy of the caller's context, so it uses the caller's time and random numbers.
     """
 
     slots: int = 2
@@ -44,7 +44,7 @@ class ThreadWorkers(msgspec.Struct, frozen=True):
         with Threads(self.slots, "txlog-worker") as threads:
             try:
                 while True:
-                    # A few more than there are threads, so that none waits for this one: all would take memory.
+                    # A few more than there are threads, so none waits for this one; all would take too much memory.
                     for number, item in itertools.islice(left, 2 * self.slots - len(running)):
                         running[threads.submit(work, item)] = number
                     if not running:
@@ -55,9 +55,9 @@ class ThreadWorkers(msgspec.Struct, frozen=True):
                         yield running.pop(future), future.result()
             except GeneratorExit:
                 raise
-            except BaseException as error:  # of a task, or this thread was interrupted
+            except BaseException as error:  # a task's error, or this thread was interrupted
                 failed = error
-        # The threads have ended: of what is left, some results are there, and the rest failed or has not begun.
+        # The threads have ended: the remaining calls have results, failed, or never began.
         for future, number in running.items():
             if not future.cancelled() and future.exception() is None:
                 yield number, future.result()

@@ -1,4 +1,4 @@
-"""`delete`, `update`, `upsert` and `merge`: row changes by Spark tasks, called from the program's own process.
+"""`delete`, `update`, `upsert` and `merge`: row changes in Spark tasks, called from the program's own process.
 
 In: a session, a table's location, and for `upsert` and `merge` a DataFrame. Out: a ``WriteResult``, or one of txlog's
 typed errors. The methods of ``txlog.Table`` with the same names have the same arguments and the same guarantees under
@@ -67,11 +67,11 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class ChangeOptions(TypedDict, total=False):
-    """The keyword arguments that all four functions have. All except the last three are those of `Table.delete`.
+    """The keyword arguments of all four functions. All except the last three are those of `Table.delete`.
 
-    ``on_progress`` is called after each Spark job. ``storage_options`` are those of `Table.open`, and override the
-    session's ``fs.s3a.*`` settings, which are used for S3. ``retry`` limits how long a commit keeps trying. ``hooks``
-    are notified of the commit, and of lost races and conflicts.
+    ``on_progress`` is called after each Spark job. ``storage_options`` work as in `Table.open`, and override the
+    session's ``fs.s3a.*`` settings, which apply to S3. ``retry`` limits how long a commit keeps trying. ``hooks`` are
+    notified of the commit, lost races and conflicts.
     """
 
     mode: RowMode | None
@@ -103,10 +103,10 @@ def delete(
         options: See `ChangeOptions`.
 
     Returns:
-        The result, as `Table.delete` returns it, which also describes concurrent changes.
+        The result, as `Table.delete` returns it; it also describes concurrent changes.
 
     Raises:
-        TxlogError: Whatever `Table.delete` raises.
+        TxlogError: What `Table.delete` raises.
     """
     site, row_options = _begun(spark, uri, options)
     spec = DeleteSpec(where, ambient.now())
@@ -134,7 +134,7 @@ def update(
         The result, as `Table.update` returns it.
 
     Raises:
-        TxlogError: Whatever `Table.update` raises.
+        TxlogError: What `Table.update` raises.
     """
     site, row_options = _begun(spark, uri, options)
     spec = UpdateSpec(values, where, ambient.now())
@@ -158,7 +158,7 @@ def upsert(
     """Update the rows of the table whose keys are in ``rows``, and insert the other rows, as one new version.
 
     ``rows`` is computed once, before any file of the table is read, and kept in Spark. Tasks find and write all rows.
-    The driver receives counts and positions, and the rows themselves only if the source has at most 4 MB.
+    The driver receives counts and positions, and the rows themselves only if the source is at most 4 MB.
 
     Args:
         spark: As for `txlog.spark.delete`.
@@ -170,14 +170,14 @@ def upsert(
         update_columns: As for `Table.upsert`.
         on_duplicate: What happens if two of ``rows`` have the same key: "error", or "last", which keeps the last row.
             A DataFrame has no order, so "last" requires ``sequence_by``.
-        sequence_by: The column by which the greatest row of a key is the last one.
+        sequence_by: The column whose greatest value makes a row the last of its key.
         options: See `ChangeOptions`.
 
     Returns:
         The result, as `Table.upsert` returns it.
 
     Raises:
-        TxlogError: Whatever `Table.upsert` raises.
+        TxlogError: What `Table.upsert` raises.
     """
     site, row_options = _begun(spark, uri, options)
     spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
@@ -330,7 +330,7 @@ def run_change(
         The result; None if ``skips_empty`` applied.
 
     Raises:
-        TxlogError: Whatever the method of `Table` raises.
+        TxlogError: What the method of `Table` raises.
     """
     open_table = site.open_table
     state = state_to_change(open_table, options, spec.what)
@@ -360,10 +360,10 @@ def run_change(
 
 
 def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:
-    """Refuse a source that was computed from the table, unless the call says from which version."""
+    """Refuse a source computed from the table, unless the call says from which version."""
     if options.is_reexecuted and reads_table(frame, uri):
         raise InvalidInputError(
-            "the source reads the table itself, so changes that others make meanwhile could be overwritten unseen:"
+            "the source reads the table itself, so it could silently overwrite changes that others make meanwhile:"
             f" read one version of the table (such as version={state.version}), and pass it as"
             f" {argument('read_version')}",
             table=uri,

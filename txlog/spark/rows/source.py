@@ -1,9 +1,9 @@
-"""The source of a row change in Spark: it is materialised once, and its keys are checked.
+"""The source of a row change in Spark: it is materialized once, and its keys are checked.
 
-In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. Spark's storage holds the rows from then
-on, so they are not computed again; if an executor with some of them is lost, the job fails. Every row has a fixed
-number. The driver receives counts, one repeated key, and the least and greatest keys, and the rows themselves only if
-the source is small.
+In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. From then on Spark's storage holds the
+rows, so they are not recomputed; if an executor with some of them is lost, the job fails. Every row has a fixed number.
+The driver receives counts, one repeated key, and the least and greatest keys, and the rows themselves only if the
+source is small.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL_BYTES = 4 << 20
 """A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
 
 NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
-"""The columns of a materialised source: a row's number, its size in bytes, its key (null if a part of it is null), and
+"""The columns of a materialized source: a row's number, its size in bytes, its key (null if a part of it is null), and
 the row as a struct."""
 
 _PARTITION_SHIFT = 33
@@ -56,12 +56,12 @@ def reads_table(frame: DataFrame, uri: str) -> bool:
 
 
 def _without_scheme(uri: str) -> str:
-    """A location without its scheme, of which Hadoop has others: s3a for s3, ``file:/`` for none."""
+    """A location without its scheme, since Hadoop's schemes differ: s3a for s3, ``file:/`` for none."""
     return unquote(_SCHEME.sub("", uri, count=1)).strip("/")
 
 
 def prepare_source(frame: DataFrame, spec: SourceSpec, target: DefinedTable, table: str) -> tuple[DataFrame, Extent]:
-    """Materialise the rows of ``frame`` once.
+    """Materialize the rows of ``frame`` once.
 
     Args:
         frame: The user's DataFrame.
@@ -70,12 +70,12 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: DefinedTable, tab
         table: The table's URI, for errors.
 
     Returns:
-        A DataFrame with the columns `NUMBER`, `SIZE`, `KEYS` and `DATA`, and what the driver knows of it.
+        A DataFrame with the columns `NUMBER`, `SIZE`, `KEYS` and `DATA`, and what the driver knows about it.
 
     Raises:
-        InvalidInputError: A key is null or repeated, or ``sequence_by`` is no column of the source.
+        InvalidInputError: A key is null or repeated, or ``sequence_by`` is not a source column.
         SchemaMismatchError: The columns do not fit the table.
-        UnsupportedFeatureError: txlog cannot write the type of a column.
+        UnsupportedFeatureError: txlog cannot write a column's type.
     """
     with TxlogError.located(table, target.version):
         found = frame_schema(frame.schema)
@@ -110,7 +110,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: DefinedTable, tab
 
 
 def part_source(rows: pa.Table) -> PartSource:
-    """Unpack rows of a materialised source: the columns `NUMBER` and `DATA`."""
+    """Unpack rows of a materialized source: the columns `NUMBER` and `DATA`."""
     schema = pa.schema([*rows.schema.field(DATA).type])
     batches = [pa.RecordBatch.from_arrays(chunk.flatten(), schema=schema) for chunk in rows.column(DATA).chunks]
     return PartSource(pa.Table.from_batches(batches, schema), rows.column(NUMBER).to_numpy())

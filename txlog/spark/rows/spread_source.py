@@ -1,4 +1,4 @@
-"""A source that Spark holds: it gives each part of the table the source rows whose keys are in the part's files.
+"""A source in Spark: each part of the table gets the source rows whose keys are in the part's files.
 
 In: a materialised DataFrame, and files to change. Out: what the tasks report, a few hundred bytes for each file. Tasks
 read the keys in their files, Spark shuffles each source row to the parts that hold its key, and one task for each part
@@ -39,7 +39,7 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class SparkSource(msgspec.Struct, frozen=True):
-    """Implements ``SpreadSource``. ``rows`` is what `prepare_source` made. Raises what a task raises; Spark's own
+    """Implements ``SpreadSource``. ``rows`` comes from `prepare_source`. Raises what a task raises; Spark's own
     exceptions pass unchanged."""
 
     spark: SparkSession
@@ -61,8 +61,8 @@ class SparkSource(msgspec.Struct, frozen=True):
             if extent.spec.reads_every_file:
                 every = self._numbers(len(parts)).withColumnRenamed("id", "part")
                 joined = joined.unionByName(every, allowMissingColumns=True)
-            # Spark keeps an explicit number of partitions. It would merge some of them by the shuffled bytes, which do
-            # not show how much work a part is.
+            # Spark keeps an explicit number of partitions. Otherwise it would merge some by their shuffled bytes, which
+            # do not show how much work a part is.
             spread = joined.repartition(len(parts), "part")
             return unpacked(spread.groupBy("part").applyInArrow(_changing(job, pickled, elsewhere), RESULT))
 
@@ -73,7 +73,7 @@ class SparkSource(msgspec.Struct, frozen=True):
             return unpacked(rows.mapInArrow(writing, RESULT))
 
     def _numbers(self, count: int) -> DataFrame:
-        """The numbers of the parts, each in a task of its own."""
+        """The numbers of the parts, each in its own task."""
         return self.spark.range(0, count, 1, count)
 
 

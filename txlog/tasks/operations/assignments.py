@@ -31,9 +31,9 @@ Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 class Assignments:
     """Values for some columns of a table, bound to its schema. Thread-safe.
 
-    Generated columns that follow from these columns are computed from the new row, unless they are set themselves;
-    then they are checked. Functions of rows are allowed only without a source. Raises ``InvalidInputError`` for a
-    column that does not exist, and for a value that cannot be stored in its column.
+    Generated columns that follow from these columns are computed from the new row; if they are set themselves, they are
+    checked. Functions are allowed only without a source. Raises ``InvalidInputError`` for a column that does not exist,
+    and for a value that cannot be stored in its column.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Assignments:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The columns of the table that new versions of rows need: those kept, and those that values read."""
+        """The table columns that new versions of rows need: the kept ones, and the ones that values read."""
         read = {name for name in self._schema.names if name not in self._values and name not in self._recomputed}
         for value in self._values.values():
             if not isinstance(value, Expression):
@@ -95,7 +95,7 @@ class Assignments:
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _compute(self, columns: dict[str, pa.Array]) -> None:
-        """Add the generated columns that are computed again, and check those that are set."""
+        """Compute the generated columns again, and check the ones that are set."""
         assert self._computed is not None
         rows = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         columns.update({name: column.of(rows) for name, column in self._recomputed.items()})

@@ -1,7 +1,7 @@
 """DELETE: removes the rows for which a condition is true.
 
 In: a condition bound to the table's schema. Out: a `RowOperation` that decides which files may hold such rows, which
-hold only such rows, and where they are in the others.
+files hold nothing else, and where the rows are in the other files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Condition:
         self.predicate = _bound(where, table, now)
         judged_by = (table.schema, table.partition_columns)
         self.necessary = without_nan_doubts(self.predicate, table.schema)
-        """Whether a row satisfies the condition; statistics and partition values may exclude files by it."""
+        """Whether a row satisfies the condition; it may exclude files by statistics and partition values."""
         self._decided = None if self.is_everything else PartitionPredicate.of(self.predicate, table)
         self._pruner = FilePruner(Pruner(self.necessary, *judged_by))
         self._prover = MatchProver(self.predicate, *judged_by)
@@ -75,8 +75,8 @@ class Condition:
     def matches(
         self, rows: FileRows, add: AddFile, fields: tuple[Field, ...] = (), values_max_bytes: int = 0
     ) -> tuple[NDArray[np.uint64], pa.RecordBatch | None]:
-        """The positions of the rows of one file for which it is true, dead ones included, and their values of
-        ``fields``; None instead of values that take more memory than ``values_max_bytes``."""
+        """The positions of the matching rows of one file, dead ones included, and their values of ``fields``; None
+        instead of values that take more memory than ``values_max_bytes``."""
         positions = [np.empty(0, np.int64)]
         values: list[pa.RecordBatch] | None = [] if fields else None
         left_bytes = values_max_bytes

@@ -1,7 +1,7 @@
 """The keys of data files that a handle has cached. Upserts and merges use them instead of reading files.
 
-In: the keys of a source, and files of the table. Out: the rows of cached files that have one of the keys. What an
-upsert or a merge reads of a file, or an upsert writes itself, is cached for later ones.
+In: the keys of a source, and files of the table. Out: the rows of cached files that have one of the keys. Keys that an
+upsert or merge reads from a file, or that an upsert writes, are cached for later ones.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 __all__ = ["KnownKeys", "KnownPart", "cached_keys", "known_keys"]
 
 KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
-"""The keys of some rows of a file, as numbers, and the positions of these rows."""
+"""The keys of some rows of a file, as numbers, and the rows' positions."""
 
 
 def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], table: DefinedTable) -> CachedKeys:
     """The cached keys of the table's files for these columns."""
     types = [type_to_arrow(key.type) for key in keys]
     paths = tuple(physical_path(table.schema, key.path) for key in keys)
-    # A table created again at the same location, or a column of another type, has its own cache.
+    # A table recreated at the same location, or a column with another type, has its own cache.
     identity = (table.metadata.id, paths, tuple(type_name(key.type) for key in keys))
     return cache.of(identity, types)
 
 
 class KnownKeys:
-    """Compares the keys of one source with the cached keys of files. `is_wanted`, `part_of`, `offer` are thread-safe.
+    """Compares a source's keys with the cached keys of files. `is_wanted`, `part_of`, `offer` are thread-safe.
 
-    If several rows of the source have one key, the last counts, as in `KeyIndex.source_rows`.
+    If several source rows have one key, the last one counts, as in `KeyIndex.source_rows`.
     """
 
     def __init__(self, cached: CachedKeys, index: KeyIndex | NumberedKeys | SortedKeys, table: DefinedTable) -> None:
@@ -66,9 +66,9 @@ class KnownKeys:
         self._wanted = numbers_in_parts(cached.numbers, columns)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Places]:
-        """The rows with keys of the source in each of the cached ``files``, with rows of the index as keys.
+        """The rows with source keys in each of the cached ``files``, with rows of the index as keys.
 
-        ``are_all_live``: these are all live files of the newest version, so the cache can drop all others.
+        With ``are_all_live``, these are all live files of the newest version, so the cache can drop all others.
         """
         ids = file_ids(files)
         found = self._cached.find(self._wanted, ids)
@@ -79,7 +79,7 @@ class KnownKeys:
         return found
 
     def is_wanted(self, add: AddFile) -> bool:
-        """Whether to read all keys of a file that is looked into, and to `offer` them."""
+        """Whether to read all keys of a file, and to `offer` them."""
         return self._cached.is_wanted(add.file_id, num_records(add.stats))
 
     def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
@@ -104,14 +104,14 @@ class KnownKeys:
         self._cached.add(offered)
 
     def keep_staged(self, files: Sequence[FileKeys]) -> None:
-        """Cache the keys of these files of a table without partitions. Does nothing if no file is cached yet."""
+        """Cache the keys of these files of an unpartitioned table. Does nothing if no file is cached yet."""
         if not self._is_partitioned and not self._cached.is_empty:
             self._cached.add([FileKeys(_spelled(each.file), each.values, each.positions) for each in files])
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
-        """Cache the keys of a new file with rows of the source, if it is certain where each row is: in a table without
-        partitions, a single file has them in the order of the source. (Several files get their row groups in turns.)
-        Does nothing if no file is cached yet. Each row of the source must have a different key.
+        """Cache the keys of a new file with source rows, if it is certain where each row is: in an unpartitioned table,
+        a single file has them in the source's order. (Several files get their row groups in turns.) Does nothing if no
+        file is cached yet. Each source row must have a different key.
         """
         assert self._row_of_key is None
 
@@ -123,7 +123,7 @@ class KnownKeys:
 
 
 def known_keys(cache: KeyCache, index: KeyIndex | NumberedKeys, table: DefinedTable) -> KnownKeys | None:
-    """The keys of a source in memory; None if nothing is cached or may be cached."""
+    """A source's keys in memory; None if nothing is cached or may be cached."""
     if not cache.size_bytes_max or not index.num_rows:
         return None
     return KnownKeys(cached_keys(cache, index.keys, table), index, table)

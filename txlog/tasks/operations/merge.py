@@ -1,8 +1,8 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table
-depends only on its file and the source, so it is decided once for each file. Which rows of the source match nothing is
-decided again at each execution, from all live files.
+In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a table row depends only
+on its file and the source, so this is decided once for each file. Which source rows match nothing is decided again at
+each execution, from all live files.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MergeRows(RowOperation):
         self._places: dict[FileId, Places] = {}
 
     def _conditions_on_target(self) -> set[str]:
-        """The columns of the table that decide, besides the key, which clause applies to a row of it."""
+        """The table columns besides the key that decide which clause applies to a table row."""
         conditions = [self._source.target_term]
         conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._clauses.of[when]]
         found = [columns_of(condition) for condition in conditions if condition is not None]
@@ -129,7 +129,7 @@ class MergeRows(RowOperation):
         return _joined(found)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
-        """If more than keys decides, rows with a key of the source are only recorded: `look_up` reads them."""
+        """If not just keys decide, rows with a source key are only recorded: `look_up` reads them."""
         if self._known is None:
             return {}
         places = self._known.recall(files, are_all_live=are_all_live)
@@ -141,7 +141,7 @@ class MergeRows(RowOperation):
         }
 
     def keep(self) -> None:
-        """Files that a merge wrote are not kept: a clause may give an inserted row another key than the source's."""
+        """Does not keep files that a merge wrote: a clause may give an inserted row another key than the source's."""
         if self._known is not None:
             self._known.keep()
 
@@ -149,8 +149,8 @@ class MergeRows(RowOperation):
         return self._decided(positions, self._source.rows_of(batch), batch)
 
     def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
-        """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
-        None if keys alone decide. Of several source rows with one key, ``source_rows`` has any one."""
+        """The rows at ``positions`` that a source row joins or a clause changes. ``batch`` has their `_fields`;
+        None if keys alone decide. If several source rows have one key, ``source_rows`` has any of them."""
         clauses = np.full(len(positions), NONE, dtype=np.int16)
         joined, alone = np.flatnonzero(source_rows >= 0), np.flatnonzero(source_rows < 0)
         if self._clauses.of["matched"]:
@@ -203,7 +203,7 @@ class MergeRows(RowOperation):
                 )
 
     def _insert_clauses(self) -> NDArray[np.int16]:
-        """The clause that would insert each row of the source; -1 for none."""
+        """The clause that would insert each source row; -1 for none."""
         return self._clauses.first(self._clauses.of["not matched"], None, None, np.arange(self._source.rows.num_rows))
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:

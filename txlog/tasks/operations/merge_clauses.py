@@ -1,8 +1,8 @@
-"""The clauses of a MERGE: which one applies to a row of the table and a row of the source, or to a row of one side.
+"""The clauses of a MERGE: which one applies to a table row and a source row, or to a row of one side alone.
 
 In: clauses in the caller's words, and pairs of rows. Out: for each pair the number of the first clause that applies.
-Several rows of the source may join one row of the table. That is ambiguous only if more than one of them changes it,
-and not all of these delete it.
+Several source rows may join one table row. That is ambiguous only if several of them change it, and not all of these
+delete it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Then: TypeAlias = Literal["update", "delete", "insert"]
 
 NONE = -1
 AMBIGUOUS = -2
-"""The number of no clause, and of several that would change a row each in its own way."""
+"""The numbers for no clause, and for several clauses that would change a row in different ways."""
 
 _WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")
 
@@ -69,7 +69,7 @@ class MergeOptions(msgspec.Struct, frozen=True):
             return self.on
         names = [f"`{str(name).replace('`', '``')}`" for name in self.on]
         if not names:
-            raise InvalidInputError('on is empty: give a condition, such as "target.id = source.id", or column names')
+            raise InvalidInputError('on is empty: pass a condition, such as "target.id = source.id", or column names')
         return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
 
 
@@ -86,8 +86,8 @@ class MergeClauses:
     """The clauses of one merge, bound to a source and to the table's schema.
 
     Attributes:
-        bound: All clauses, each at the place of its number.
-        of: The clauses for each kind of rows, in order.
+        bound: All clauses, indexed by number.
+        of: The clauses for each kind of row, in order.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class MergeClauses:
     def of_several(
         self, batch: pa.RecordBatch | None, rows: NDArray[np.int64], source_rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """For each of the ``rows``, which several source rows join: the source row that changes it and its clause.
+        """For each of the ``rows``, which several source rows join: the source row that changes it, and its clause.
 
-        A source row to which no clause applies changes nothing. If several change a row, and all of them delete it, any
-        of them stands for the others; else the clause is `AMBIGUOUS`.
+        A source row to which no clause applies changes nothing. If several change a row and all of them delete it, any
+        of them stands for the others; otherwise the clause is `AMBIGUOUS`.
         """
         matched = self.of["matched"]
         chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)
-        if matched[0].predicate is None:  # all of them do the same
+        if matched[0].predicate is None:  # all do the same
             clauses[:] = matched[0].number if matched[0].then == "delete" else AMBIGUOUS
             return chosen, clauses
         changes, deletes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
@@ -167,8 +167,8 @@ class MergeClauses:
         rows: NDArray[np.int64] | None,
         source_rows: NDArray[np.int64] | None,
     ) -> NDArray[np.int16]:
-        """The number of the first clause that applies to each pair of a row of ``batch`` and one of the source; -1 for
-        none. Without ``rows`` or ``source_rows`` the clauses are for rows that only the other side has."""
+        """The number of the first clause that applies to each pair of a row of ``batch`` and a source row; -1 for none.
+        Without ``rows`` or ``source_rows``, the clauses are for rows that only the other side has."""
         given = rows if rows is not None else source_rows
         assert given is not None
         clauses = np.full(len(given), NONE, dtype=np.int16)
@@ -190,7 +190,7 @@ class MergeClauses:
     def beside(
         self, source_rows: NDArray[np.int64] | None, num_rows: int
     ) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
-        """The rows of the source that are joined to so many rows, some at a time; None for those of no source."""
+        """The source rows joined to ``num_rows`` rows, some at a time; None if there is no source."""
         if source_rows is None:
             yield slice(0, num_rows), None
             return
@@ -199,7 +199,7 @@ class MergeClauses:
 
 
 def _check_sides(clause: Clause, bound: BoundClause) -> None:
-    """Raises ``InvalidInputError`` if a clause for rows of one side only reads columns of the other side."""
+    """Raises ``InvalidInputError`` if a clause for rows of one side alone reads columns of the other side."""
     absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
     read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
     if bound.assignments is not None:

@@ -1,7 +1,7 @@
 """What a clause of a merge sets without naming it: all columns of the source, and the columns that an insert lacks.
 
-In: the columns of the table and of the source. Out: values by the names of columns, as a clause gives them. Generated
-columns that get no value are computed (`Assignments`).
+In: the table's and the source's columns. Out: values by column name, as in a clause. `Assignments` computes generated
+columns without a value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["all_columns", "values_of_absent"]
 
 
 def all_columns(schema: Struct, source: Struct, alias: str, *, may_lack: bool) -> dict[str, str]:
-    """The columns of a source for the table's columns of their names.
+    """The source columns for the table columns with the same names.
 
     Raises ``SchemaMismatchError`` if the source lacks some that are not generated, unless it ``may_lack`` columns.
     """
@@ -32,7 +32,7 @@ def all_columns(schema: Struct, source: Struct, alias: str, *, may_lack: bool) -
 
 
 def values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:
-    """What an inserted row gets in columns that its clause does not name: the default, else NULL.
+    """What an inserted row gets in columns that its clause does not name: the default, or NULL.
 
     Raises ``UnsupportedFeatureError`` for a default that txlog cannot evaluate.
     """

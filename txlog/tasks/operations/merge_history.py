@@ -11,7 +11,7 @@ __all__ = ["merge_metrics"]
 
 
 def merge_metrics(num_source_rows: int, done: WriteMetrics) -> dict[str, str]:
-    """``num_source_rows`` counts the rows of the source, including those dropped as duplicates."""
+    """``num_source_rows`` counts all source rows, including dropped duplicates."""
     counts = {
         "numSourceRows": num_source_rows,
         "numTargetRowsInserted": done.rows_inserted,

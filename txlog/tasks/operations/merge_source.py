@@ -1,7 +1,7 @@
-"""The source of a MERGE: its rows, stored for several passes, and which of them each row of the table joins.
+"""The source of a MERGE: its rows, stored for several passes, and which of them each table row joins.
 
-In: data and a condition on two sides. Out: a `MergeSource`. A join consists of equalities of key columns, and may have
-terms on the table alone. Any other join is refused, since it would compare every row with every other.
+In: data and a condition on two sides. Out: a `MergeSource`. A join consists of equal key columns, and may have terms on
+the table alone. Any other join is refused: it would compare every row with every other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PAIRS_AT_ONCE = 1 << 17
 class MergeSource(msgspec.Struct, frozen=True, dict=True):
     """``keys`` are the table's key columns. ``index`` has the keys of the source rows ``indexed``, none of them null.
 
-    ``target_term`` is true for rows of the table that can join; all others match no row of the source.
+    ``target_term`` is true for table rows that can join; all others match no source row.
     """
 
     rows: pa.Table
@@ -52,11 +52,11 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
     target_term: Predicate | None
 
     def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The key columns of rows of the table, in the types in which they are compared."""
+        """The key columns of table rows, in the types used for comparison."""
         return [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """The number of the source row that each row of the table joins: the last one of several, -1 for none."""
+        """The number of the source row that each table row joins: the last of several, -1 for none."""
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
             can_join = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
@@ -68,7 +68,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        """Whether each source row joins a row of the table: all source rows with the key of a row ``matched`` do."""
+        """Whether each source row joins a table row: all source rows with a key in ``matched`` do."""
         found = np.zeros(self.rows.num_rows, dtype=bool)
         codes = np.zeros(self.index.num_keys, dtype=bool)
         for rows in matched:
@@ -77,16 +77,16 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def is_repeated(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the key of each of these source rows is that of other source rows too."""
+        """Whether other source rows have the key of each of these source rows."""
         if self.index.num_keys == len(self.indexed):
             return np.zeros(len(rows), dtype=bool)
         found: NDArray[np.bool_] = self._counts[self._codes[rows]] > 1
         return found
 
     def all_of_key(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of a place in ``rows`` and a source row with the key of that row; some pairs at a time.
+        """Pairs of a place in ``rows`` and a source row with that row's key, some pairs at a time.
 
-        The pairs of one place are adjacent, in the order of the source. However many there are, they are made in parts.
+        The pairs of one place are adjacent, in source order. They are made in parts, however many there are.
         """
         codes = self._codes[rows]
         counts = self._counts[codes]
@@ -104,7 +104,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _codes(self) -> NDArray[np.int64]:
-        """The number of the key of each row of the source; meaningless for a row with a null key."""
+        """Each source row's key number; meaningless for a row with a null key."""
         if len(self.indexed) == self.rows.num_rows:
             return self.index.code_of_row
         found = np.zeros(self.rows.num_rows, dtype=np.int64)
@@ -113,12 +113,12 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """How many rows of the source have each key."""
+        """How many source rows have each key."""
         return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
 
     @functools.cached_property
     def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The source rows whose keys are repeated, key by key, and the place of the first row of each such key."""
+        """The source rows with repeated keys, key by key, and the place of each key's first row."""
         is_repeated = self._counts > 1
         at = np.flatnonzero(is_repeated[self.index.code_of_row])
         in_order = at[np.argsort(self.index.code_of_row[at], kind="stable")]
@@ -140,7 +140,7 @@ def read_merge_source(
 
     ``table`` is its location, for errors.
 
-    Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
+    Raises ``InvalidInputError`` unless the condition has only key equalities and terms on the table alone.
     """
     stream = open_data(data)
     schema = from_arrow(stream.schema)
@@ -163,9 +163,9 @@ def read_merge_source(
 def merge_join(
     condition: str, target: DefinedTable, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
 ) -> JoinCondition:
-    """The condition by which a source of these columns joins the table ``target``, split into its parts.
+    """The condition that joins a source with these columns to the table ``target``, split into its parts.
 
-    Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
+    Raises ``InvalidInputError`` unless the condition has only key equalities and terms on the table alone.
     """
     if target.schema.find(condition.strip(" `")) is not None:
         name = condition.strip(" `")
@@ -180,7 +180,7 @@ def merge_join(
     for why, term in (("reads the source alone", parts.source), ("is not an equality of two columns", parts.residual)):
         if term is not None:
             raise InvalidInputError(
-                f"the join's term {term} {why}. A merge joins by equal key columns, and besides these only terms on the"
+                f"the join's term {term} {why}. A merge joins by equal key columns; besides these, only terms on the"
                 " table are allowed: move other conditions into the clauses, or filter the source before the merge"
             )
     if not parts.keys:

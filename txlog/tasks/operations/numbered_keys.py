@@ -1,7 +1,7 @@
 """The keys of a source with many rows: sorted numbers, and the row of the source that has each.
 
-In: the key columns of a source. Out: an index, as `KeyIndex` is. That one makes a hash table of all keys at every
-look-up, which for millions of strings takes longer than the look-up itself, and gigabytes of memory.
+In: the key columns of a source. Out: an index like `KeyIndex`. But that one builds a hash table of all keys at every
+lookup, which for millions of strings takes longer than the lookup itself, and gigabytes of memory.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _RANGES_MAX = 1 << 14
 
 
 class NumberedKeys:
-    """Keys of which no two are equal and none has a null. Thread-safe. ``values`` are their numbers.
+    """Distinct keys without nulls. Thread-safe. ``values`` are their numbers.
 
     Attributes:
         keys: The key columns.
         columns: Their values.
-        ranges: For each column a few ranges that hold all of its values, to choose files.
+        ranges: For each column, a few ranges that hold all its values, to choose files.
         num_rows: How many keys there are.
     """
 
@@ -54,7 +54,7 @@ class NumberedKeys:
 
     @property
     def has_repeated(self) -> bool:
-        """Whether two of the keys given are equal after all: then no look-up is right."""
+        """Whether two of the given keys are equal after all: then lookups are wrong."""
         values = self._sorted.values
         is_equal = values.numbers[1:] == values.numbers[:-1]
         if values.second is not None:
@@ -62,7 +62,7 @@ class NumberedKeys:
         return bool(is_equal.any())
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """As `KeyIndex.matches`."""
+        """See `KeyIndex.matches`."""
         at, places = self._sorted.matches(columns)
         return at, self._row_of_key[places]
 
@@ -78,7 +78,7 @@ def index_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> KeyIndex
 
 
 def numbers_in_parts(numbers: KeyNumbers, columns: Sequence[pa.Array]) -> KeyValues:
-    """The numbers of keys without nulls, made in parts: this copies the text of what it is given."""
+    """The numbers of keys without nulls, made in parts, because this copies text."""
     starts = range(0, max(1, len(columns[0])), _ROWS_AT_ONCE)
     parts = [numbers.of([column.slice(start, _ROWS_AT_ONCE) for column in columns])[0] for start in starts]
     second = [part.second for part in parts if part.second is not None]
@@ -86,13 +86,13 @@ def numbers_in_parts(numbers: KeyNumbers, columns: Sequence[pa.Array]) -> KeyVal
 
 
 def _ranges(key: KeyColumn, column: pa.Array) -> KeyRanges:
-    """Ranges with about equally many values each. As a list of Python's own, the values would take much more memory."""
+    """Ranges with about equally many values each. As a Python list, the values would take much more memory."""
     order = pc.array_sort_indices(column)
     step = -(-len(column) // _RANGES_MAX) or 1
     places = [(start, min(start + step, len(column)) - 1) for start in range(0, len(column), step)]
     lows, highs = (column.take(order.take(pa.array(ends, pa.int64()))) for ends in zip(*places, strict=True))
     values = list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))
-    # A value that is repeated may be in several of them: these become one range.
+    # A repeated value may be in several of them: these become one range.
     is_first = [at == 0 or values[at - 1][1] != low for at, (low, _) in enumerate(values)]
     is_last = [*is_first[1:], True]
     kind = type_to_arrow(key.type)

@@ -1,8 +1,8 @@
 """Many keys, searchable in little memory: sorted numbers of 8 or 16 bytes each, whatever the keys' type.
 
-In: the numbers of keys, and the values of their columns, as far as they help to choose files. Out: for columns of keys,
-the index of each key, or -1. `KeyIndex` does the same with hash tables, for sources that are in memory anyway; these
-take several times the memory of the keys.
+In: the numbers of keys, and the column values that help to choose files. Out: for key columns, the index of each key,
+or -1. `KeyIndex` does the same with hash tables, for sources that are in memory anyway; hash tables take several times
+the keys' memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnValues", "SortedKeys", "sort_order"]
 
 _FLAGS_PER_KEY, _FLAGS_MAX = 8, 1 << 24
-_IN_CACHE = 1 << 16  # keys; among more keys, a search for sorted keys is faster
+_IN_CACHE = 1 << 16  # keys; if there are more, a search for sorted keys is faster
 
 
 class SortedKeys:
@@ -56,17 +56,17 @@ class SortedKeys:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether a look-up has no cost besides the rows looked up: False, since it sorts them."""
+        """Whether a lookup costs nothing besides the rows looked up: False, since it sorts them."""
         return False
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The indices of those keys in ``columns`` that are among these, ascending, and the index here of each one."""
+        """The indices of the keys in ``columns`` that are here, ascending, and each one's index here."""
         found = self.source_rows(columns)
         at = np.flatnonzero(found >= 0)
         return at, found[at]
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-        """For each key in ``columns`` its index here; -1 if it is not here, or null."""
+        """For each key in ``columns``, its index here; -1 if it is not here or null."""
         found = np.full(len(columns[0]), -1, dtype=np.int64)
         if not len(self):
             return found
@@ -99,8 +99,8 @@ class SortedKeys:
 
 
 def sort_order(values: KeyValues) -> NDArray[np.int64]:
-    """The indices of the keys in ascending order, so that equal keys are adjacent."""
-    # A stable sort is fast on files of keys, which are sorted. Fingerprints have no such order.
+    """The indices of the keys in ascending order; equal keys are adjacent."""
+    # A stable sort is fast on key files, which are sorted. Fingerprints have no such order.
     order = np.argsort(values.numbers, kind="stable" if values.second is None else None)
     if values.second is not None:
         numbers = values.numbers[order]
@@ -110,8 +110,8 @@ def sort_order(values: KeyValues) -> NDArray[np.int64]:
 
 
 def _flags(numbers: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Flags for the lowest bits of the numbers: a key without a flag is certainly not here. None if there would be too
-    many flags to be fast."""
+    """Flags for the lowest bits of the numbers: a key without a flag is not here. None if there would be too many flags
+    to be fast."""
     size = 1 << (len(numbers) * _FLAGS_PER_KEY).bit_length()
     if size > _FLAGS_MAX:
         return None
@@ -126,8 +126,8 @@ def _flag_of(numbers: NDArray[Any], size: int) -> NDArray[np.int64]:
 
 
 class ColumnValues:
-    """What is known of the values of a key column, to choose files: the distinct values while there are not too many,
-    then only the least and the greatest."""
+    """What is known about a key column's values, to choose files: the distinct values while there are few enough, then
+    only the least and the greatest."""
 
     def __init__(self, key: KeyColumn, distinct_max: int) -> None:
         self._distinct_max = distinct_max
@@ -140,7 +140,7 @@ class ColumnValues:
         self._join(pc.unique(column) if self._are_all else _ends(column), are_all=self._are_all)
 
     def join(self, other: ColumnValues) -> None:
-        """Add the values of another part of the keys."""
+        """Add another part's values."""
         self._join(other._joined(), are_all=other._are_all)
 
     def _join(self, values: pa.Array, *, are_all: bool) -> None:

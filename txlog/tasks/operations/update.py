@@ -65,8 +65,8 @@ class UpdateRows(RowsOfCondition):
         return False
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        """Keeps the columns of the condition that new versions of rows need too, as far as there is room for them."""
-        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # about so many: files are looked into by two threads
+        """Keeps the condition's columns that new versions of rows need too, as far as memory allows."""
+        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # approximately: two threads look into files
         positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
         self._kept_bytes += 0 if values is None else values.nbytes
         return Hits(positions, values=values)

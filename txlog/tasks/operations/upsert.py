@@ -1,8 +1,8 @@
-"""UPSERT: rows of a source replace the rows with their keys, or are added if there are none.
+"""UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
-In: a `Source`, and what to do with keys that the table has and with those that it lacks. Out: a `RowOperation`. The
-rows of a file with a key of the source are looked up once. Which keys the table has is decided again at each execution,
-from all live files: another writer may have deleted or added a key.
+In: a `Source`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. The rows of a file with a
+source key are looked up once. Which keys the table has is decided again at each execution, from all live files: another
+writer may have deleted or added a key.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ __all__ = [
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 
-_SMALL_BYTES = 1 << 20  # such a small file has at most one row group to skip, and finding that out costs as much
-_PROBE_ROWS = 1 << 20  # looked up at once: each look-up has a cost that grows with the number of the source's keys
+_SMALL_BYTES = 1 << 20  # a small file has at most one row group to skip, and checking costs as much
+_PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the number of source keys
 
 
 class UpsertOptions(msgspec.Struct, frozen=True):
-    """As `Table.upsert` documents them. Raises ``InvalidInputError`` for invalid values."""
+    """The options that `Table.upsert` documents. Raises ``InvalidInputError`` for invalid values."""
 
     keys: Iterable[str]
     when_matched: WhenMatched = "update"
@@ -87,7 +87,7 @@ class UpsertOptions(msgspec.Struct, frozen=True):
             raise InvalidInputError("an upsert that ignores both matched and unmatched rows does nothing")
         if self.row_kinds is not None and self.row_kind is None:
             raise InvalidInputError(
-                f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: give"
+                f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: pass"
                 f" {argument('row_kind')}, its name, too"
             )
         if self.update_columns is not None and self.when_matched != "update":
@@ -107,7 +107,7 @@ class KeyedSource(Protocol):
 
     @property
     def num_given(self) -> int:
-        """How many rows there were before rows with equal keys were dropped."""
+        """The number of rows before rows with equal keys were dropped."""
 
 
 def read_upsert(
@@ -115,8 +115,8 @@ def read_upsert(
 ) -> UpsertRows:
     """Read the source of an upsert without a merge engine, and bind the upsert to a table's definition.
 
-    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. Raises as
-    `read_upsert_source`.
+    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. Raises what
+    `read_upsert_source` raises.
     """
     source, updated = read_upsert_source(table, uri, data, upsert)
     known = None if cache is None else known_keys(cache, source.index, table)
@@ -126,9 +126,9 @@ def read_upsert(
 def read_upsert_source(
     table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions
 ) -> tuple[Source, tuple[str, ...] | None]:
-    """The source of an upsert, and the columns that matched rows get from it (None: all).
+    """An upsert's source, and the columns that matched rows get from it (None: all).
 
-    ``uri`` is the table's location, for errors. Raises as `source_columns` and `read_source`.
+    ``uri`` is the table's location, for errors. Raises what `source_columns` and `read_source` raise.
     """
     with TxlogError.located(uri, table.version):
         keys, updated, schema = source_columns(upsert, table.schema, table.partition_columns)
@@ -154,7 +154,7 @@ def source_columns(
     """
     if upsert.sequence_by is not None and upsert.on_duplicate != "last":
         raise InvalidInputError(
-            f"{argument('sequence_by')} decides which of several rows is the last: give"
+            f"{argument('sequence_by')} decides which of several rows is the last: pass"
             f" {setting('on_duplicate', 'last')} too, or a {argument('merge_engine')}"
         )
     keys = key_columns(upsert.keys, schema, partition_columns)
@@ -173,7 +173,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
         field = schema.find(name) if isinstance(name, str) else None
         if field is None:
             raise InvalidInputError(
-                f"{argument('update_columns')} names {described(name)}, which is not a column; there are"
+                f"{argument('update_columns')} names {described(name)}, which is not a column; the columns are"
                 f" {', '.join(schema.names)}"
             )
         if any(field.name == key.path[0] for key in keys):
@@ -183,7 +183,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
         found.append(field.name)
     if not found:
         raise InvalidInputError(
-            f"{argument('update_columns')} is empty: give {setting('when_matched', 'ignore')} to leave matched rows"
+            f"{argument('update_columns')} is empty: pass {setting('when_matched', 'ignore')} to leave matched rows"
             " as they are"
         )
     return tuple(dict.fromkeys(found))
@@ -240,7 +240,7 @@ class UpsertRows(RowOperation):
 
     @functools.cached_property
     def _pruner(self) -> KeyPruner:
-        """Made only if a file is not known: for a small source it costs more than what else the source costs."""
+        """Made only if a file is not known: for a small source it costs more than everything else."""
         return KeyPruner(self._paths, self._values_of_keys, self._table.schema, self._table.partition_columns)
 
     @functools.cached_property
@@ -340,7 +340,7 @@ class UpsertRows(RowOperation):
         if self._known is None:
             return {}
         found = self._known.recall(files, are_all_live=are_all_live)
-        none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files where there are many
+        none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files if there are many
         return {
             file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
         }
@@ -365,7 +365,7 @@ class UpsertRows(RowOperation):
             yield self._image(old, new), np.arange(first, first + new.num_rows)
 
     def _image(self, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the table with the updated columns of the source, and the generated columns that follow from them."""
+        """Table rows with the source's updated columns, and the generated columns that follow from them."""
         assert self._updated is not None
         recomputed = {each.name: each for each in self._recomputed}
         names = [name for name in self._names if name not in recomputed]
@@ -388,7 +388,7 @@ class UpsertRows(RowOperation):
         return is_written
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """Of several rows with one key the first comes back as the row of the source, unless all are updated."""
+        """If several rows have one key, the first comes back as the source row, unless all are updated."""
         comes_back = np.zeros(self.num_source_rows, dtype=bool)
         found = []
         for each in touched:
@@ -418,7 +418,7 @@ class UpsertRows(RowOperation):
         return inserted, updated, replaced - updated
 
     def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        """Which rows of the source have a row of the table with their key."""
+        """Which source rows have a table row with their key."""
         is_matched = np.zeros(self.num_source_rows, dtype=bool)
         for each in touched:
             is_matched[each.live_source_rows] = True

@@ -1,7 +1,7 @@
 """An upsert of whole rows in which source rows become new versions of the table rows that they replace.
 
-In: the source rows whose keys some files may hold. Out: a `RowOperation` for these files. It keeps each row's id, and
-the change data feed records a replaced row and its new version as one update, without looking at other files.
+In: the source rows whose keys some files may hold. Out: a `RowOperation` for these files. It keeps row ids, and the
+change data feed records a replaced row and its new version as one update, without a look at other files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The source of an upsert: its rows, stored for several passes and checked before the table is read.
+"""An upsert's source: its rows, stored for several passes and checked before the table is read.
 
-In: data, and the columns of the table that it must have. Out: a `Source`: rows in the table's types, each with a
-different key. The data is read once, so that each execution of the change sees the same rows.
+In: data, and the table columns that it must have. Out: a `Source`: rows in the table's types, each with a different
+key. The data is read once, so each execution of the change sees the same rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 OnDuplicate: TypeAlias = Literal["error", "last"]
-"""What to do if two rows of the source have one key: raise an error, or use the last one."""
+"""What to do if two source rows have one key: raise an error, or use the last one."""
 
 MEMORY_MAX_BYTES = 192 << 20
 """Sources larger than this are stored in a temporary file."""
@@ -86,8 +86,8 @@ def read_source(
 
     It may also have the columns ``left_out``, which are ignored, and may lack the generated columns ``computed``.
 
-    Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null key
-    or a key that two rows have, ``StorageError`` if there is no space for a large source.
+    Raises ``SchemaMismatchError`` naming columns that are missing or do not fit, ``InvalidInputError`` naming a null
+    key or a key that two rows have, ``StorageError`` if there is no space for a large source.
     """
     stream = open_data(data)
     if not stream.schema.names:
@@ -148,8 +148,8 @@ def stored_rows(
 def require_columns(
     schema: Struct, found: pa.Schema, table: str | None, computed: ComputedColumns | None = None
 ) -> None:
-    """Raises ``SchemaMismatchError`` for a column that the source lacks and that does not follow from its columns: it
-    would replace values by nulls."""
+    """Raises ``SchemaMismatchError`` for a missing column that does not follow from the source's columns: it would
+    replace values by nulls."""
     follows = frozenset() if computed is None else computed.names_from(schema.names)
     absent = [path for path in absent_columns(schema, found) if path not in follows]
     if absent:
@@ -162,7 +162,7 @@ def require_columns(
 
 
 def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], table: str | None) -> None:
-    """Raises ``InvalidInputError`` for a row of the source whose key is null."""
+    """Raises ``InvalidInputError`` for a source row with a null key."""
     for key, column in zip(keys, columns, strict=True):
         if column.null_count:
             row = int(pc.index(column.is_null(), True).as_py())

@@ -10,7 +10,7 @@ __all__ = ["Bin"]
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """Files of one partition that become one file, in the order in which it has their rows."""
+    """Files of one partition that become one file, in the order of their rows in it."""
 
     files: tuple[AddFile, ...]
 

@@ -5,8 +5,8 @@ In: a `Bin`, the columns to cluster by, and a folder for data that does not fit 
     sample of keys -> ranks -> distance of each row -> parts of the curve, on disk -> each sorted -> files
 
 Two passes over the files: the first takes a sample of the key columns, the second sends every row to its part of the
-curve. A part is small enough to be sorted in memory. Each part also records where its rows came from, so that a row
-that another writer deletes meanwhile is found in the new files.
+curve. A part is small enough to sort in memory. Each part also records where its rows came from, so a row that another
+writer deletes meanwhile can be found in the new files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["ClusterColumns", "Clustering"]
 _SAMPLE_ROWS = 200_000
 _SAMPLE_FILES = 8
 _PART_BYTES = 48 << 20
-_PARTS_MAX = 512  # limits how many files are open at once
+_PARTS_MAX = 512  # limits how many files are open at a time
 _COLUMNS_MAX = 8
 
 
@@ -50,7 +50,7 @@ class ClusterColumns(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
-        """Raises ``InvalidInputError`` for a column that is absent, is a partition column or has no order."""
+        """Raises ``InvalidInputError`` for a column that does not exist, is a partition column or has no order."""
         asked = named_columns(given, schema)
         if not 0 < len(asked) <= _COLUMNS_MAX:
             raise InvalidInputError(f"{argument('cluster_by')} takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
@@ -81,7 +81,7 @@ class ClusterColumns(msgspec.Struct, frozen=True):
         return [path_text(path) for path in self.paths]
 
     def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of a batch; a member of a null struct is null."""
+        """The columns of a batch; a field of a null struct is null."""
         found = []
         for path in self.paths:
             array = batch.column(path[0])
@@ -101,7 +101,7 @@ class Clustering(msgspec.Struct):
     _ranks: list[Ranks] = msgspec.field(default_factory=list)
 
     def ordered(self, each: Bin, live_rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """The rows in the order of the curve; each batch with the numbers that its rows have in ``live_rows``."""
+        """The rows in curve order; each batch with its rows' numbers in ``live_rows``."""
         sample, rows = self._sample(each)
         bits = bits_for(len(sample))
         self._ranks = [Ranks.of(column, bits) for column in sample]
@@ -109,7 +109,7 @@ class Clustering(msgspec.Struct):
         parts = min(_PARTS_MAX, size // _PART_BYTES + 1)
         if parts == 1:
             batches, first = list(live_rows), 0
-            # One batch, unless there is more text than one holds: rows may be larger than they seemed.
+            # One batch, unless it cannot hold all the text: rows may be larger than estimated.
             for batch in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
                 numbers, first = np.arange(first, first + batch.num_rows), first + batch.num_rows
                 yield from self._sorted(batch, numbers, self._distances(batch))
@@ -138,7 +138,7 @@ class Clustering(msgspec.Struct):
         yield batch.take(pa.array(order)), numbers[order]
 
     def _sample(self, each: Bin) -> tuple[list[pa.Array], int]:
-        """Every n-th row of the key columns, dead rows included, and the number of all rows."""
+        """Every n-th row of the key columns, dead rows included, and the total number of rows."""
         names = dict.fromkeys(path[0] for path in self.columns.paths)
         fields = tuple(member for member in self.schema.fields if member.name in names)
         reader = self.rows.reader(fields)
@@ -168,7 +168,7 @@ class Clustering(msgspec.Struct):
         return int(size / max(counted, 1) * rows)
 
     def _spill(self, live_rows: Iterator[pa.RecordBatch], cuts: NDArray[np.uint64]) -> Sequence[Path]:
-        """Write each row into the file of its part of the curve, with its number and its distance."""
+        """Write each row to the file for its part of the curve, with its number and its distance."""
         paths = [self.folder / f"part-{number:04}.arrow" for number in range(len(cuts) + 1)]
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         writers: dict[int, pa.RecordBatchStreamWriter] = {}

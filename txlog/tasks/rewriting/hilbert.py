@@ -1,8 +1,8 @@
 """Positions on a Hilbert curve: rows near each other in several columns get numbers near each other.
 
-In: values of the columns to cluster by. Out: ranks, and the distance along the curve. Ranks come from quantiles of a
-sample, so that a column of any type and any distribution counts as much as the others. Pure.
-John Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004).
+In: values of the columns to cluster by. Out: ranks, and the distance along the curve. Ranks come from a sample's
+quantiles, so each column counts equally, whatever its type and distribution. Pure. John Skilling, "Programming the
+Hilbert curve", AIP Conference Proceedings 707 (2004).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PREFIX_BYTES = 8
 
 
 def bits_for(columns: int) -> int:
-    """The number of bits for each of this many columns in a distance of 63 bits."""
+    """How many bits each of this many columns gets in a 63-bit distance."""
     return max(1, min(_BITS_MAX, 63 // columns))
 
 
@@ -67,7 +67,7 @@ def can_rank(kind: pa.DataType) -> bool:
 
 
 class Ranks(msgspec.Struct, frozen=True):
-    """Ranks of one column's values, from 0 to ``2**bits - 1``, by the quantiles of a sample."""
+    """Ranks of one column's values, from 0 to ``2**bits - 1``, by a sample's quantiles."""
 
     bounds: NDArray[Any]
     bits: int
@@ -111,7 +111,7 @@ def _bytes(value: pa.Scalar) -> bytes:
 
 
 def _numbers(values: pa.Array, prefix: bytes) -> NDArray[Any]:
-    """Numbers in the order of the values; any number for null."""
+    """Numbers that sort like the values; any number for null."""
     kind = values.type
     if _is_text(kind):
         start = len(prefix)

@@ -1,9 +1,9 @@
 """Rewrites a bin to new files, and records where each row goes.
 
 In: a `Bin` and the version it was planned on. Out: a `RewrittenBin`: the new files, durable, with the live rows of its
-sources, and for each source the rows that were dead. The live rows of a bin have numbers, from 0, in the order of its
-files. A compaction keeps that order, so the number of a row is its position in the new file; a clustering records the
-numbers of the rows of each new file. So a row that another writer deletes meanwhile can be marked in the new file.
+sources, and for each source the rows that were dead. A bin's live rows are numbered from 0, in the order of its files.
+A compaction keeps that order, so a row's number is its position in the new file; a clustering records the row numbers
+of each new file. So a row that another writer deletes meanwhile can be marked in the new file.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = ["BinRewriter", "NewFile", "RewriteBins", "RewrittenBin", "Source"]
 
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
-_SMALL_BYTES = 2 * MIB  # files of this size together are read at once
-_HELD_BYTES = 64 * MIB  # the most that their rows may take in memory
+_SMALL_BYTES = 2 * MIB  # files that are together this small are read at a time
+_HELD_BYTES = 64 * MIB  # the maximum memory for their rows
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A file that was rewritten: ``dead`` are the positions, ascending, of the rows that were left out.
+    """A rewritten file: ``dead`` are the positions of the rows that were left out, ascending.
 
     ``first`` is the number of its first live row, ``num_live`` the number of its live rows.
     """
@@ -62,34 +62,34 @@ class Source(msgspec.Struct, frozen=True):
     num_live: int
 
     def numbers(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The numbers of the rows at these positions, which were live. Ascending, as ``positions``."""
+        """The numbers of the live rows at these positions, ascending like ``positions``."""
         left_out = np.searchsorted(self.dead, positions).astype(np.uint64)
         found: NDArray[np.uint64] = positions - left_out + np.uint64(self.first)
         return found
 
 
 class NewFile(msgspec.Struct, frozen=True):
-    """A file that was written for a bin. ``order`` is a file with the numbers of its rows; None: they count from 0."""
+    """A file written for a bin. ``order`` is a file with its rows' numbers; None: they count from 0."""
 
     file: PendingFile
     order: Path | None = None
 
     def places(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The positions in the file, ascending, of those numbered rows that it holds."""
+        """The positions in the file of the numbered rows that it holds, ascending."""
         if self.order is None:
             return numbers
         return np.flatnonzero(np.isin(np.load(self.order, mmap_mode="r"), numbers)).astype(np.uint64)
 
 
 class RewrittenBin(msgspec.Struct, frozen=True):
-    """A bin and its new files; no files if no row of the sources was live."""
+    """A bin and its new files; no files if no source row was live."""
 
     sources: tuple[Source, ...]
     files: tuple[NewFile, ...]
 
 
 class RewriteBins(msgspec.Struct, frozen=True, dict=True):
-    """The work of a task: to rewrite one bin of a version.
+    """The work of a task: rewrite one bin of a version.
 
     Attributes:
         table: The version.
@@ -105,7 +105,7 @@ class RewriteBins(msgspec.Struct, frozen=True, dict=True):
     folder: str | None = None
 
     def __call__(self, each: Bin) -> RewrittenBin:
-        """The new files are durable when this returns, and deleted if it raises."""
+        """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
         with UnsentFiles(store.files) as unsent:
             rewriter = BinRewriter(store, self.table, unsent)
@@ -158,7 +158,7 @@ class BinRewriter:
     def cluster(self, each: Bin, columns: ClusterColumns, target_bytes: int, folder: Path) -> RewrittenBin:
         """Write new files of about ``target_bytes`` each, with the rows in the order of a Hilbert curve.
 
-        ``folder`` holds data that does not fit into memory; the result needs it. Raises as `rewrite`.
+        ``folder`` holds data that does not fit into memory; the result needs it. Raises what `rewrite` raises.
         """
         sources: list[Source] = []
         rows_of_bin = sum(self._rows.count(add) for add in each.files)
@@ -199,7 +199,7 @@ class BinRewriter:
     def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
         """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
 
-        Several small files are read at once, on two threads, and come as one batch: each batch costs time in later
+        Several small files are read together, on two threads, and come as one batch: each batch costs time in later
         steps.
         """
         first = 0
@@ -220,9 +220,9 @@ class BinRewriter:
     def _read_small(
         self, files: Sequence[AddFile]
     ) -> tuple[Sequence[AddFile], tuple[list[int], pa.RecordBatch | None] | None]:
-        """The number of live rows in each file, and the rows of all.
+        """The number of live rows in each file, and all their rows.
 
-        None for a large file, and for files whose rows take much more memory than the files; they are read in pieces.
+        None for a large file, and for files whose rows take much more memory than the files: these are read in pieces.
         """
         if files[0].size > _SMALL_BYTES:
             return files, None
@@ -256,7 +256,7 @@ class BinRewriter:
 
 
 def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
-    """Runs of small files that are read at once; a large file is a run by itself."""
+    """Runs of small files that are read together; a large file is a run by itself."""
     run: list[AddFile] = []
     size_bytes = 0
     for add in files:
