@@ -9,7 +9,7 @@ else is an error to catch or a value that they return. The steps of a write:
 
     rows -> TaskWriter -> TaskCommitter -> GlobalCommitter -> Transaction -> Committer -> _delta_log/
 
-Names load on first use, so that importing txlog stays cheap.
+Names load on first use, so importing txlog stays cheap.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _OF_OTHERS = (
     "spark",
     "write_deltalake",
 )
-"""Names that users of other libraries try: `txlog.util.api_hints` has the txlog name for each."""
+"""Names that users of other libraries try; `txlog.util.api_hints` has the txlog name for each."""
 
 __all__ = [
     "CommitHooks",

@@ -1,10 +1,10 @@
 """The exception tree: every error that leaves txlog, grouped by what the caller can do about it.
 
-Each error carries ``table``, ``version`` and ``path`` where they are known; its message explains what
-happened, why, and what to do next. Errors can be pickled without loss, since Spark moves them between processes.
+Each error carries ``table``, ``version`` and ``path`` if they are known; its message explains what happened, why, and
+what to do next. Errors can be pickled without loss, since Spark moves them between processes.
 
     TxlogError
-    |- ConflictError                  re-plan on the newer version; nothing landed
+    |- ConflictError                  replan on the newer version; nothing landed
     |  |- ConcurrentAppendError  ConcurrentDeleteReadError  ConcurrentDeleteDeleteError
     |  |- ConcurrentTransactionError  MetadataChangedError  ProtocolChangedError
     |- CommitRetriesExhaustedError    nothing landed: run again, or later
@@ -54,17 +54,17 @@ class TxlogError(Exception):
     """Base class of every error that txlog raises. ``str(error)`` is the message with table and version in front.
 
     Args:
-        message: What happened, why, and what to do next, without the location. It may have words that each door
-            writes in its own way (`txlog.util.wording`).
+        message: What happened, why, and what to do next, without the location. It may contain words that each interface
+            spells differently (`txlog.util.wording`).
         table: The URI of the table, if known.
         version: The table version, if known.
         path: The file that the error is about, if known.
-        parameter: The argument that the error is about, by its name in Python; by default the first in the message.
-        **details: Further attributes that a subclass declares.
+        parameter: The argument that the error is about, by its Python name; by default the first in the message.
+        **details: More attributes that a subclass declares.
     """
 
     template: str
-    """The message with its words as values, for a door to spell."""
+    """The message with its words as values, for an interface to spell."""
     parameter: str | None = None
 
     def __init__(
@@ -89,7 +89,7 @@ class TxlogError(Exception):
 
     @property
     def message(self) -> str:
-        """What happened, why, and what to do next, without the location, in the words of Python."""
+        """What happened, why, and what to do next, without the location, in Python's words."""
         return spelled(self.template, in_python) if is_worded(self.template) else self.template
 
     @message.setter
@@ -103,8 +103,8 @@ class TxlogError(Exception):
         Pure code does not know which table it works on and raises without a location.
 
         Args:
-            table: The URI to set where the error names no table.
-            version: The version to set where the error names none.
+            table: The URI to set if the error names no table.
+            version: The version to set if the error names none.
 
         Returns:
             A context manager.
@@ -170,8 +170,8 @@ class ConflictReason(msgspec.Struct, frozen=True):
 class ConflictError(TxlogError):
     """A concurrent commit won and this one is no longer valid on top of it. Nothing landed.
 
-    ``reasons`` lists every conflict found, not only the first. Run the operation again: txlog then plans it on the
-    newer version.
+    ``reasons`` lists every conflict, not only the first. Run the operation again: txlog then plans it on the newer
+    version.
     """
 
     reasons: tuple[ConflictReason, ...] = ()
@@ -214,7 +214,7 @@ class ProtocolChangedError(ConflictError):
 class CommitRetriesExhaustedError(TxlogError):
     """The commit lost every race until its retry policy ended. Nothing landed: run it again now or later.
 
-    ``attempts`` is the number of commits that were sent.
+    ``attempts`` is the number of commits sent.
     """
 
     attempts: int = 0
@@ -244,11 +244,11 @@ class TableNotFoundError(NotFoundError):
 
 
 class TableExistsError(TxlogError):
-    """A Delta table exists at this location already."""
+    """A Delta table already exists at this location."""
 
 
 class UnsupportedFeatureError(TxlogError):
-    """The table or the call needs features that this release does not have. ``features`` names them."""
+    """The table or the call needs features that this release lacks. ``features`` names them."""
 
     features: tuple[str, ...] = ()
 
@@ -258,17 +258,17 @@ class InvalidInputError(TxlogError, ValueError):
 
 
 class SchemaMismatchError(InvalidInputError):
-    """The columns of the data do not fit those of the table. The message lists every column that differs."""
+    """The data's columns do not fit the table's. The message lists every column that differs."""
 
 
-ASK_VERIFY = "run `txlog verify` to find the commit and the line at fault"
+ASK_VERIFY = "run `txlog verify` to find the damaged commit and line"
 """The ``repair`` of a CorruptLogError raised by code that sees the bad content but not its file and line."""
 
 
 class CorruptLogError(TxlogError):
     """The log breaks the protocol: an operator must inspect ``path`` (and ``line``, counted from 1).
 
-    ``repair`` explains how to repair the log, if that is known. ``str(error)`` ends with it.
+    ``repair`` explains how to repair the log, if known. ``str(error)`` ends with it.
     """
 
     line: int | None = None

@@ -1,7 +1,7 @@
 """Hooks: callbacks that observe each commit as it happens. A hook cannot influence a commit.
 
-In: the user's `CommitHooks` object, given to a table handle. Out: calls on the thread that commits. An exception from
-a hook is logged and dropped, so that it can neither lose a commit nor cause a second one.
+In: the user's `CommitHooks` object, given to a table handle. Out: calls on the thread that commits. An exception from a
+hook is logged and dropped, so it can neither lose a commit nor cause a second one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CommitHooks", "LostRace", "call"]
 
 
 class LostRace(msgspec.Struct, frozen=True):
-    """A version that another writer took first. The commit continues with a later version, after a wait.
+    """A version that another writer took first. The commit continues with a later version after a wait.
 
     Args:
         txn_id: The id of the commit that lost the race.
@@ -43,7 +43,7 @@ class CommitHooks:
     """
 
     def on_commit(self, table: str, result: WriteResult) -> None:
-        """Called after a commit is durable in the log, and after a replay was found in it (see ``result.outcome``).
+        """Called after a commit is durable in the log, or after a replay was found there (see ``result.outcome``).
 
         Args:
             table: The URI of the table.

@@ -328,7 +328,7 @@ class Snapshot:
         ]
         return version_as_html(f"{kind} {self._log.uri}", self._state, self._files, last)
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             log = self.__dict__.get("_log")

@@ -1537,7 +1537,7 @@ class Table(metaclass=Hinted):
     def _repr_html_(self) -> str:
         return self.snapshot()._as_html("Table")
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")

@@ -476,7 +476,7 @@ class Transaction:
             f" {removed} removed, {state if self._result is None else self._result})"
         )
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")

@@ -92,7 +92,7 @@ def test_check_deleted_lists_the_files_with_deleted_rows_until_none_is_left(tabl
     table.vacuum(0, force=True)
     left = CliRunner().invoke(app, command)
     assert left.exit_code == 1
-    assert "of the log may hold bounds of the values, until " in left.stdout
+    assert "of the log may hold column bounds, until " in left.stdout
     assert left.stdout.endswith(f"no data file is left of what was deleted up to version {deleted}\n")
     facts = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert {each["kept_by"] for each in facts["remains"]} == {"the log"}

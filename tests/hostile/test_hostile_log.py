@@ -168,6 +168,6 @@ def test_a_broken_protocol_rule_is_reported_with_the_table_and_verify_names_its_
     with pytest.raises(txlog.CorruptLogError) as caught:
         txlog.Table.open(tmp_path / "t").snapshot().to_arrow()
     assert str(caught.value).startswith(f"{tmp_path / 't'} v1: ")
-    assert str(caught.value).endswith("run `txlog verify` to find the commit and the line at fault")
+    assert str(caught.value).endswith("run `txlog verify` to find the damaged commit and line")
     found = verify_table(open_store(str(tmp_path / "t"))).findings
     assert (commit.name, at + 1) in [(finding.path, finding.line) for finding in found]

@@ -21,7 +21,7 @@ ADVICE = [
     "table.snapshot(timestamp=...)",
     'table.snapshot().transaction_version("app")',
     'table.snapshot().files()["partitionValues"]',
-    "table.snapshot(), which is the newest",
+    "table.snapshot(), which is always the newest",
     "Table.create(uri, schema) and table.add_files(paths)",
     "table.add_columns(schema)",
     "table.set_properties(properties)",
@@ -98,7 +98,7 @@ def test_a_name_of_another_library_is_answered_with_a_call_that_works(kind: str,
     assert not hasattr(type(owner), name)
 
 
-def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> None:
+def test_a_misspelled_name_is_an_attribute_error_like_any_other(table: Table) -> None:
     with pytest.raises(AttributeError, match="'Table' object has no attribute 'apend'") as caught:
         table.apend(rows_of(1))  # type: ignore[attr-defined]
     assert not isinstance(caught.value, txlog.TxlogError)

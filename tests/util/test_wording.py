@@ -95,7 +95,7 @@ TEXTS: list[tuple[str, dict[str, str]]] = [
     ),
     (
         advice("create the table", "create the table"),
-        {"python": "create the table", "commands": "create the table, by txlog create or txlog append --create"},
+        {"python": "create the table", "commands": "create the table with txlog create or txlog append --create"},
     ),
     (advice("unknown", f"give {argument('app_id')}"), {"spark": "give txnAppId", "commands": "give --app-id"}),
 ]

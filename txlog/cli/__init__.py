@@ -20,5 +20,5 @@ def main() -> None:
         if package not in ("typer", "rich"):
             raise
         sys.exit(f"The txlog command needs {package}: {how_to_install('cli')}")
-    except KeyboardInterrupt:  # interrupted while the program loaded: there is nothing to report yet
+    except KeyboardInterrupt:  # interrupted while loading: nothing to report yet
         sys.exit(130)

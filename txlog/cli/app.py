@@ -1,4 +1,4 @@
-"""The commands of `txlog`: their arguments, the one library call that each makes, and how its result is shown."""
+"""The commands of `txlog`: their arguments, the one library call that each makes, and how they show its result."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def create(
     partition_by: PartitionBy = None,
     cluster_by: ClusterBy = None,
     properties: Properties = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
-        raise typer.BadParameter("give the columns of the table by exactly one of --columns, --like and --schema")
+        raise typer.BadParameter("give the table's columns with exactly one of --columns, --like and --schema")
     schema_path = None if schema is None else schema_file(schema)
     options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)
@@ -201,7 +201,7 @@ def verify(
             "--keys",
             "-k",
             metavar="COLUMNS",
-            help="read these columns, and find rows that have one key: 'id,day', or one at a time",
+            help="read these columns, and find rows with the same key: 'id,day', or one at a time",
         ),
     ] = None,
     acknowledged: Annotated[
@@ -217,8 +217,8 @@ def verify(
 ) -> None:
     """Check the invariants of a table. Exit code 1 if one is broken.
 
-    Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size
-    that the log has for it, but does not read the data files, except the columns of --keys.
+    Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size in
+    the log, but does not read the data files, except the columns of --keys.
     """
     txn_ids = _txn_ids(acknowledged)
     options = pairs(storage_options, "--storage-option")
@@ -248,7 +248,7 @@ def probe_store(
 ) -> None:
     """Test whether a store is safe for concurrent writers.
 
-    Lets conditional puts race. Exit code 1 if the store is not safe.
+    Runs conditional puts against each other. Exit code 1 if the store is not safe.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -284,7 +284,7 @@ app.command("abandon")(sink_commands.abandon)
 def _at(
     version: int | None, timestamp: str | None, storage_options: list[str] | None
 ) -> Callable[[str], tuple[txlog.Table, txlog.Snapshot]]:
-    """Checks the arguments now, and opens the table when called."""
+    """Check the arguments now; the returned function opens the table."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("use --version or --timestamp, not both")
     options = pairs(storage_options, "--storage-option")

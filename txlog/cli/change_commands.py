@@ -38,8 +38,8 @@ def changes(
 ) -> None:
     """List the rows that versions inserted, updated and deleted.
 
-    The table needs its change data feed on (delta.enableChangeDataFeed). With --json all rows are one document.
-    Otherwise the first 100 rows are shown, or --limit.
+    The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document.
+    Otherwise it shows the first 100 rows, or --limit.
     """
     options = pairs(storage_options, "--storage-option")
     most = limit or (None if as_json else _SHOWN_ROWS)
@@ -63,7 +63,7 @@ def changes(
 
 
 def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bool]:
-    """The first rows, and whether there are others."""
+    """The first rows, and whether there are more."""
     rows: list[dict[str, Any]] = []
     for batch in reader:
         room = None if most is None else most - len(rows)

@@ -1,7 +1,7 @@
-"""The output of the command line: one JSON document, or text for a person; an error as one line and an exit code.
+"""The command line's output: one JSON document, or text for a person; an error as one line and an exit code.
 
 In: plain data, a rich renderable, or an exception. Results go to stdout; progress and errors for people go to stderr,
-so that a pipe receives only the result.
+so a pipe receives only the result.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Output:
         self.stderr = Console(stderr=True, highlight=False)
 
     def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
-        """Print ``data`` with ``--json``, else ``shown``. Lines are not wrapped unless ``is_folded``."""
+        """Print ``data`` with ``--json``, otherwise ``shown``. Lines wrap only if ``is_folded``."""
         if self.as_json:
             options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
             typer.echo(orjson.dumps(data, default=public_fields, option=options).decode())
@@ -108,7 +108,7 @@ class Output:
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
-        """A progress bar on stderr if that is a terminal; the yielded function takes how much more is done."""
+        """A progress bar on stderr if that is a terminal; the yielded function takes each step's progress."""
         if self._is_quiet:
             yield lambda done: None
             return
@@ -148,7 +148,7 @@ class Output:
 
     @property
     def _is_quiet(self) -> bool:
-        """Whether to create no bar at all: some releases of rich print an empty line after a disabled bar."""
+        """Whether to create no bar at all: some rich releases print an empty line after a disabled bar."""
         return self.as_json or not self.stderr.is_terminal
 
 

@@ -1,7 +1,7 @@
 """Parquet, CSV and JSON files as one stream of record batches, for `txlog append` and `txlog create --like`.
 
-In: paths of local files. Out: a reader over all of them in order, with one schema, read a batch at a time. A callback
-receives the progress in bytes of input. Files whose columns differ are matched by name.
+In: paths of local files. Out: a reader over all of them in order, with one schema, a batch at a time. A callback
+receives the progress in input bytes. Files with different columns are matched by name.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Advance = Callable[[int], None]
 
 
 class TextFormat(msgspec.Struct, frozen=True):
-    """How to parse text files: the types of the columns known beforehand, and the strings that mean null in CSV.
+    """How to parse text files: the known column types, and the strings that mean null in CSV.
 
-    ``delimiter`` None means the usual one for a file's suffix. Without ``has_header`` the columns of CSV are those
-    known beforehand, in their order.
+    ``delimiter`` None means the usual one for a file's suffix. Without ``has_header``, CSV columns are the known ones,
+    in order.
     """
 
     column_types: Mapping[str, pa.DataType] = msgspec.field(default_factory=dict)
@@ -53,7 +53,7 @@ class TextFormat(msgspec.Struct, frozen=True):
 
 
 class DataFiles(msgspec.Struct, frozen=True):
-    """Input files that exist, whose formats are known and whose columns fit together under ``schema``."""
+    """Existing input files with known formats, whose columns fit together under ``schema``."""
 
     files: tuple[_DataFile, ...]
     schema: pa.Schema
@@ -72,13 +72,13 @@ class DataFiles(msgspec.Struct, frozen=True):
             files = ", ".join(str(file.path) for file in self.files)
             raise InvalidInputError(
                 f"no row of {files} has a value in {', '.join(untyped)}, so its type is unknown: create the table"
-                f" with all its columns, by txlog create URI --columns '{untyped[0]} string, ...'"
+                f" with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
             )
 
     def reader(self, advance: Advance) -> pa.RecordBatchReader:
         """All rows, once. ``advance`` is called with the number of bytes read since the last call.
 
-        A file that turns out unreadable raises ``InvalidInputError`` naming it.
+        An unreadable file raises ``InvalidInputError`` naming it.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(advance))
 
@@ -96,10 +96,10 @@ class DataFiles(msgspec.Struct, frozen=True):
 def open_data_files(
     paths: Sequence[Path], file_format: str | None = None, text_format: TextFormat | None = None
 ) -> DataFiles:
-    """Inspect the files: their formats (``file_format``, else by suffix) and columns.
+    """Inspect the files: their formats (``file_format``, or by suffix) and columns.
 
-    Raises ``InvalidInputError`` for a file of another format or with columns that contradict those of another file,
-    ``OSError`` for one that cannot be opened.
+    Raises ``InvalidInputError`` for a file in another format or with columns that contradict another file's,
+    ``OSError`` for a file that cannot be opened.
     """
     files = tuple(_data_file(path, file_format, text_format or TextFormat()) for path in paths)
     schemas = []
@@ -137,9 +137,9 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
-        """The schema, and the batches, each with the number of bytes of the file that have been read by then."""
+        """The schema, and the batches, each with how many of the file's bytes have been read."""
         try:
-            # Arrow reads ahead in its own threads. One that runs Python code when the program ends aborts the program.
+            # Arrow reads ahead in its own threads. If one runs Python code while the program ends, the program aborts.
             with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -149,7 +149,7 @@ class _DataFile(msgspec.Struct, frozen=True):
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception, rows_before: int = 0) -> InvalidInputError:
-        """Arrow's own message. In JSON it counts rows, from 0, after those of the batches before."""
+        """Arrow's own message. For JSON, it counts rows from 0, after the previous batches."""
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
         message = f"{self.path} cannot be read as {form}{after}: {str(error).strip()}"
@@ -204,7 +204,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         reader = csv.open_csv(
             source,
             read_options=csv.ReadOptions(
-                use_threads=False,  # or else Arrow's errors do not name the row
+                use_threads=False,  # otherwise Arrow's errors do not name the row
                 column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
@@ -219,7 +219,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         return reader
 
     def _check_csv(self, schema: pa.Schema) -> None:
-        """Refuse input that Arrow accepts but the user does not mean: one column named ``a;b``, non-UTF-8 text."""
+        """Refuse input that Arrow accepts but nobody intends: one column named ``a;b``, non-UTF-8 text."""
         other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in schema.names[0]), None)
         if len(schema) == 1 and other is not None:
             option = "tab" if other == "\t" else other
@@ -260,7 +260,7 @@ def _data_file(path: Path, file_format: str | None, text_format: TextFormat) -> 
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise InvalidInputError(
-            f"{path} is a pipe or a device, which can be read only once, and txlog reads each file twice: first for its"
+            f"{path} is a pipe or a device, which can be read only once, but txlog reads each file twice: first for its"
             f" columns, then for its rows. Write it to a file first: cat {shlex.quote(str(path))} > copy.{known}",
             path=str(path),
         )

@@ -1,4 +1,4 @@
-"""The command of `txlog` that sets and unsets properties of a table."""
+"""The command of `txlog` that sets and unsets a table's properties."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def set_properties(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Set properties of a table, and remove others.
+    """Set and remove properties of a table.
 
-    Setting and removing make one version each. `txlog show` lists the properties of a table.
+    Setting and removing make one version each. `txlog show` lists a table's properties.
     """
     to_set = pairs(properties, "txlog set")
     if not to_set and not unset:

@@ -107,7 +107,7 @@ def _partitions(summary: FilesSummary) -> list[RenderableType]:
         )
     more = len(summary.partitions) - _PARTITIONS_SHOWN
     total = counted(len(summary.partitions), "partition")
-    return [table, Text(f"{total}, those with most files first; {more:,} not shown" if more > 0 else total)]
+    return [table, Text(f"{total}, most files first; {more:,} not shown" if more > 0 else total)]
 
 
 def _named(values: Mapping[str, str | None]) -> str:

@@ -1,4 +1,4 @@
-"""The command of `txlog` that keeps a table fast and small, once or for as long as it runs."""
+"""The command of `txlog` that keeps a table fast and small, once or continuously."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INTERVAL_S = 60.0
 
 def maintain(
     uri: Uri,
-    watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line a round")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line per round")] = False,
     interval: Annotated[
         float | None, typer.Option(min=0.1, metavar="SECONDS", help="with --watch: between two rounds (default: 60)")
     ] = None,
@@ -40,7 +40,7 @@ def maintain(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Do the maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
+    """Do all maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
 
     For tables whose writers only write. Readers and writers continue meanwhile. With --watch --json, each round is one
     line of JSON.
@@ -98,7 +98,7 @@ def _shown(done: MaintenanceResult) -> str:
 
 
 class _Stop:
-    """Handles SIGTERM and Ctrl-C. The first signal stops the work at its next safe point, the second at once."""
+    """Handles SIGTERM and Ctrl-C. The first signal stops the work at its next safe point, the second immediately."""
 
     def __init__(self) -> None:
         self._stop_requested = False
@@ -125,6 +125,6 @@ class _Stop:
             raise KeyboardInterrupt
 
     def before_waiting(self) -> None:
-        self._is_waiting = True  # first: a signal from here on ends the wait by itself
+        self._is_waiting = True  # first: from here on, a signal ends the wait by itself
         if self._stop_requested:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The arguments that many commands of `txlog` share, and how their strings become values."""
+"""The arguments that many `txlog` commands share, and how their strings become values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ClusterBy = Annotated[
     list[str] | None,
     typer.Option("--cluster-by", metavar="COLUMNS", help="clustering columns, up to four: 'day,place.city'"),
 ]
-AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")]
+AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="writes exactly once, with --checkpoint-id")]
 CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
 UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
 
@@ -62,9 +62,9 @@ def commit_arguments(
     on_conflict: str | None = None,
     read_version: int | None = None,
 ) -> dict[str, Any]:
-    """What a command asks of its commit, as arguments of ``CommitOptions`` and of the methods of ``Table``.
+    """A command's commit options, as arguments of ``CommitOptions`` and of ``Table``'s methods.
 
-    Half an application is a usage error.
+    Only one of the two is a usage error.
     """
     if (app_id is None) != (checkpoint_id is None):
         raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
@@ -84,8 +84,7 @@ def names(texts: list[str] | None) -> tuple[str, ...]:
 
 
 def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """``KEY=VALUE`` strings as a dict. Any other string, and a key that comes twice, is a usage error that names
-    ``option``."""
+    """``KEY=VALUE`` strings as a dict. Any other string, or a repeated key, is a usage error that names ``option``."""
     found = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
@@ -93,7 +92,7 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
             shown = "" if option == "--storage-option" else f" {text!r}"  # it may be a secret
             raise typer.BadParameter(f"Invalid {option}{shown}: expected {form}")
         if key in found:
-            raise typer.BadParameter(f"{option} gives {key} twice")
+            raise typer.BadParameter(f"{option} sets {key} twice")
         found[key] = value
     return found
 
@@ -104,13 +103,13 @@ def schema_file(text: str) -> Path:
         return Path(text)
     what = "is a folder" if os.path.isdir(text) else "is not a file"
     raise typer.BadParameter(
-        f"--schema takes a file with a Delta (or Spark) schema in JSON, and {text!r} {what}. Columns in SQL are given"
-        f" by --columns {shlex.quote(text) if _COLUMNS.match(text) else repr('id bigint not null, name string')}"
+        f"--schema takes a file with a Delta (or Spark) schema in JSON, but {text!r} {what}. Give columns in SQL"
+        f" with --columns {shlex.quote(text) if _COLUMNS.match(text) else repr('id bigint not null, name string')}"
     )
 
 
 def read_schema(path: Path) -> Struct:
-    """The Delta (or Spark) schema that a file holds as JSON; raises ``InvalidInputError``, ``OSError``."""
+    """The Delta (or Spark) schema in a JSON file; raises ``InvalidInputError``, ``OSError``."""
     try:
         return schema_from_json(path.read_bytes())
     except ValueError as error:

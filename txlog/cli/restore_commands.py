@@ -1,4 +1,4 @@
-"""The command of `txlog` that takes a table back to an older version."""
+"""The command of `txlog` that restores an older version of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def restore(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would change and what is missing")] = False,
     allow_missing_files: Annotated[
-        bool, typer.Option("--allow-missing-files", help="leave out rows whose files are gone")
+        bool, typer.Option("--allow-missing-files", help="leave out rows whose files are missing")
     ] = False,
     allow_expired_files: Annotated[
         bool,

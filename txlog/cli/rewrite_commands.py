@@ -1,4 +1,4 @@
-"""The commands of `txlog` that rewrite data files without changing a row, and check what is left: optimize, purge."""
+"""The commands of `txlog` that rewrite data files without changing rows, and check what is left: optimize, purge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["check_deleted", "optimize", "purge"]
 _REMAINS_SHOWN = 50
 
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="which partitions; default: all")]
-_NOTHING_SMALL = "nothing to rewrite: no small files to combine, and none with many dead rows"
+_NOTHING_SMALL = "nothing to rewrite: no small files to combine, and no files with many dead rows"
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be rewritten")]
 
 
@@ -41,7 +41,7 @@ def optimize(
 ) -> None:
     """Rewrite small files, and files with many dead rows, as larger ones.
 
-    No row changes, and readers and writers continue meanwhile. The old files stay until vacuum deletes them.
+    No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.steps() as report:
@@ -67,7 +67,7 @@ def purge(
 ) -> None:
     """Rewrite every file that holds deleted rows or dropped columns, without them.
 
-    The old files, which still hold them, stay until vacuum deletes them.
+    The old files still hold them, and stay until a vacuum deletes them.
     """
     with opened(uri, storage_options, as_json) as (table, out):
         with out.steps() as report:
@@ -90,7 +90,7 @@ def check_deleted(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Check that no file holds anything that was deleted up to a version. Exit code 1 if some may.
+    """Check that no file holds anything deleted up to a version. Exit code 1 if some may.
 
     Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.
     """
@@ -105,7 +105,7 @@ def check_deleted(
 def _remains_shown(found: DeletionCheck) -> list[Text]:
     what = f"of what was deleted up to version {found.version}"
     if found.is_gone:
-        return [Text(f"nothing is left {what}: {counted(found.files, 'file')} and the log looked at")]
+        return [Text(f"nothing is left {what}: looked at {counted(found.files, 'file')} and the log")]
     lines = [Text(f"{_kept(each)}  {each.path}") for each in found.remains if each.kept_by != "the log"]
     shown = lines[:_REMAINS_SHOWN]
     if len(lines) > len(shown):
@@ -113,7 +113,7 @@ def _remains_shown(found: DeletionCheck) -> list[Text]:
     of_log = [each for each in found.remains if each.kept_by == "the log"]
     if of_log:
         until = max(each.until_ms or 0 for each in of_log)
-        bounds = f"{counted(len(of_log), 'file')} of the log may hold bounds of the values, until {_moment(until)}"
+        bounds = f"{counted(len(of_log), 'file')} of the log may hold column bounds, until {_moment(until)}"
         shown.append(Text(bounds))
     files = "no data file is left" if found.rows_are_gone else f"{counted(len(lines), 'file')} may hold some"
     return [*shown, Text(f"{files} {what}")]
@@ -131,7 +131,7 @@ def _still_kept(done: RewriteResult) -> list[Text]:
         Text(f"a vacuum after {_moment(done.kept_until_ms)} deletes the old files, which still hold what was deleted")
     ]
     if done.kept_by:
-        lines.append(Text(f"but for those of named versions, until txlog untag: {', '.join(done.kept_by)}"))
+        lines.append(Text(f"except those of named versions, until txlog untag: {', '.join(done.kept_by)}"))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The commands of `txlog` that change rows of a table: delete, update, upsert."""
+"""The commands of `txlog` that change a table's rows: delete, update, upsert."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from txlog.cli.write_commands import (
 
 __all__ = ["delete", "update", "upsert"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="show how many rows and files, and write nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show how many rows and files would change, and write nothing")]
 RowKind = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="the kind of each row: +I, -U, +U, -D, or c, r, u, d")
 ]
@@ -37,7 +37,7 @@ MergeEngine = Annotated[
     str | None,
     typer.Option(
         metavar="deduplicate|partial-update|aggregation|first-row",
-        help="how rows of one key are merged; default: the table's engine",
+        help="how to merge rows with one key; default: the table's engine",
     ),
 ]
 MergeOptions = Annotated[
@@ -114,8 +114,8 @@ def upsert(
     keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="a column of the key; may be repeated")],
     when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
-    on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="if the files have a key twice")] = "error",
-    sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value is the last")] = None,
+    on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="if a key is in the files twice")] = "error",
+    sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value comes last")] = None,
     row_kind: RowKind = None,
     row_kinds: RowKinds = None,
     merge_engine: MergeEngine = None,
@@ -134,7 +134,7 @@ def upsert(
 ) -> None:
     """Update the rows whose keys the files have, and insert the others, as one version.
 
-    With --row-kind, rows may be deleted too. With a merge engine, rows of one key are merged, for example summed.
+    With --row-kind, rows may be deleted too. With a merge engine, rows with one key are merged, for example summed.
     """
     check_format(file_format)
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
@@ -170,7 +170,7 @@ def upsert(
 
 
 def _words(given: dict[str, str]) -> dict[Any, str]:
-    """Row kinds by value. A value of digits is also given as a number, for files with a column of numbers."""
+    """Row kinds by value. A value of digits is added as a number too, for files with a numeric column."""
     return {**given, **{int(word): kind for word, kind in given.items() if word.isdecimal()}}
 
 

@@ -1,4 +1,4 @@
-"""How the command line shows what the library returns: as plain data for JSON, and as text for a person.
+"""How the command line shows what the library returns: as plain data for JSON, or as text for a person.
 
 In: snapshots, histories, file lists, verifications, probe reports. Out: for each, its facts (`..._facts`) and
 the renderables a person sees (`..._shown`).
@@ -54,7 +54,7 @@ __all__ = [
 Facts = dict[str, Any]
 
 _ALWAYS_SHOWN = 3  # version, time and operation of a commit
-_READABLE_WIDTH = 24  # of an operation, a writer or a note, before it is broken into lines
+_READABLE_WIDTH = 24  # of an operation, a writer or a note, before it wraps
 _GAP = 2  # between columns
 
 
@@ -89,7 +89,7 @@ def preview_shown(uri: str, preview: OverwritePreview) -> str:
     copied = f", {counted(preview.rows_copied, 'row')} would be copied" if preview.rows_copied else ""
     gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed + preview.files_marked, 'file')}"
     unchanged = f"{uri} stays at version {preview.version}"
-    return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {unchanged}"
+    return f"{counted(preview.rows, 'row')} would replace {gone}{copied}: dry run, {unchanged}"
 
 
 def rows_shown(uri: str, result: WriteResult) -> str:
@@ -171,7 +171,7 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 
 
 def history_facts(entries: Sequence[Mapping[str, Any]]) -> list[Facts]:
-    """The commits as the log has them; times use the name that all commands use."""
+    """The commits as in the log; times have the name that all commands use."""
     return [
         {"timestamp_ms": entry["timestamp"], **{name: value for name, value in entry.items() if name != "timestamp"}}
         for entry in entries
@@ -186,7 +186,7 @@ def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 class _Fitting(msgspec.Struct, frozen=True):
-    """``wide`` if the terminal is wide enough for it, else ``narrow``."""
+    """``wide`` if the terminal is wide enough for it, otherwise ``narrow``."""
 
     wide: RenderableType
     needed: int
@@ -197,7 +197,7 @@ class _Fitting(msgspec.Struct, frozen=True):
 
 
 def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    # A column without a value would only take space from the others.
+    # A column without values would only take space.
     shown = [at for at in range(len(names)) if at < _ALWAYS_SHOWN or any(row[at] for row in rows)]
     numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "rows", "files", "size")
     table = _table(*(names[at] for at in shown), numbers=numbers, unbroken=unbroken)
@@ -209,7 +209,7 @@ def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[RenderableType]:
-    """The writer and the note are below the operation; a writer of all commits is below the table."""
+    """Writer and note stand below the operation; if one writer made all commits, it stands below the table."""
     writers = {row[-2] for row in rows}
     cells = []
     for *left, operation, changed, files, size, by, note in rows:
@@ -224,7 +224,7 @@ def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iter
 
 
 def file_facts(uri: str, files: pa.Table) -> list[Facts]:
-    """The facts of each file: path as in the log and in full, partition, size in bytes, rows, modification time."""
+    """Each file's path as in the log and in full, partition, size in bytes, rows, modification time."""
     names = ("path", "partitionValues", "size", "modificationTime")
     columns = [files.column(name).to_pylist() for name in names]
     return [
@@ -256,7 +256,7 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
 
 
 def _whole(uri: str, path: str) -> str:
-    """A path of the log in a form that other programs accept: with the table's location, and not escaped."""
+    """A log path as other programs accept it: with the table's location, and not escaped."""
     found = resolve_data_path(path)
     return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else path
 
@@ -329,7 +329,7 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
 
 
 def _keys_seen(check: KeyCheck) -> str:
-    found = f"{counted(check.repeated_keys, 'key')} of several rows, {counted(check.nulls.rows, 'null key')}"
+    found = f"{counted(check.repeated_keys, 'key')} with several rows, {counted(check.nulls.rows, 'null key')}"
     return f"read the key ({', '.join(check.columns)}) of {counted(check.rows, 'row')}: {found}"
 
 
@@ -341,10 +341,10 @@ _REPAIRS = {
     " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
     "A missing or truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
     " table.transaction(), and write its rows again.": ("missing-file", "wrong-size"),
-    "A key of several rows: an upsert of one row with this key replaces all of them. Appends put such rows in; upserts"
-    " by these columns do not.": ("repeated-key",),
+    "A key with several rows: an upsert of one row with this key replaces all of them. Appends add such rows; upserts"
+    " on these columns do not.": ("repeated-key",),
 }
-"""How to repair the problems found -> the rules that report them."""
+"""How to repair a problem -> the rules that report it."""
 
 
 def _data_files_seen(count: int) -> str:
@@ -386,6 +386,6 @@ def _grid(lines: Mapping[str, str]) -> Table:
 
 
 def _number(value: Any) -> str:
-    """A count as the writer of the commit stored it: a string, a number, or absent."""
+    """A count as the commit's writer stored it: a string, a number, or absent."""
     text = "" if value is None else str(value)
     return f"{int(text):,}" if text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""The commands of `txlog` for sinks: which applications write to a table, and what they have staged."""
+"""The commands of `txlog` for sinks: which applications write to a table, and what they staged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> N
 
 def staging(
     uri: Uri,
-    clean: Annotated[bool, typer.Option("--clean", help="remove unsealed and committed ones")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="remove unsealed and committed checkpoints")] = False,
     older_than: Annotated[
         float, typer.Option(metavar="HOURS", min=1, help="--clean removes only older checkpoints")
     ] = 168.0,
@@ -49,9 +49,9 @@ def staging(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """List what sinks have staged and not committed, and clean it up.
+    """List what sinks staged but did not commit, and clean it up.
 
-    A sealed checkpoint waits for its application's recovery and is never removed. Vacuum removes the data files.
+    A sealed checkpoint waits for its application's recovery and is never removed. A vacuum removes the data files.
     """
     if dry_run and not clean:
         raise typer.BadParameter("--dry-run needs --clean")
@@ -141,7 +141,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> Table:
-    """A table with numbers aligned right; ids are shown as typed, counts in groups of three digits."""
+    """A table with right-aligned numbers; ids are shown as they are, counts with thousands separators."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
         is_number = name in ("checkpoint", "version", "tasks", "rows", "size")

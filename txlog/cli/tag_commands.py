@@ -25,7 +25,7 @@ def tag(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Name a version, so that clean-up and vacuum of txlog keep it."""
+    """Name a version, so that txlog's log cleanup and vacuum keep it."""
     with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("keeping the version"):
             named = table.tag(name, version)
@@ -45,4 +45,4 @@ def untag(uri: Uri, name: Name, storage_options: Storage = None, as_json: Json =
     """Remove the name of a version. The next vacuum may delete its files."""
     with opened(uri, storage_options, as_json) as (table, out):
         table.untag(name)
-        out.result({"table": table.uri, "name": name}, Text(f"{name} is removed"))
+        out.result({"table": table.uri, "name": name}, Text(f"removed {name}"))

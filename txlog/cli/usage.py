@@ -1,4 +1,4 @@
-"""Usage errors of the command line: one JSON document with ``--json``, and a hint which command to use.
+"""Usage errors of the command line: one JSON document with ``--json``, and a hint at the right command.
 In: the arguments, and the usage error that parsing them raised. Out: a message and exit code 2.
 """
 
@@ -40,8 +40,8 @@ _INSTEAD = {
     "list": "files",
     "merge": "upsert",
     "probe": "probe-store",
-    "properties": "set URI KEY=VALUE; txlog show URI lists those that are set",
-    "property": "set URI KEY=VALUE; txlog show URI lists those that are set",
+    "properties": "set URI KEY=VALUE; txlog show URI lists the current ones",
+    "property": "set URI KEY=VALUE; txlog show URI lists the current ones",
     "reorg": "purge",
     "rollback": "restore",
     "schema": "show",
@@ -51,7 +51,7 @@ _INSTEAD = {
     "z-order": "optimize --cluster-by COLUMNS",
     "zorder": "optimize --cluster-by COLUMNS",
 }
-"""Names that users try -> the command of txlog that does it."""
+"""Names that users try -> the txlog command that does it."""
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -75,7 +75,7 @@ class CommandGroup(typer.core.TyperGroup):
             raise _reported(error, ctx.meta["wants_json"]) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Finds the command. If there is none of this name, the error names the one to use."""
+        """Finds the command. If none has this name, the error names the right one."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:

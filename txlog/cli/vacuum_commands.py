@@ -1,4 +1,4 @@
-"""The command of `txlog` that deletes data files which a table does not need any more."""
+"""The command of `txlog` that deletes data files that a table no longer needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def vacuum(
     uri: Uri,
     retention_hours: Annotated[
         float | None,
-        typer.Option(min=0, metavar="HOURS", help="delete what was not needed for this long (default: the table's)"),
+        typer.Option(min=0, metavar="HOURS", help="delete what is unneeded for this long (default: the table's)"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what would be deleted")] = False,
     lite: Annotated[

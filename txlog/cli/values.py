@@ -1,4 +1,4 @@
-"""Values of a table's rows as JSON, for every command that prints rows or keys."""
+"""Row values as JSON, for every command that prints rows or keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's types: times in ISO 8601, bytes in hexadecimal digits, decimals as strings."""
+    """A value in JSON types: times in ISO 8601, bytes in hexadecimal, decimals as strings."""
     if isinstance(value, dict):
         return {str(plain(name)): plain(member) for name, member in value.items()}
     if isinstance(value, datetime | date):

@@ -1,4 +1,4 @@
-"""The command line's door for the words of errors: arguments are named as options, and calls as commands.
+"""Error words for the command line: arguments appear as options, and calls as commands.
 
 In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
 """
@@ -50,7 +50,7 @@ OPTIONS = {
 _ADVICE = {
     "open an existing table": "--exist-ok accepts it",
     "booleans as row kinds": "convert them in the files",
-    "create the table": "create the table, by txlog create or txlog append --create",
+    "create the table": "create the table with txlog create or txlog append --create",
 }
 
 
@@ -76,4 +76,4 @@ def in_commands(word: Word) -> str:
 
 
 _PYTHON_ONLY = {"fingerprint", "isolation", "on_mismatch", "schema_mode", "update_columns"}
-"""What no command has an option for."""
+"""Arguments without an option in any command."""

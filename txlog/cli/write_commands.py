@@ -1,4 +1,4 @@
-"""The commands of `txlog` that write the rows of files: append, overwrite."""
+"""The commands of `txlog` that write rows from files: append, overwrite."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Format = Annotated[
 ]
 NullValues = Annotated[
     list[str] | None,
-    typer.Option("--null", metavar="TEXT", help="a string that means null in CSV, besides an empty field"),
+    typer.Option("--null", metavar="TEXT", help="a string that means null in CSV, like an empty field"),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates the values of CSV: ';', '|', 'tab'")
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates CSV values: ';', '|', 'tab'")
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV has no header; its columns are the table's, in order")]
 Files = Annotated[
@@ -100,7 +100,7 @@ def overwrite(
     uri: Uri,
     files: Files,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="replace only these rows; the files must have no others")
+        str | None, typer.Option(metavar="SQL", help="replace only these rows; the files must not have others")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be replaced")] = False,
     file_format: Format = None,
@@ -110,14 +110,14 @@ def overwrite(
     merge_schema: MergeSchema = False,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="merge-on-read|copy-on-write", help="how rows are removed from files with other rows"),
+        typer.Option(metavar="merge-on-read|copy-on-write", help="how to remove rows from files that keep other rows"),
     ] = None,
     on_conflict: Annotated[
-        str, typer.Option(metavar="fail|rerun", help="if others commit first: rerun also replaces what they wrote")
+        str, typer.Option(metavar="fail|rerun", help="if others commit first: rerun replaces what they wrote too")
     ] = "fail",
     read_version: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", min=0, help="the version the rows were made from; later changes conflict"),
+        typer.Option(metavar="NUMBER", min=0, help="the version that the rows come from; later changes conflict"),
     ] = None,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
@@ -125,7 +125,7 @@ def overwrite(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Replace the rows of a table, all or those of --where, by the rows of files, as one version."""
+    """Replace all rows of a table, or those that match --where, by rows from files, as one version."""
     check_format(file_format)
     commit = commit_arguments(app_id, checkpoint_id, user_metadata, on_conflict, read_version)
     out = Output(as_json)
@@ -164,7 +164,7 @@ def check_format(file_format: str | None) -> None:
 
 
 def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.WriteResult | None:
-    """The answer of a write whose checkpoint is in the table already, which then changes nothing; else None."""
+    """The answer of a write whose checkpoint is already in the table and which changes nothing; otherwise None."""
     from txlog.commands.row_change.options import RowOptions
     from txlog.commands.row_change.run import replayed
     from txlog.writer.commit_options import CommitOptions

@@ -136,7 +136,7 @@ class MergeBuilder(Generic[Done]):
         clauses = ", ".join(f"{clause.when} {clause.then}" for clause in self._clauses) or "no clause yet"
         return f"MergeBuilder({self._uri}, on={self._merge.on!r}, {clauses})"
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, self.__dict__.get("_uri"))

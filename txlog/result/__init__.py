@@ -1,4 +1,4 @@
-"""The result that writes return, as data and as one readable line; those of maintenance are in ``maintenance``."""
+"""The result that writes return, as data and as one readable line; ``maintenance`` has the other results."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class WriteMetrics(msgspec.Struct, frozen=True):
         lost_to: ``lost_races`` by the winners' operations, such as ``{"WRITE": 2, "OPTIMIZE": 1}``.
         rows_inserted: Rows that a row-level change inserted.
         rows_updated: Rows that a row-level change updated.
-        rows_deleted: Rows that a row-level change deleted. A file that was removed as a whole adds nothing if the log
-            does not record its number of rows.
-        rows_copied: Rows that were copied unchanged because their file was rewritten.
+        rows_deleted: Rows that a row-level change deleted. A file removed as a whole adds nothing if the log does not
+            record its row count.
+        rows_copied: Rows copied unchanged because their file was rewritten.
         vectors: Deletion vectors written.
         dead_fraction: The largest fraction of a file's rows that one of these deletion vectors marks.
-        reexecutions: How often the change was executed again on a newer version.
-        change_files: Files of the change data feed written.
+        reexecutions: How often the change reran on a newer version.
+        change_files: Change data feed files written.
     """
 
     rows: int = 0
@@ -69,12 +69,12 @@ class WriteResult(msgspec.Struct, frozen=True):
     """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
 
     Args:
-        version: The version that holds the write. None where no version was made, or where the commit of a replay is
-            no longer retained.
+        version: The version that holds the write. None if no version was made, or if a replay's commit is no longer
+            retained.
         outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and
             ``checkpoint_id`` (a replay: nothing was written again); ``"empty"`` for a sink's checkpoint without rows,
             which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table.
-        attempts: The number of commits that were sent.
+        attempts: The number of commits sent.
         txn_id: The commit's ``commitInfo.txnId``.
         metrics: What was written, and how long the write waited.
     """

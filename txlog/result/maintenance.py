@@ -1,4 +1,4 @@
-"""The results that maintenance returns, as data and as one readable line: of data files, of the log, of versions."""
+"""The results of maintenance, as data and as one readable line: for data files, the log and versions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RewriteResult(msgspec.Struct, frozen=True):
     """What `Table.optimize` or `Table.purge` did, or with ``dry_run`` what it would do now. No row changed.
 
     Args:
-        versions: The versions that were committed, ascending; several for many files. Empty if there was nothing to do.
-        files_removed: Data files that were rewritten and removed from the table.
+        versions: The committed versions, ascending; several for many files. Empty if there was nothing to do.
+        files_removed: Data files rewritten and removed from the table.
         bytes_removed: Their total size.
         files_added: Data files that replaced them.
         bytes_added: Their total size; 0 for a dry run.
@@ -31,7 +31,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
         paths_removed: The rewritten files, as the log names them. Their bytes stay until vacuum deletes them.
         kept_until_ms: The earliest time at which a vacuum deletes them, ms since the epoch; None if none were
             rewritten.
-        kept_by: The named versions that keep some of them; set by purge only.
+        kept_by: The named versions that keep some of them; only set by purge.
         dry_run: Whether nothing was changed.
     """
 
@@ -75,7 +75,7 @@ class RewriteResult(msgspec.Struct, frozen=True):
 
     __repr__ = __str__
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, None)
@@ -164,11 +164,11 @@ class RestoreResult(msgspec.Struct, frozen=True):
         restored_version: The version that the table now equals again.
         files_restored: Data files that came back, including those that came back with another deletion vector.
         bytes_restored: Their total size.
-        files_removed: Data files that were removed from the table, also if they came back with another deletion vector.
+        files_removed: Data files removed from the table, including those that came back with another deletion vector.
         bytes_removed: Their total size.
         files: Data files of the table afterwards.
         size_bytes: Their total size.
-        missing: Files that are gone, so that their rows could not be restored: relative to the table's root.
+        missing: Missing files, whose rows could not be restored: relative to the table's root.
         dry_run: Whether nothing was changed.
     """
 
@@ -219,8 +219,8 @@ class VacuumResult(msgspec.Struct, frozen=True):
     Args:
         paths: The deleted files relative to the table's root, as the store names them.
         size_bytes: Their total size. A vacuum by the log alone adds the sizes that the log records.
-        retention_hours: Files that were removed, or written and never committed, this long ago were deleted.
-        mode: ``"full"`` if the files of the table were listed, ``"lite"`` if the log alone named what to delete.
+        retention_hours: Files that were removed, or written but never committed, this long ago were deleted.
+        mode: ``"full"`` if the vacuum listed the table's files, ``"lite"`` if only the log named what to delete.
         dry_run: Whether nothing was deleted.
         version: The version of the VACUUM END commit; None for a dry run.
     """
@@ -260,7 +260,7 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
         checkpoint: The version of the checkpoint that was written; None if none was due.
         log_clean_up: The versions that were deleted from the log; None if it was not due.
         vacuum: The data files that were deleted; None if no vacuum was due.
-        failures: What went wrong, by the name of the step. The other steps were done; the next round tries it again.
+        failures: What went wrong, by step. The other steps were done; the next round tries the failed ones again.
         dry_run: Whether nothing was changed.
     """
 
@@ -307,7 +307,7 @@ class MaintenanceResult(msgspec.Struct, frozen=True):
         if self.checkpoint is not None:
             found.append(f"checkpoint of version {self.checkpoint}")
         if self.log_clean_up is not None and self.log_clean_up.names:
-            found.append(f"log clean-up: {counted(len(self.log_clean_up.names), 'file')}")
+            found.append(f"log cleanup: {counted(len(self.log_clean_up.names), 'file')}")
         if self.vacuum is not None:
             found.append(f"vacuum: {counted(len(self.vacuum.paths), 'file')}, {human_size(self.vacuum.size_bytes)}")
         if len(found) == (self.version is not None) and not self.failures:

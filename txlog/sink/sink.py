@@ -445,7 +445,7 @@ class Sink:
     def __repr__(self) -> str:
         return f"Sink({self._open_table.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")

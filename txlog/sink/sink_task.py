@@ -79,7 +79,7 @@ class SinkTask:
             raise InvalidInputError("the task is not sealed yet: its committable is available after the with block")
         return self._committable
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, None)

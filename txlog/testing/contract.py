@@ -1,6 +1,6 @@
-"""The contracts of stores and of owners of versions, as checks for any implementation.
+"""The contracts of stores and version owners, as checks for any implementation.
 
-In: a fresh, empty `LogStore`, `FileStore` or `VersionLog`. Out: nothing, or an AssertionError with what it does wrong.
+In: a fresh, empty `LogStore`, `FileStore` or `VersionLog`. Out: nothing, or an AssertionError that says what is wrong.
 Run every function of `LOG_STORE_CONTRACT`, `FILE_STORE_CONTRACT` and `VERSION_LOG_CONTRACT`, each on a new one.
 """
 
@@ -89,7 +89,7 @@ def list_and_stat_agree(log: LogStore) -> None:
     [listed] = log.list_from("")
     seen = log.stat(_commit(0))
     assert (listed.name, listed.size) == (seen.name, seen.size) == (_commit(0), 4)
-    # HTTP gives the time of a single object in whole seconds.
+    # HTTP returns a single object's time in whole seconds.
     assert abs(listed.modified_ms - seen.modified_ms) < 1000
 
 
@@ -283,7 +283,7 @@ def a_list_holds_every_file_with_its_size_and_time(files: FileStore) -> None:
     assert {meta.name: meta.size for meta in listed} == sizes
     assert len(listed) == len(sizes)
     for meta in listed:
-        # HTTP gives the time of a single object in whole seconds.
+        # HTTP returns a single object's time in whole seconds.
         assert abs(files.stat(meta.name).modified_ms - meta.modified_ms) < 1000
 
 
@@ -381,7 +381,7 @@ def stat_and_tail_agree(versions: VersionLog) -> None:
     versions.put(Attempt(0, b"body"))
     listed, seen = versions.tail(-1)[0], versions.stat(0)
     assert (listed.name, listed.size) == (seen.name, seen.size)
-    # HTTP gives the time of a single object in whole seconds.
+    # HTTP returns a single object's time in whole seconds.
     assert abs(listed.modified_ms - seen.modified_ms) < 1000
 
 

@@ -1,7 +1,7 @@
-"""Fault injection: a store that wraps another one and answers wrongly, late or not at all, on request.
+"""Fault injection: a store that wraps another one and, on request, answers wrongly, late or not at all.
 
 In: a store, and its faults: one line of text (``"put_if_absent#2=fail_after list_from#1=hole"``), steps of a script, or
-a function. Out: the same interface, a record of every call, and the line that repeats the faults. `FAULTS` lists all
+a function. Out: the same interface, a record of every call, and a line that repeats the faults. `FAULTS` lists all
 faults; docs/testing.md shows a job that runs under them.
 """
 
@@ -117,7 +117,7 @@ class _Intercepted:
         return " ".join(f"{call.operation}#{call.number}={call.fault}" for call in self.trace if call.fault)
 
     def names(self, operation: str) -> list[str]:
-        """The names with which this operation was called, in order."""
+        """The names this operation was called with, in order."""
         return [name for called, name in self.calls if called == operation]
 
     def _call(self, operation: str, real: Callable[..., Any], name: str, *arguments: Any) -> Any:
@@ -274,10 +274,11 @@ def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableSto
 
 
 def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
-    """Parse ``operation#number=fault`` or ``operation#number=fault=argument``, separated by blanks.
+    """Parse ``operation#number=fault`` or ``operation#number=fault=argument``, separated by spaces.
 
     Raises:
-        InvalidInputError: A word has another form, or its operation cannot have this fault; the message names the word.
+        InvalidInputError: A word has another form, or its operation cannot have this fault; the message quotes the
+            word.
     """
     found: dict[tuple[str, int], Fault] = {}
     for word in line.split():
@@ -355,7 +356,7 @@ def _stale(store: _Intercepted, fault: Fault, operation: str, real: Step, name: 
 
 
 def _hole(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A list lacks its ``argument``-th oldest commit (default 1), although it has newer ones."""
+    """A list lacks its ``argument``-th oldest commit (default 1) but has newer ones."""
     found: list[ObjectMeta] = real(name, *arguments)
     hidden = [meta.name for meta in found if _is_commit(meta.name)][:-1][int(fault.argument or 1) - 1 :][:1]
     return [meta for meta in found if meta.name not in hidden]
@@ -406,12 +407,12 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 
 
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """Before the call, someone drops the table and creates it again: version 0 has the same schema and a new id."""
+    """Before the call, someone drops and recreates the table: version 0 has the same schema and a new id."""
     from txlog.commands.table_definition import Definition
     from txlog.commit.open_table import OpenTable
     from txlog.log_files.delta_log import DeltaLog
 
-    assert isinstance(store, FaultyLogStore), "only a log can be created again"
+    assert isinstance(store, FaultyLogStore), "only a log can be recreated"
     assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"
     table = TableStore("recreator://", store.inner, store.files)
     state = DeltaLog(table).newest_state()

@@ -1,8 +1,8 @@
-"""A small S3 server in this process that loses answers, returns wrong lists and answers slowly, on request.
+"""A small in-process S3 server that, on request, loses answers, returns wrong lists and answers slowly.
 
-In: requests of any S3 client, and scripts of faults for the next conditional PUTs and list pages. Out: what S3 would
-answer, and a record of every request. One lock makes conditional creation atomic, so concurrent requests can race. The
-server does not check signatures, and listens on loopback only. docs/testing.md shows how to use it.
+In: any S3 client's requests, and fault scripts for the next conditional PUTs and list pages. Out: what S3 would answer,
+and a record of every request. One lock makes conditional creation atomic, so concurrent requests can race. The server
+does not check signatures, and listens on loopback only. docs/testing.md shows how to use it.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ class FaultyS3:
     """The server, a context manager.
 
     Args:
-        page_size: The most keys on one page of a list.
+        page_size: The maximum number of keys on a list page.
 
     Attributes:
         requests: All received requests.
         lost_bytes: How many bytes at the end of each unconditional PUT are lost, although the answer is 200.
-        delay_s: How long each answer is delayed after the request took effect, in seconds.
+        delay_s: The delay of each answer after the request took effect, in seconds.
     """
 
     def __init__(self, page_size: int = 1000) -> None:
@@ -138,7 +138,7 @@ class FaultyS3:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """The options with which a client reaches this server; any bucket name works."""
+        """The options for a client of this server; any bucket name works."""
         return {
             "endpoint_url": self.url,
             "allow_http": "true",
@@ -178,7 +178,7 @@ class FaultyS3:
         return self._script.pop(0) if self._script else Fault.NONE
 
     def next_list_fault(self) -> ListFault:
-        """Take the next fault of the script for lists. The caller holds the bucket's lock."""
+        """Take the next fault of the list script. The caller holds the bucket's lock."""
         return self._list_script.pop(0) if self._list_script else ListFault.NONE
 
 

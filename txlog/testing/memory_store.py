@@ -1,6 +1,6 @@
 """A table in memory: the reference implementation of the store contract, linearizable under one lock.
 
-In and out: as for any store, without delay. The schedule explorer and the fault injector wrap these stores. They also
+In and out: as in any store, without delay. The schedule explorer and the fault injector wrap these stores. They also
 model power cuts: a name is visible as soon as it is linked, and survives a power cut once it is synced.
 """
 
@@ -33,7 +33,7 @@ class MemoryLogStore:
         durable: What a power cut would leave of ``objects``.
         before_sync: If set, it is called with the name after a put became visible and before it becomes durable. If it
             returns False, the sync fails.
-        now_ms: The time that it gives new objects: of the caller's clock, unless the store has one of its own.
+        now_ms: The time that it gives new objects: by the caller's clock, unless the store has its own.
     """
 
     capabilities = _IN_MEMORY
@@ -97,7 +97,7 @@ class MemoryLogStore:
         ]
 
     def power_cut(self, surviving: Collection[str] = ()) -> None:
-        """Lose every change that was not synced, except those of the names in ``surviving``, which reached the disk."""
+        """Lose every unsynced change, except for the names in ``surviving``, which reached the disk."""
         with self.lock:
             left = {name: found for name, found in self.durable.items() if name not in surviving}
             left |= {name: self.objects[name] for name in surviving if name in self.objects}
@@ -121,7 +121,7 @@ class MemoryFileStore:
     Attributes:
         objects: Path -> bytes and time in milliseconds.
         durable: The paths for which `make_durable` was called after publishing.
-        unsynced: The paths that another program wrote: they become durable only ``with_contents``.
+        unsynced: The paths written by another program: they become durable only ``with_contents``.
     """
 
     part_bytes = 0
@@ -136,7 +136,7 @@ class MemoryFileStore:
     def create(self, path: str) -> MemoryOutputFile:
         with self.lock:
             if _check(path) in self.objects:
-                raise StorageError(f"{path} exists already; nothing was written", path=path)
+                raise StorageError(f"{path} already exists; nothing was written", path=path)
         return MemoryOutputFile(self, path)
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
@@ -203,7 +203,7 @@ class MemoryFileStore:
         """
         with self.lock:
             if path in self.objects:
-                raise StorageError(f"{path} exists already; nothing was written", path=path)
+                raise StorageError(f"{path} already exists; nothing was written", path=path)
             self.objects[path] = (body, ambient.now_ms())
             return self.stat(path)
 
@@ -229,7 +229,7 @@ class MemoryOutputFile:
 
 
 def memory_table_store(uri: str = "memory://table") -> TableStore:
-    """An empty table in memory. Give the same object to several writers to let them race."""
+    """An empty table in memory. Pass the same object to several writers to let them race."""
     return TableStore(
         uri,
         MemoryLogStore(),

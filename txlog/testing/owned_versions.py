@@ -1,8 +1,8 @@
-"""Versions that somebody else decides, as a catalog does: an owner with a book of its own, and publishers.
+"""Versions that somebody else decides, as a catalog does: an owner with its own book, and publishers.
 
-In: the owner's book, which may be wrapped by a `FaultyLogStore` so that it refuses, answers late or not at all, and the
-folder of the log. Out: `OwnedVersions`, a ``VersionLog``. What the owner accepts is a version at once, and is in no
-folder until somebody publishes it; a published record may then be dropped from the book.
+In: the log's folder, and the owner's book; a `FaultyLogStore` around the book makes it refuse, answer late or not at
+all. Out: `OwnedVersions`, a ``VersionLog``. What the owner accepts is a version immediately, but is in no folder until
+somebody publishes it; then its record may be dropped from the book.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DECIDES = LogCapabilities(
 
 
 class VersionOwner(MemoryLogStore):
-    """The book of an owner. It accepts each version once, in order, and remembers those whose records are dropped."""
+    """An owner's book. It accepts each version once, in order, and remembers versions whose records were dropped."""
 
     capabilities = _DECIDES
 
@@ -53,7 +53,7 @@ class VersionOwner(MemoryLogStore):
             return super().put_if_absent(name, body)
 
     def drop_published(self, folder: LogStore) -> None:
-        """Drop the records of versions that are in the folder, but for the newest, which says how far the table is."""
+        """Drop the records of published versions, except the newest, which shows how far the table is."""
         published = FolderVersions(folder).tail(-1)
         for version in sorted(published):
             if version < self.newest:
@@ -61,7 +61,7 @@ class VersionOwner(MemoryLogStore):
 
 
 class OwnedVersions:
-    """A `VersionLog` whose ``owner`` decides. ``folder`` is the folder of the log, where versions are published."""
+    """A `VersionLog` whose ``owner`` decides. ``folder`` is the log's folder, where versions are published."""
 
     capabilities = _DECIDES
 
@@ -89,7 +89,7 @@ class OwnedVersions:
         accepted = self._accepted.tail(after)
         found = {**self._published.tail(after, listed), **accepted}
         for version in range(after + 1, min(accepted, default=0)):
-            if version not in found:  # published and dropped since the folder was listed; or cleaned up
+            if version not in found:  # published and dropped since the listing, or cleaned up
                 try:
                     found[version] = self._published.stat(version)
                 except NotFoundError:
@@ -107,14 +107,14 @@ class OwnedVersions:
 
 
 def publish(owner: LogStore, folder: LogStore) -> None:
-    """Copy what the owner has accepted into the folder of the log, in order, durably. Two may do so at a time.
+    """Copy accepted versions to the log's folder, in order, durably. Two callers may do so at the same time.
 
-    Raises ``StorageError`` if a version was not published for certain: the ones after it must not be.
+    Raises ``StorageError`` if a version may not be published: later ones must not be.
     """
     for record in owner.list_from(""):
         try:
             body = owner.read(record.name)
         except NotFoundError:
-            continue  # another one has published it, and it was dropped
+            continue  # someone else published it, and it was dropped
         if folder.put_if_absent(record.name, body) is not PutOutcome.WRITTEN:
             folder.make_durable(record.name)

@@ -1,6 +1,7 @@
 """A wall clock that moves only when a test moves it.
 
-In: how far to move it. Out: the time of all that runs under ``ambient.use(StoppedClock())``. The other clocks are real.
+In: how far to move it. Out: the time for everything that runs under ``ambient.use(StoppedClock())``. The other clocks
+are real.
 """
 
 from __future__ import annotations

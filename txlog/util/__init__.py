@@ -1,1 +1,2 @@
-"""Tools without knowledge of tables: time, randomness, arguments, parallel maps, hints for names of other libraries."""
+"""Tools that know nothing about tables: time, randomness, arguments, parallel maps, hints for other libraries'
+names."""

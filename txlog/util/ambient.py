@@ -1,7 +1,7 @@
 """The only access to time, sleep and randomness.
 
-Nothing else in txlog reads a clock, sleeps, or draws random numbers (ruff's banned-api enforces this), so
-that a test or a schedule explorer can control all of them: ``with ambient.use(my_ambient): ...``.
+Nothing else in txlog reads a clock, sleeps, or draws random numbers (ruff's banned-api enforces this), so a test or a
+schedule explorer can control all of them: ``with ambient.use(my_ambient): ...``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 Out = TypeVar("Out")
 
-# On Linux, CLOCK_BOOTTIME counts the time that the machine was suspended, and CLOCK_MONOTONIC does not.
+# On Linux, CLOCK_BOOTTIME includes the time while the machine was suspended; CLOCK_MONOTONIC does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 1))
 
 
@@ -49,13 +49,13 @@ class Ambient:
     """The real clocks and random numbers. Subclass it to script them."""
 
     uses_threads = True
-    """Whether work may be split among threads. Not where one thread decides the order of all that happens."""
+    """Whether work may be split among threads. False if one thread decides the order of everything."""
 
     def without_thread(self, work: Callable[[], Out]) -> Callable[[], Out]:
-        """What a thread would do, where there are none; the function that is returned gives the result.
+        """What a thread would do, without threads; the returned function returns the result.
 
-        Here the work is done at once, and an error is raised with the result. Subclass it to do the work later, or to
-        measure what threads would save.
+        Here the work is done immediately, and its error is raised with the result. Subclass it to do the work later, or
+        to measure what threads would save.
         """
         try:
             result = work()
@@ -99,7 +99,7 @@ _current: ContextVar[Ambient] = ContextVar("txlog_ambient", default=_REAL)
 
 @contextlib.contextmanager
 def use(ambient: Ambient) -> Iterator[Ambient]:
-    """Replace the ambient of this context (thread or task) for the length of a ``with`` block."""
+    """Replace the ambient of this context (thread or task) during a ``with`` block."""
     token = _current.set(ambient)
     try:
         yield ambient
@@ -108,7 +108,7 @@ def use(ambient: Ambient) -> Iterator[Ambient]:
 
 
 def now() -> datetime.datetime:
-    """The time now, in UTC, to the millisecond."""
+    """The current time in UTC, to the millisecond."""
     return datetime.datetime.fromtimestamp(now_ms() / 1000, datetime.timezone.utc)
 
 
@@ -132,7 +132,7 @@ def age_s(since: Instant) -> float:
     """Seconds since ``since``, for rules that stop trusting a value after some time.
 
     Either clock may have missed time: some monotonic clocks stop while a machine is suspended, and wall time can be set
-    back. The larger of the two ages counts. At worst, the caller checks a value again that was still valid.
+    back. So the larger age counts. At worst, the caller rechecks a value that was still valid.
     """
     now = instant()
     return max(now.monotonic_s - since.monotonic_s, (now.wall_ms - since.wall_ms) / 1000)

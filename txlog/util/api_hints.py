@@ -1,8 +1,8 @@
-"""Hints for users of other Delta libraries: names that txlog does not have, each with what to use instead.
+"""Hints for users of other Delta libraries: names that txlog lacks, each with what to use instead.
 
-In: the name of an attribute that `txlog`, one of its classes or an object of one lacks, or of an argument that a call
-does not take. Out: the error to raise, with one line of what to use instead; docs/from-deltalake.md says more. It is
-a ``TxlogError`` and also what Python itself would raise: an ``AttributeError``, so that ``hasattr`` works, or a
+In: an attribute name that `txlog`, one of its classes or its objects lacks, or an argument that a call does not take.
+Out: the error to raise, with one line that says what to use instead; docs/from-deltalake.md says more. It is a
+``TxlogError`` and also what Python itself would raise: an ``AttributeError``, so that ``hasattr`` works, or a
 ``TypeError``.
 """
 
@@ -25,11 +25,11 @@ MADE_BY = {
     "Table": "Table.open(uri) or Table.create(uri, schema)",
     "Transaction": "with table.transaction() as txn",
 }
-"""How to get objects of the classes whose constructor is private."""
+"""How to get objects of classes with a private constructor."""
 
 _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
-_REWRITE = 'table.overwrite(rows, schema_mode="overwrite"), which gives the table the columns of the rows'
+_REWRITE = 'table.overwrite(rows, schema_mode="overwrite"), which gives the table the new columns'
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
 ELSEWHERE = {
@@ -102,7 +102,7 @@ ELSEWHERE = {
         "to_pyarrow_table": "table.to_arrow(columns, where)",
         "transaction_version": 'table.snapshot().transaction_version("app")',
         "truncate": "table.delete() without a condition",
-        "update_incremental": "table.snapshot(), which is the newest version each time",
+        "update_incremental": "table.snapshot(), which is always the newest version",
         "write": "table.append(data), table.overwrite(data)",
         "z_order": "table.optimize(cluster_by=columns)",
     },
@@ -156,13 +156,13 @@ ELSEWHERE = {
         "to_pylist": "snapshot.to_arrow().to_pylist()",
     },
 }
-"""Names of other libraries by class, and what to use here."""
+"""Other libraries' names by class, and what to use here."""
 
 
 ON_METHODS = {
     "Table.optimize": {"compact": "table.optimize()", "z_order": "table.optimize(cluster_by=columns)"},
 }
-"""Calls of other libraries on what is a method here, ``table.optimize.compact()``, and what to use instead."""
+"""Other libraries' calls on what is a method here, ``table.optimize.compact()``, and what to use instead."""
 
 SAME_AS = {
     "condition": "where predicate on",
@@ -204,10 +204,10 @@ SAME_AS = {
     "zorder": "cluster_by",
     "zorderby": "cluster_by",
 }
-"""Arguments of other libraries, in lower case and without underscores, and their names here, separated by spaces."""
+"""Other libraries' arguments, in lower case and without underscores, and their names here, separated by spaces."""
 
 _MERGE = 'schema_mode="merge" adds the columns that the table lacks'
-_AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) are the table as it was"
+_AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) show the table as it was"
 _VERSION_AT = "table.snapshot(timestamp=...).version is the version at a time"
 INSTEAD = {
     "commitproperties": "use the arguments user_metadata, app_id and checkpoint_id",
@@ -234,7 +234,7 @@ INSTEAD = {
     "versionasof": _AS_IT_WAS,
     "writerproperties": 'use target_file_size, and the table property "delta.parquet.compression.codec"',
 }
-"""Arguments of other libraries that have no counterpart in the same call, and what to use instead."""
+"""Other libraries' arguments without an equivalent in the same call, and what to use instead."""
 
 
 class InvalidInputError(errors.InvalidInputError, TypeError):
@@ -269,9 +269,9 @@ def _instead_of(name: str, owner: object, hints: Mapping[str, str]) -> str | Non
 
 
 class Hinted(type):
-    """The metaclass of classes on which names of other libraries are tried, such as ``Table.is_deltatable(uri)``."""
+    """The metaclass of classes where users try other libraries' names, such as ``Table.is_deltatable(uri)``."""
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(cls, name: str) -> NoReturn:
             raise no_attribute(cls, name, None)
@@ -281,7 +281,7 @@ class Hinted(type):
 
 
 def explains_calls(owner: Class) -> Class:
-    """Decorate a class: a call of it or of a public method with the wrong arguments raises ``InvalidInputError``."""
+    """Decorate a class: calling it or a public method with wrong arguments raises ``InvalidInputError``."""
     for name, member in list(vars(owner).items()):
         if name.startswith("_") and name != "__init__":
             continue

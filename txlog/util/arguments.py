@@ -1,4 +1,4 @@
-"""Checks of the arguments that a caller passes: integers of any library, lists of names, values in errors.
+"""Checks of a caller's arguments: any library's integers, lists of names, values in errors.
 
 In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; `invalid`, the error
 for a wrong value; and `described`, which shows a value in an error message without printing a user's data.
@@ -23,10 +23,11 @@ _INT64_MAX = 2**63 - 1
 
 
 def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None = None) -> int:
-    """``value`` as an ``int``, if ``operator.index`` accepts it, as it does NumPy's integers, and it fits in 64 bits.
+    """``value`` as an ``int``, if ``operator.index`` accepts it (as it accepts NumPy's integers) and it fits in 64
+    bits.
 
-    Booleans are refused, although Python (and older NumPy) accepts them as integers. Raises ``InvalidInputError``
-    that names the argument.
+    Booleans are refused, although Python (and older NumPy) accepts them as integers. Raises ``InvalidInputError`` that
+    names the argument.
     """
     if type(value) is int and at_least <= value <= _INT64_MAX:
         return value
@@ -43,7 +44,7 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
 
 
 def check_text(what: str, value: object) -> None:
-    """Refuse a value that a commit would not hold as a string, which its readers expect. None is allowed."""
+    """Refuse a value that a commit would not store as a string: readers expect one. None is allowed."""
     if value is None:
         return
     if type(value) is not str:
@@ -57,7 +58,7 @@ def check_text(what: str, value: object) -> None:
 def names_in(name: str, value: Any) -> tuple[str, ...]:
     """The names in the argument ``name``: a list of strings, or one string with commas between the names.
 
-    A name that contains a comma can only be passed in a list. An empty string has no name in it. Raises
+    A name with a comma can only be passed in a list. An empty string contains no name. Raises
     ``InvalidInputError`` that names the argument.
     """
     if isinstance(value, str):
@@ -81,7 +82,7 @@ def invalid(
         name: The argument, or what the value is, such as ``"table location"``.
         value: The wrong value, shown as `described` shows it.
         expected: What the value can be.
-        hint: A sentence that says what to do next, without its full stop.
+        hint: A sentence that says what to do next, without its period.
         table: The URI of the table, if known.
 
     Returns:
@@ -104,7 +105,7 @@ def described(value: Any) -> str:
 
 
 def type_name_of(value: Any) -> str:
-    """The name of a value's type, with its library: ``pandas.DataFrame``, ``dict``, ``None``."""
+    """A type's name with its library: ``pandas.DataFrame``, ``dict``, ``None``."""
     if value is None:
         return "None"
     kind = type(value)

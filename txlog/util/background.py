@@ -1,9 +1,9 @@
-"""Work in the background of a handle, which a process finishes before it ends.
+"""Background work of a handle, which a process finishes before it ends.
 
-In: a piece of work, and what it is in words. Out: nothing; the work reports its own errors. One piece runs at a time,
-on a thread of its own, and at most one waits. A process that ends waits for all of them together, for at most 300
-seconds, or what the environment variable ``TXLOG_END_WAIT_S`` says. What is not done by then is left to the next
-writer, who finds it due; one warning names it. The wait begins before Python's thread pools refuse work.
+In: a piece of work, and a description of it. Out: nothing; the work reports its own errors. One piece runs at a time,
+on its own thread, and at most one waits. An ending process waits for all of them together, for at most 300 seconds, or
+what the environment variable ``TXLOG_END_WAIT_S`` says. What is not done by then is left to the next writer, who finds
+it due; one warning names it. The wait begins before Python's thread pools refuse work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from txlog.util.logs import logger
 __all__ = ["END_WAIT", "Background", "wait_for"]
 
 END_WAIT = "TXLOG_END_WAIT_S"
-"""The environment variable that says how long the end of a process waits for work in the background."""
+"""The environment variable that says how long an ending process waits for background work."""
 _END_WAIT_S = 300.0
 
 
@@ -35,7 +35,7 @@ class _Piece(NamedTuple):
 
 
 class Background:
-    """The work of one kind of one handle. Thread-safe, also after a fork: the child starts without its parent's."""
+    """One kind of work of one handle. Thread-safe, even after a fork: the child starts without its parent's work."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class Background:
     def begin(self, what: str, work: Callable[[], Any], *, waits: bool = False) -> bool:
         """Start ``work``, in the caller's context; False if other work runs.
 
-        With ``waits`` it then runs afterwards, in place of work that has waited already. ``what`` completes the
+        With ``waits``, it then runs afterwards, in place of work that was already waiting. ``what`` completes the
         sentence "The process ends without ...". While the process ends, and in a process that may be terminated at any
         time, this call returns when the work is done.
         """
@@ -78,7 +78,7 @@ class Background:
             try:
                 self._thread.start()
                 return True
-            except RuntimeError:  # the interpreter is so far gone that it starts no thread
+            except RuntimeError:  # the interpreter is ending and no longer starts threads
                 self._thread, self._running = None, None
         piece.work()
         return True
@@ -92,14 +92,14 @@ class Background:
         return True
 
     def given_up(self) -> list[str]:
-        """What has not ended, in words. Nothing else begins."""
+        """Stop starting work, and return what has not ended, in words."""
         with self._lock:
             left = [piece.what for piece in (self._running, self._waiting) if piece is not None]
             self._waiting = None
             return left
 
     def forget(self) -> None:
-        """In a forked process: the parent's thread is not here, and the parent does its work itself."""
+        """For a forked process: it lacks the parent's thread, and the parent does its work itself."""
         self._thread = self._running = self._waiting = None
 
     def _run(self, piece: _Piece) -> None:
@@ -107,7 +107,7 @@ class Background:
         while current is not None:
             try:
                 current.work()
-            except BaseException as error:  # the thread goes on with what waits
+            except BaseException as error:  # the thread continues with what waits
                 logger.warning("work in the background failed: %s", error)
             with self._lock:
                 current, self._waiting = self._waiting, None
@@ -119,30 +119,30 @@ class Background:
 _all: weakref.WeakSet[Background] = weakref.WeakSet()
 _registered_in: int | None = None
 _ending = False
-_waited_s = 0.0  # by the main thread, while the process ends
+_waited_s = 0.0  # by the main thread, at the end of the process
 _given_up: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
 def _wait_at_end() -> None:
-    """Have the end of this process wait, before the thread pools of ``concurrent.futures`` begin to refuse work."""
+    """Make the end of this process wait before the thread pools of ``concurrent.futures`` refuse work."""
     global _registered_in
     if _registered_in is not None:
         return
     _registered_in = os.getpid()
     import concurrent.futures.thread  # noqa: F401  registered first, so called last
 
-    atexit.register(_drain_all)  # for threads that have committed since, and interpreters without the other
+    atexit.register(_drain_all)  # for threads that committed since, and interpreters without the other hook
     try:
         threading._register_atexit(_drain_all)  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError):  # not there, or the process is ending already
+    except (AttributeError, RuntimeError):  # it is missing, or the process is already ending
         global _ending
         _ending = True
 
 
 def wait_for(backgrounds: Iterable[Background], *, most_s: float | None = None) -> None:
-    """Wait for their work, and give up with one warning what has not ended in time.
+    """Wait for their work; one warning names what did not end in time.
 
-    ``most_s`` is the time that the end of a process waits, if it is not given.
+    ``most_s`` is by default how long an ending process waits.
     """
     most_s = _end_wait_s() if most_s is None else most_s
     ends_s = ambient.monotonic_s() + most_s
@@ -168,7 +168,7 @@ def _drain_all() -> None:
 
 
 def _wait_at_the_end_for(backgrounds: Iterable[Background]) -> None:
-    """As `wait_for`. However often it is called, the main thread waits no longer than that in all."""
+    """Like `wait_for`. However often it is called, the main thread waits no longer than that in total."""
     global _waited_s
     if threading.current_thread() is not threading.main_thread():
         wait_for(backgrounds)
@@ -190,7 +190,7 @@ def _end_wait_s() -> float:
     try:
         return min(max(0.0, float(asked or _END_WAIT_S)), threading.TIMEOUT_MAX)
     except ValueError:
-        logger.warning("%s=%s is not a number of seconds; it is taken as %g", END_WAIT, asked, _END_WAIT_S)
+        logger.warning("%s=%s is not a number of seconds; using %g", END_WAIT, asked, _END_WAIT_S)
         return _END_WAIT_S
 
 

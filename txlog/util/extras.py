@@ -1,4 +1,4 @@
-"""The optional parts of the library, each with packages of its own (``[project.optional-dependencies]``)."""
+"""The optional parts of the library, each with its own packages (``[project.optional-dependencies]``)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ __all__ = ["how_to_install"]
 
 
 def how_to_install(extra: str) -> str:
-    """What to do where the packages of an extra are missing, as the README says it: no index has a package yet."""
+    """What to do if an extra's packages are missing, as in the README: no package index has txlog yet."""
     return f"in a checkout of txlog, run pip install '.[{extra}]'"

@@ -1,6 +1,6 @@
 """HTML for notebooks: a titled list of facts and small tables, all of it escaped.
 
-In: strings that may hold anything, such as column names of other people's tables. Out: HTML without scripts or links.
+In: strings that may hold anything, such as column names in other people's tables. Out: HTML without scripts or links.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["html_facts", "html_table"]
 
 
 def html_facts(title: str, facts: Mapping[str, str], tables: Iterable[str] = ()) -> str:
-    """A title, a table of names and values, then the given tables, which are HTML of `html_table` already."""
+    """A title, a table of names and values, then the given tables, which are HTML from `html_table`."""
     rows = "".join(
         f'<tr><th style="text-align:left">{html.escape(name)}</th><td style="text-align:left">{html.escape(value)}</td>'
         "</tr>"

@@ -1,8 +1,8 @@
 """A lock that a forked process never inherits locked.
 
-In: a ``with`` block. Out: mutual exclusion of threads. A fork copies a lock as it is, but only the thread that forked:
-a lock that another thread held would stay locked in the child for ever. So every lock that a background thread may
-hold comes from here, and is free in the child.
+In: a ``with`` block. Out: mutual exclusion of threads. A fork copies locks as they are, but only the forking thread: a
+lock held by another thread would stay locked in the child forever. So every lock that a background thread may hold
+comes from here, and is free in the child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def new_lock() -> threading.RLock:
-    """A reentrant lock. After a fork, the child has a free one, unless the thread that forked holds it."""
+    """A reentrant lock. After a fork, the child's lock is free, unless the forking thread holds it."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock

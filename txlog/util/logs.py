@@ -1,6 +1,6 @@
 """The only logger of txlog. An exception in a log handler or filter never reaches the code that logs.
 
-In: log calls of the whole library. Out: records of the standard logger ``txlog``. Python's own handlers swallow their
+In: log calls from the whole library. Out: records of the standard logger ``txlog``. Python's own handlers swallow their
 errors; a user's handler may not. Such an error in the middle of a commit would hide how the commit ended, so it is
 printed to stderr, as `logging.Handler.handleError` does, and not raised.
 """
@@ -19,7 +19,7 @@ __all__ = ["logger"]
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
-    _Adapter = logging.LoggerAdapter  # takes no type argument before Python 3.11
+    _Adapter = logging.LoggerAdapter  # not generic before Python 3.11
 
 
 class _ContainedLogger(_Adapter):

@@ -1,11 +1,11 @@
 """Calls on a few threads, for work that waits for a store or releases Python's lock, such as encoding.
 
-In: calls, or a function and an iterable of its arguments. Out: their results, of a map in order. Only a few results of
-a map are computed ahead of the caller, which bounds the memory.
+In: calls, or a function and an iterable of its arguments. Out: their results; a map's results in order. A map computes
+only a few results ahead of the caller, which bounds the memory.
 
-``ThreadPoolExecutor`` is not used: it refuses all calls as soon as the interpreter begins to end, when exit handlers
-and threads of the user still commit, and a process that ends waits for its threads without a bound. The threads here
-work until the interpreter is gone. If none can be started any more, the caller's thread does the work.
+This does not use ``ThreadPoolExecutor``: it refuses all calls as soon as the interpreter begins to end, although the
+user's exit handlers and threads still commit, and an ending process waits for its threads without a limit. The threads
+here work until the interpreter has ended. If no more can be started, the caller's thread does the work.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 _IDLE_S = 1.0
-"""An idle thread ends after this time, so that workers who are never closed leave nothing behind."""
+"""An idle thread ends after this time, so workers that are never closed leave nothing behind."""
 
 
 class Apply(Protocol):
-    """``map`` or `parallel_map`. Pure code takes one as an argument, so that it need not know about threads."""
+    """``map`` or `parallel_map`. Pure code takes one as an argument, so it need not know about threads."""
 
     def __call__(self, work: Callable[[In], Out], items: Iterable[In], /) -> Iterable[Out]: ...
 
 
 def begin(work: Callable[[], Out]) -> Callable[[], Out]:
-    """Start ``work`` beside what the caller does next; the function that is returned waits for its result.
+    """Start ``work`` in parallel with the caller; the returned function waits for its result.
 
-    For requests whose answers are needed later. What ``work`` raises is raised where the result is asked for. Each call
-    has a copy of the caller's context. Without threads the work is done here and now.
+    For requests whose answers are needed later. Asking for the result raises what ``work`` raised. Each call has a copy
+    of the caller's context. Without threads, the work is done immediately.
     """
     if not ambient.uses_threads():
         return ambient.without_thread(work)
@@ -54,10 +54,10 @@ def begin(work: Callable[[], Out]) -> Callable[[], Out]:
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
     """``work`` of each item, in order, on up to ``threads`` threads. A single item uses no thread.
 
-    One item more than there are threads is taken from ``items`` in advance. Once the caller stops, or an item fails, no
-    further call begins.
+    It takes one item more than there are threads from ``items`` in advance. Once the caller stops, or an item fails, no
+    new call begins.
 
-    Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
+    Each call has a copy of the caller's context, so it uses the caller's time and random numbers.
     """
     drawn = list(itertools.islice(items := iter(items), 2))
     items = itertools.chain(drawn, items)
@@ -98,9 +98,9 @@ class Threads:
         self.close()
 
     def submit(self, work: Callable[..., Out], /, *arguments: Any) -> Future[Out]:
-        """Make a call in a copy of the caller's context, as soon as a thread is free. Its result is the future's.
+        """Make a call in a copy of the caller's context, as soon as a thread is free. The future gets its result.
 
-        If there is no thread and none can be started, the call has been made when this returns.
+        If there is no thread and none can be started, the call is done when this returns.
         """
         from concurrent.futures import Future
 
@@ -118,7 +118,7 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let no further call begin, and wait for those that have begun."""
+        """Let no new call begin, and wait for running ones."""
         with self._changed:
             self._is_closed = True
             left = list(self._calls)
@@ -134,7 +134,7 @@ class Threads:
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the interpreter is about to end, or the machine has no room for a thread
+        except RuntimeError:  # the interpreter is about to end, or the machine cannot run another thread
             return False
         self._threads.add(thread)
         return True
@@ -157,7 +157,7 @@ class Threads:
 
 
 def can_start_threads() -> bool:
-    """Whether threads can still be started, which the interpreter refuses shortly before it ends."""
+    """Whether threads can still be started; the interpreter refuses this shortly before it ends."""
     thread = threading.Thread(target=int, daemon=True)
     try:
         thread.start()

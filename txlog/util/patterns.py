@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when first used.
+"""Regular expressions that are compiled on first use.
 
-In: the text of one, at the top of a module. Out: an object with the methods of what ``re.compile`` returns. An append
-imports modules with thirty of them and uses seven, and compiling one costs a hundred times more than matching it.
+In: a pattern's text, at the top of a module. Out: an object with the methods of a compiled pattern. An append imports
+modules with thirty of them and uses seven, and compiling one costs a hundred times more than matching it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["pattern"]
 
 
 class _Pattern:
-    """Has the methods of a compiled pattern once one of them has been asked for."""
+    """Gets the methods of a compiled pattern when one of them is first used."""
 
     def __init__(self, text: str, flags: re.RegexFlag | int) -> None:
         self._given = text, flags
@@ -32,5 +32,5 @@ if TYPE_CHECKING:
 else:
 
     def pattern(text: str, flags: re.RegexFlag | int = 0) -> _Pattern:
-        """The regular expression ``text``, compiled when it is first used."""
+        """The regular expression ``text``, compiled on first use."""
         return _Pattern(text, flags)

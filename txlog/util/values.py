@@ -1,4 +1,4 @@
-"""What structs of ``msgspec`` lack for our values: fields that a repr leaves out, and their fields as JSON."""
+"""What ``msgspec`` structs lack for our values: a repr that leaves fields out, and their fields as JSON."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def repr_without(*hidden: str) -> Callable[[Any], str]:
 
 
 def public_fields(value: Any) -> dict[str, Any]:
-    """The fields of a struct by name, but for those with an underscore: the ``default`` of `orjson.dumps`."""
+    """A struct's fields by name, except those with an underscore: the ``default`` of `orjson.dumps`."""
     return {name: getattr(value, name) for name in value.__struct_fields__ if not name.startswith("_")}

@@ -1,19 +1,19 @@
-"""First imports that no signal handler breaks off.
+"""First imports that no signal handler can interrupt.
 
-In: ``install()``, which `txlog` calls. Out: each module of txlog that the main thread imports from then on is executed
-in a thread of its own, with everything that it imports.
+In: ``install()``, which `txlog` calls. Out: each txlog module that the main thread imports from then on is executed in
+its own thread, with everything that it imports.
 
-Python runs signal handlers in the main thread, between any two steps, also in the middle of an import. If a handler
-raises there (Ctrl-C does), Python forgets the module that it was about to import, but keeps those that this module had
-imported. A package of several modules, such as sqlglot, then comes back without its own parts; one with compiled parts
+Python runs signal handlers in the main thread, between any two steps, even in the middle of an import. If a handler
+raises there (Ctrl-C does), Python forgets the module that it was importing, but keeps the modules that this one had
+imported. A package of several modules, such as sqlglot, then comes back incomplete; a package with compiled parts
 cannot be imported a second time; and another thread that waited for the module gets half of it. No handler runs in any
-other thread. So the main thread waits there, and what a handler raises leaves the import statement once the module is
-whole.
+other thread. So the main thread waits, and what a handler raises leaves the import statement once the module is
+complete.
 
-This covers whatever txlog imports when first needed, because two rules hold, which tests/test_tidy.py checks. Other
-packages are imported at the top of a module of txlog; a function imports modules of txlog, or uses `import_whole`. And
-no modules of txlog import each other in a circle at their top: the new thread would wait for the main thread, which
-waits for it.
+This covers everything that txlog imports on first use, because of two rules that tests/test_tidy.py checks. Other
+packages are imported at the top of a txlog module; a function imports txlog modules, or uses `import_whole`. And no
+txlog modules import each other in a circle at their top: the new thread would wait for the main thread, which waits for
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PREFIX = f"{__name__.partition('.')[0]}."
 
 
 def install() -> None:
-    """Let the main thread import txlog's modules whole. A second call does nothing."""
+    """Let the main thread import txlog's modules completely. A second call does nothing."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -53,7 +53,8 @@ class _Finder:
 
     def __init__(self) -> None:
         self._executed: dict[str, ModuleType] = {}
-        """Modules whose import statement was interrupted. The next one, in any thread, takes them: they are whole."""
+        """Modules whose import statement was interrupted. The next one, in any thread, takes them: they are
+        complete."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith(_PREFIX) or not (_in_the_main_thread() or name in self._executed):
@@ -68,14 +69,14 @@ class _Finder:
 
 
 class _Loader:
-    """Executes one module in a thread of its own. The loader that it stands for then takes its place in the module."""
+    """Executes one module in its own thread. The loader that it stands for then replaces it in the module."""
 
     def __init__(self, loader: Any, executed: dict[str, ModuleType]) -> None:
         self._loader = loader
         self._executed = executed
 
     def __getattr__(self, name: str) -> Any:
-        """What else a loader can do, such as giving the code of a module to ``python -m``."""
+        """A loader's other methods, such as passing a module's code to ``python -m``."""
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -105,7 +106,7 @@ def _in_the_main_thread() -> bool:
 def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
     """Do ``work`` in a thread that no signal handler runs in; the main thread waits for its end.
 
-    Raises what ``work`` raises, or else, at the end, what a signal handler raised.
+    Raises what ``work`` raises, or otherwise, at the end, what a signal handler raised.
     """
     if not _in_the_main_thread():
         work()
@@ -129,7 +130,7 @@ def _apart_from_the_main_thread(work: Callable[[], object]) -> None:
         threading.Thread(target=run, name="txlog-import").start()
     except BaseException as error:
         if not taken.acquire(blocking=False):
-            interrupt = error  # raised just after the thread had begun
+            interrupt = error  # raised just after the thread began
         elif isinstance(error, RuntimeError) and "new thread" in str(error):
             work()  # the interpreter ends, or the system has no more threads
             return

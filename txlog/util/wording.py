@@ -1,8 +1,8 @@
-"""Words of a message that each door writes in its own way: the name of an argument, a setting, a call, some advice.
+"""Words of a message that each interface spells differently: an argument's name, a setting, a call, some advice.
 
-In: what is meant, as a value: `argument("read_version")`. Out: a token to put into the text of an error, which keeps
-it. The doors (Python, Spark, the command line) spell it: ``read_version``, ``readVersion``, ``--read-version``. A token
-stands between two noncharacters, which Unicode reserves for the inside of a program.
+In: what is meant, as a value: `argument("read_version")`. Out: a token for the text of an error, which keeps it. The
+interfaces (Python, Spark, the command line) spell it: ``read_version``, ``readVersion``, ``--read-version``. A token
+stands between two noncharacters, which Unicode reserves for a program's internal use.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _BEGIN, _END = "\ufdd0", "\ufdd1"
 
 
 class Word:
-    """A word that doors write in their own way, by its ``kind``.
+    """A word that interfaces spell differently, by its ``kind``.
 
-    An "argument" has a ``name``; a "setting" also the ``value`` of that argument, and a "call" of a method of `Table`
-    the value of its one argument. A "batch" has the name of its application and its number. "advice" has a name and, as
-    its value, the text for users of Python.
+    An "argument" has a ``name``; a "setting" also has the argument's ``value``, and a "call" of a `Table` method has
+    the value of its one argument. A "batch" has its application's name and its number. "advice" has a name and, as its
+    value, the text for Python users.
     """
 
     __slots__ = ("kind", "name", "value")
@@ -44,12 +44,12 @@ class Word:
         self.value: Final = value
 
     def token(self) -> str:
-        """The word as it stands in the template of an error."""
+        """The word as it stands in an error's template."""
         return f"{_BEGIN}{json.dumps([self.kind, self.name, self.value])}{_END}"
 
 
 Door: TypeAlias = Callable[[Word], str]
-"""How a door writes a word."""
+"""How an interface spells a word."""
 
 
 def argument(name: str) -> str:
@@ -73,27 +73,28 @@ def batch(app_id: str, checkpoint_id: int) -> str:
 
 
 def advice(name: str, text: str) -> str:
-    """A part of a sentence: ``text``, which may have words too, or what the doors that know its name write instead."""
+    """A part of a sentence: ``text``, which may contain words too, or what interfaces that know its name write
+    instead."""
     return Word("advice", name, text).token()
 
 
 def is_worded(text: str) -> bool:
-    """Whether a text has words that doors write in their own way."""
+    """Whether a text has words that interfaces spell differently."""
     return _BEGIN in text
 
 
 def spelled(text: str, door: Door) -> str:
-    """A text as a door writes it."""
+    """A text as an interface spells it."""
     return "".join(piece if isinstance(piece, str) else door(piece) for piece in _pieces(text))
 
 
 def words_in(text: str) -> Iterator[Word]:
-    """The words of a text that doors write in their own way, in their order."""
+    """The words of a text that interfaces spell differently, in order."""
     return (piece for piece in _pieces(text) if isinstance(piece, Word))
 
 
 def in_python(word: Word) -> str:
-    """Python's door."""
+    """How Python spells a word."""
     name = _PYTHON_NAMES.get(word.name, word.name)
     if word.kind == "argument":
         return name
@@ -105,14 +106,14 @@ def in_python(word: Word) -> str:
 
 
 def in_write(word: Word) -> str:
-    """`txlog.write` and sinks have another ``mode`` and call that of rows ``row_mode``. All other words stay."""
+    """`txlog.write` and sinks have another ``mode``, and call the row mode ``row_mode``. All other words stay."""
     if word.name != "row_mode":
         return word.token()
     return "row_mode" if word.kind == "argument" else f"row_mode={_source_of(word.value)}"
 
 
 def _source_of(value: Any) -> str:
-    """A value as in Python's source, with strings in double quotes."""
+    """A value as in Python source, with strings in double quotes."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
@@ -121,7 +122,7 @@ def _source_of(value: Any) -> str:
 
 
 _PYTHON_NAMES = {"row_mode": "mode"}
-"""Where an argument has another name than the field that holds it."""
+"""Arguments whose names differ from the field that holds them."""
 
 
 def _pieces(text: str) -> Iterator[str | Word]:
@@ -131,6 +132,6 @@ def _pieces(text: str) -> Iterator[str | Word]:
         token, _, after = each.partition(_END)
         try:
             yield Word(*json.loads(token))
-        except (ValueError, TypeError):  # these characters came from a user's data
+        except (ValueError, TypeError):  # these characters come from a user's data
             yield token
         yield after
