@@ -345,7 +345,7 @@ def test_an_empty_table_streams_its_schema(tmp_path: Path) -> None:
 def test_the_arrow_stream_of_a_snapshot_reports_a_missing_file(table: Table, tmp_path: Path) -> None:
     for path in table.snapshot().files().column("path").to_pylist():
         (tmp_path / "t" / path).unlink()
-    with pytest.raises(Exception, match="which is gone"):
+    with pytest.raises(Exception, match="which is missing"):
         pa.table(table.snapshot())
 
 

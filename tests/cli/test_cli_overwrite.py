@@ -71,7 +71,7 @@ def test_a_dry_run_says_how_many_rows_and_files_and_writes_nothing(
         "files_marked": 0,
     }
     shown = run("overwrite", table, rows, *condition, "--dry-run").stdout
-    assert "1 row would take the place of" in shown
+    assert "1 row would replace" in shown
     assert sorted(table.rglob("*")) == before
     done = json.loads(run("overwrite", table, rows, *condition, "--json").stdout)
     assert [done[name] for name in ("rows_deleted", "rows_copied", "files_removed")] == [gone, copied, files]

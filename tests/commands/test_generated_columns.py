@@ -175,7 +175,7 @@ def test_an_overwrite_replaces_the_partitions_of_the_computed_values(tmp_path: P
     table.append(rows_of((1, 1, 10), (2, 2, 20)))
     table.overwrite_partitions(rows_of((7, 2, 7)))
     assert found_in(table) == [(1, 1, 10, 20), (7, 2, 7, 14)]
-    with pytest.raises(txlog.InvalidInputError, match="outside of the part that it replaces"):
+    with pytest.raises(txlog.InvalidInputError, match="outside the part that it replaces"):
         table.overwrite(rows_of((8, 3, 8)), where="day = DATE '2026-03-01'")
     table.overwrite(rows_of((8, 1, 8)), where="day = DATE '2026-03-01'")
     assert found_in(table) == [(7, 2, 7, 14), (8, 1, 8, 16)]

@@ -81,15 +81,15 @@ def test_an_action_that_no_reader_would_take_is_refused_before_it_is_sent(
 
 
 VECTORS: dict[str, tuple[DeletionVectorDescriptor, str | None, str]] = {
-    "at an absolute path outside of the table": (
+    "at an absolute path outside the table": (
         DeletionVectorDescriptor("p", "/elsewhere/deletion_vector_1.bin", 1, 40, 1),
         '{"numRecords":2}',
-        "outside of the table",
+        "outside the table",
     ),
     "in a file that is not there": (
         DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 1, 40, 1),
         '{"numRecords":2}',
-        "file is gone",
+        "file is missing",
     ),
     "of a kind that means nothing": (DeletionVectorDescriptor("x", "a", 1, 40, 1), '{"numRecords":2}', "type 'x'"),
     "that marks rows which are not there": (INLINE, '{"numRecords":2}', "has 2 rows"),

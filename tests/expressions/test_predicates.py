@@ -452,7 +452,7 @@ def test_a_chain_too_deep_to_follow_says_what_to_use_instead() -> None:
 
 
 def test_a_predicate_has_no_truth_value_so_that_and_or_not_are_never_used_by_mistake() -> None:
-    with pytest.raises(TypeError, match="combine with &"):
+    with pytest.raises(TypeError, match="combine predicates with &"):
         bool(col("l") == 1)
 
 

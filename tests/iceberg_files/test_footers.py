@@ -74,7 +74,7 @@ def test_a_file_that_is_gone_damaged_or_elsewhere_is_named(tmp_path: Path) -> No
     with pytest.raises(CorruptLogError, match="footer cannot be read") as damaged:
         row_counts(store, [add])
     (tmp_path / "t" / add.path).unlink()
-    with pytest.raises(NotFoundError, match="is gone") as gone:
+    with pytest.raises(NotFoundError, match="is missing") as gone:
         row_counts(store, [add])
     assert damaged.value.path == gone.value.path == add.path
     elsewhere = AddFile("/elsewhere/part-0.parquet", {}, 1, 0, True)

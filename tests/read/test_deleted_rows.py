@@ -168,7 +168,7 @@ def test_an_old_version_whose_vector_was_vacuumed_says_so(tmp_path: Path) -> Non
     table.delete("n = 1")
     table.delete("n = 2")
     table.vacuum(0, force=True)
-    with pytest.raises(CorruptLogError, match=r"is gone: vacuumed.*If only an old version has it, read a newer"):
+    with pytest.raises(CorruptLogError, match=r"is missing: vacuumed.*If only an old version has it, read a newer"):
         table.snapshot(2).to_arrow()
     assert table.count() == 7
 

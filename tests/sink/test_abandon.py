@@ -51,7 +51,7 @@ def test_a_stuck_stream_goes_on_after_an_abandoned_checkpoint(table: txlog.Table
     paths = sealed(sink, 1, 1, 2)
     sealed(sink, 2, 3)
     Path(table.uri, paths[0]).unlink()
-    with pytest.raises(txlog.NotFoundError, match=r"sink\.abandon\(1\) goes on without its rows"):
+    with pytest.raises(txlog.NotFoundError, match=r"sink\.abandon\(1\) continues without its rows"):
         sink.recover()
     with pytest.raises(txlog.InvalidInputError, match=r"2 has to wait.*sink\.abandon\(1\)"):
         sink.commit(2)

@@ -178,7 +178,7 @@ def test_a_checkpoint_that_was_sealed_before_the_table_had_an_engine_is_refused_
     sink = sink_of(table)
     staged(sink, 0, changes(("+I", row(1, 2, 3, "a"))))
     table.set_properties({"txlog.merge-engine": "first-row"})
-    with pytest.raises(InvalidInputError, match="written while the table had no merge engine, and it has one now"):
+    with pytest.raises(InvalidInputError, match="written while the table had no merge engine, but it has one now"):
         sink_of(txlog.Table.open(table.uri)).commit(0)
     assert found(table) == {}
 
@@ -187,7 +187,7 @@ def test_a_checkpoint_that_was_sealed_before_the_table_lost_its_engine_is_refuse
     table = made(tmp_path / "t", {"merge-engine": "first-row"})
     staged(sink_of(table), 0, changes(("+I", row(1, 2, 3, "a"))))
     table.unset_properties(["txlog.merge-engine"])
-    with pytest.raises(InvalidInputError, match="written while the table had a merge engine, and it has none now"):
+    with pytest.raises(InvalidInputError, match="written while the table had a merge engine, but it has none now"):
         sink_of(txlog.Table.open(table.uri)).commit(0)
     assert found(table) == {}
     table.set_properties({"txlog.merge-engine": "first-row"})

@@ -200,7 +200,7 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() takes no 'txnAppId': it is called 'app_id' here"),
         (
             lambda table: txlog.Sink(table.uri, "app"),
-            "expected a Table, as Table.open(uri) returns it",
+            "expected a Table, as Table.open(uri) returns",
         ),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),

@@ -125,4 +125,4 @@ def test_a_wait_at_the_end_that_is_not_a_number_is_taken_as_the_usual_one() -> N
     environment = {**os.environ, "TXLOG_END_WAIT_S": "five minutes"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout == "done\n"
-    assert "TXLOG_END_WAIT_S=five minutes is not a number of seconds; it is taken as 300" in done.stderr
+    assert "TXLOG_END_WAIT_S=five minutes is not a number of seconds; using 300" in done.stderr

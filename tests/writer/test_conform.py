@@ -335,7 +335,7 @@ def test_a_mismatch_lists_every_column_as_designed() -> None:
         '  at.alt     table has no such column, data int64  -> drop it, or add it with schema_mode="merge"',
         "  at.lat     table double, data string  -> cast it",
         "  at.when    table timestamp, data timestamp[us]  -> "
-        "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")",
+        "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas with .dt.tz_localize(\"UTC\")",
         "  price      table decimal(8,2), data decimal128(10, 3)  -> cast it to decimal128(8, 2)",
         '  note       table has no such column, data string  -> drop it, or add it with schema_mode="merge"',
     ]
@@ -484,7 +484,7 @@ def test_integers_that_pandas_turned_into_floats_fit_after_the_advised_cast() ->
     schema = table_of(Field("id", LONG), Field("at", TIMESTAMP))
     with pytest.raises(SchemaMismatchError) as caught:
         Conformer(schema, open_data(frame).schema)
-    assert re.findall(r"in pandas by (\S+)", str(caught.value)) == ['.astype("Int64")', '.dt.tz_localize("UTC")']
+    assert re.findall(r"in pandas with (\S+)", str(caught.value)) == ['.astype("Int64")', '.dt.tz_localize("UTC")']
     frame = frame.assign(id=frame["id"].astype("Int64"), at=frame["at"].dt.tz_localize("UTC"))
     stream = open_data(frame)
     [batch] = stream.batches

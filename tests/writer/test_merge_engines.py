@@ -430,7 +430,7 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
         ({"merge-engine": "deduplicate", "sequence.field": "s,S"}, "twice"),
         (
             {"merge-engine": "partial-update", "sequence.field": "d", "fields.s.sequence-group": "n"},
-            "either defines which row",
+            "each defines which row",
         ),
         (
             {"merge-engine": "aggregation", "ignore-delete": "true", "aggregation.remove-record-on-delete": "true"},

@@ -1,1 +1,1 @@
-"""The files of `_delta_log/`, read and written."""
+"""Reads and writes the files of `_delta_log/`."""

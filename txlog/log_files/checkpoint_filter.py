@@ -1,9 +1,9 @@
 """Which row groups and rows of a Parquet checkpoint are needed, found from as few bytes as possible.
 
 In: an open checkpoint file, and a `FilePruner` or `NamedFiles`. Out: the rows whose files may match, or that have one
-of the names. The filter of a predicate reads footers first, then the columns that decide alone (partition values, typed
-statistics), then JSON statistics; that of names reads paths. Only rows that pass are read in full.
-PROTOCOL.md, "Checkpoint Schema".
+of the names. A predicate's filter reads footers first, then the columns that decide alone (partition values, typed
+statistics), then JSON statistics; a filter by names reads paths. Only rows that pass are read in full. PROTOCOL.md,
+"Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from txlog.skipping.one_file import Facts
 __all__ = ["CheckpointFilter", "NameFilter"]
 
 Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
-"""The rows of one row group: its number and the columns wanted."""
+"""The rows of one row group: its number and the wanted columns."""
 
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 """Numbers of rows in their row group, ascending."""
@@ -45,7 +45,7 @@ class CheckpointFilter:
         self._pruner = pruner
         self._metadata = metadata
         names = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
-        counts = Counter(names)  # a dot may be part of a column's name: leaves that share a path are not used
+        counts = Counter(names)  # column names may contain dots: leaves that share a path are not used
         self._leaves = {name: leaf for leaf, name in enumerate(names) if counts[name] == 1}
         self._typed = self._typed_columns()
         kinds = {metadata.schema.column(self._leaves[name]).physical_type for name in self._typed}
@@ -57,7 +57,7 @@ class CheckpointFilter:
         """The rows of these row groups that hold a file that may match, with these columns.
 
         ``apply`` is ``map``, or ``parallel_map`` if nothing else runs meanwhile. ``at_once`` reads JSON statistics
-        together with all other columns, for fewer requests; otherwise those are read only for rows that passed.
+        together with all other columns, for fewer requests; otherwise it reads those only for rows that passed.
         """
         for group in groups:
             if self._may_match(group):
@@ -149,7 +149,7 @@ class CheckpointFilter:
         return self._pruner.facts_of_texts(low, high, is_whole=is_whole)
 
     def _statistics_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
-        """Bounds that hold for every file of a row group. A column has none if one of the files has none for it."""
+        """Bounds that hold for every file of a row group. A column has none if one of the files has none."""
         facts = {}
         for leaf in self._pruner.leaves if self._typed else ():
             low = high = None
@@ -190,8 +190,8 @@ class NameFilter:
     def batches(
         self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map, *, at_once: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """As `CheckpointFilter.batches`. Most names that are looked for are in no checkpoint, so ``at_once`` would only
-        read more."""
+        """See `CheckpointFilter.batches`. Most wanted names are in no checkpoint, so ``at_once`` would only read
+        more."""
         for group in groups:
             masks = [np.zeros(0, bool), *apply(self._mask_of, read(group, [f"{self._root}.path"]))]
             rows = np.flatnonzero(np.concatenate(masks))
@@ -226,7 +226,7 @@ def _chosen(batches: Iterable[pa.RecordBatch], rows: Rows | None) -> Iterator[tu
 
 
 def _joined(chosen: Iterable[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Rows, pa.RecordBatch]]:
-    """The same rows in larger groups: each evaluation or conversion has a fixed cost."""
+    """The same rows in larger groups, since each evaluation or conversion has a fixed cost."""
     kept: list[tuple[Rows, pa.RecordBatch]] = []
     count = 0
     for each in chosen:
@@ -261,7 +261,7 @@ def _members(adds: pa.StructArray) -> dict[str, pa.Array]:
 
 
 def _maps(members: Mapping[str, pa.Array], length: int) -> pa.MapArray:
-    """The partition values. A checkpoint whose files all have none has no leaf to read."""
+    """The partition values. If no file has any, the checkpoint has no leaf to read."""
     maps = members.get("partitionValues")
     return pa.nulls(length, STRING_MAP) if maps is None else _cast(maps, STRING_MAP)
 

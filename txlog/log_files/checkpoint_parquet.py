@@ -1,8 +1,8 @@
-"""One Parquet file of a checkpoint: which leaves hold a value, and its rows in pieces that are read on their own.
+"""One Parquet file of a checkpoint: which leaves hold a value, and its rows in pieces that can be read separately.
 
 In: a function that opens the file. Out: record batches with only the leaves that hold a value. Reading fails as soon as
-the batches exceed the limits for a file of that size. Leaves without any value, common in checkpoints, are not read.
-PROTOCOL.md, "Checkpoint Schema".
+the batches exceed the limits for a file of that size. Leaves without values, which are common in checkpoints, are not
+read. PROTOCOL.md, "Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointParquet", "Piece"]
 
 _BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
-_FILTERED_ROWS = 16_384  # few of them are kept, so that their memory is reused
+_FILTERED_ROWS = 16_384  # few of them are kept, so their memory is reused
 _BATCH_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 _PIECE_ROWS = 65_536
 _TEXT = "add.stats"
-_SLOT_BYTES = 17  # what a null takes in Arrow at most: a decimal and a bit
+_SLOT_BYTES = 17  # the most that a null takes in Arrow: a decimal and a bit
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class CheckpointParquet:
         check_footer(footer, self.metadata)
         self.schema = file.schema_arrow
         rows = sum(self.metadata.row_group(group).num_rows for group in self.groups())
-        # A small file was read whole, and needs no second look. So few rows are read by one thread.
+        # A small file was read whole and needs no second look. One thread reads so few rows.
         self._whole = (file, end) if len(footer) == self.size_bytes and rows < _PIECE_ROWS else None
         self._paths = [self.metadata.schema.column(leaf).path for leaf in range(self.metadata.num_columns)]
         self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
@@ -77,7 +77,7 @@ class CheckpointParquet:
             )
 
     def units(self, roots: Iterable[str]) -> dict[str, list[int]]:
-        """Leaf numbers per ``root.field``, the unit that is read or left out whole (half a map cannot be read)."""
+        """Leaf numbers per ``root.field``, which is read or left out as a unit (half a map cannot be read)."""
         wanted = set(roots)
         units: dict[str, list[int]] = {}
         for leaf, path in enumerate(self._paths):
@@ -87,7 +87,7 @@ class CheckpointParquet:
         return units
 
     def live_units(self, groups: Iterable[int], units: dict[str, list[int]]) -> list[str]:
-        """The units with a value in any of the row groups; a leaf without statistics may have one."""
+        """The units with a value in any row group; a leaf without statistics may have one."""
         row_groups = [self.metadata.row_group(group) for group in groups]
         return [
             unit
@@ -96,9 +96,9 @@ class CheckpointParquet:
         ]
 
     def set_rows(self, group: int, root: str) -> float:
-        """In how many rows of a row group ``root`` is set; infinite if the footer does not record it.
+        """The number of rows of a row group where ``root`` is set; infinite if the footer does not record it.
 
-        That is the number of values in its fullest leaf, since each action has a required field.
+        It equals the number of values in the fullest leaf, since each action has a required field.
         """
         counts: list[float] = [0]
         row_group = self.metadata.row_group(group)
@@ -121,7 +121,7 @@ class CheckpointParquet:
     def pieces(
         self, root: str, fields: Collection[str], only: FilePruner | NamedFiles | None, *, batch_rows: int | None = None
     ) -> Iterator[Piece]:
-        """The file actions under ``root``, as ``fields`` of them; ``only`` those that may match, or have a name.
+        """The ``fields`` of the file actions under ``root``; with ``only``, just those that may match or have a name.
 
         With ``batch_rows`` no piece is small, and no batch has more rows.
         """
@@ -142,7 +142,7 @@ class CheckpointParquet:
             yield Piece(self.name, is_small, partial(self._read, root, run, columns, only, apply, batch_rows))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
-        """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
+        """The row groups in runs that are worth a thread; a remote file's are one run, for fewer requests."""
         run: list[int] = []
         rows = 0
         for group in groups:
@@ -181,7 +181,7 @@ class CheckpointParquet:
     ) -> Iterator[pa.RecordBatch]:
         slots_bytes = _SLOT_BYTES * sum(map(len, self._leaves_of(columns)))
         for batch in self._decoded(file, source, groups, columns, rows):
-            # A null of a wide, sparse table costs Arrow a slot and the file nothing. Batches are bounded without this.
+            # A null in a wide, sparse table costs Arrow a slot but the file nothing. Batches are bounded without this.
             self._decoded_bytes += max(0, batch.nbytes - slots_bytes * batch.num_rows)
             if self._decoded_bytes > self._memory_bytes:
                 raise CorruptLogError(
@@ -197,7 +197,7 @@ class CheckpointParquet:
     def _decoded(
         self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """In two threads where nothing else is read meanwhile: the text of statistics is most of a checkpoint."""
+        """In two threads if nothing else is read meanwhile: statistics text is most of a checkpoint."""
         read = partial(bounded_batches, file, source, rows=rows, size_bytes=_BATCH_BYTES, row_groups=groups)
         others = [column for column in columns if column != _TEXT]
         few_rows = sum(self.metadata.row_group(group).num_rows for group in groups) <= 2 * _PIECE_ROWS
@@ -212,7 +212,7 @@ class CheckpointParquet:
         if self._whole is not None:
             yield self._whole
             return
-        # Reading ahead pays if a request costs more than the bytes it brings; on a disk it only costs memory.
+        # Reading ahead pays off if a request costs more than the bytes it returns; on a disk it only costs memory.
         remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
         with (
             self._source() as source,
@@ -224,7 +224,7 @@ class CheckpointParquet:
     def _source(self) -> Iterator[Any]:
         source = self._remote_source or self._open_source()
         if self._is_remote:
-            self._remote_source = source  # to open it again would cost a request
+            self._remote_source = source  # reopening it would cost a request
         try:
             yield source
         finally:
@@ -232,7 +232,7 @@ class CheckpointParquet:
                 source.close()
 
     def _lacks_text(self, groups: Iterable[int], units: dict[str, list[int]]) -> bool:
-        """Whether some file may have no ``add.stats``: its statistics are then looked for in ``add.stats_parsed``."""
+        """Whether some file may have no ``add.stats``; its statistics may then be in ``add.stats_parsed``."""
         text = units.get("add.stats")
         if text is None:
             return True

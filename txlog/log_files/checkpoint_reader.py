@@ -1,8 +1,8 @@
 """Reading checkpoints: classic, multi-part and V2 (JSON or Parquet, with or without sidecars).
 
-In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without reading the file list,
-or its files as Arrow batches. Any defect of a checkpoint raises ``CorruptLogError``, so that the caller falls back to
-an older one. PROTOCOL.md, "Checkpoints".
+In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without reading the file list, or its
+files as Arrow batches. Any defect of a checkpoint raises ``CorruptLogError``; the caller then falls back to an older
+one. PROTOCOL.md, "Checkpoints".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOG_DIRECTORY = "_delta_log"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
-# An empty list or map has no leaf with a value, so it is not read. These values replace it.
+# An empty list or map has no leaf with a value, so it is not read; these values replace it.
 _EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
 
 _NONE: Mapping[str, CheckpointParquet] = {}
@@ -59,7 +59,7 @@ class CheckpointReader:
     def _small(
         self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
     ) -> list[Action]:
-        """The small actions with these ``keys``. ``opened`` are files of the checkpoint with footers already read."""
+        """The small actions with these ``keys``. ``opened`` are checkpoint files whose footers are already read."""
         found: list[Action] = []
         for name in checkpoint.names:
             with self._reading(name, checkpoint.version):
@@ -71,7 +71,7 @@ class CheckpointReader:
         return found
 
     def opened(self, checkpoint: CheckpointFiles) -> Mapping[str, CheckpointParquet]:
-        """The Parquet files of the checkpoint with their footers, for `adds`. Raises as `small_actions`."""
+        """The Parquet files of the checkpoint with their footers, for `adds`. Raises what `small_actions` raises."""
         opened: dict[str, CheckpointParquet] = {}
         for name in checkpoint.names:
             if not name.endswith(".json"):
@@ -91,14 +91,14 @@ class CheckpointReader:
         typed: pa.StructType | None = None,
         batch_rows: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; ``only`` those that may match, or have a
-        name.
+        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``only``, just those that may match or
+        have a name.
 
-        Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics`` these
-        columns are null, and most of the checkpoint need not be read. With ``typed`` there is a last column
-        ``stats_parsed`` of this type. ``opened`` is what `opened` returned, if the caller has asked for it. With
-        ``batch_rows`` no batch from a Parquet file has more rows, and few batches are in memory. Raises as
-        `small_actions`.
+        Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics``, these
+        columns are null, and most of the checkpoint need not be read. With ``typed``, the last column is
+        ``stats_parsed`` of this type. ``opened`` is what `opened` returned, if the caller called it. With
+        ``batch_rows``, no batch from a Parquet file has more rows, and few batches are in memory. Raises what
+        `small_actions` raises.
         """
         names = [name for name in FILES_SCHEMA.names if statistics or name != "stats"]
         fields = [*names, STATS_PARSED] if typed else names
@@ -111,26 +111,26 @@ class CheckpointReader:
         newest: files.Newest | None = None,
         only: files.NamedFiles | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``;
-        ``only`` those that have a name.
+        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``; with
+        ``only``, just those that have a name.
 
-        Raises as `small_actions`.
+        Raises what `small_actions` raises.
         """
         pieces = self._pieces(checkpoint, RemoveFile.KEY, TOMBSTONES_SCHEMA.names, only)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
-        """The sidecars that the checkpoint names. Raises as `small_actions`."""
+        """The sidecars that the checkpoint names. Raises what `small_actions` raises."""
         return self._sidecars(checkpoint)
 
     def _sidecars(self, checkpoint: CheckpointFiles, opened: Mapping[str, CheckpointParquet] = _NONE) -> list[Sidecar]:
         return [action for action in self._small(checkpoint, (Sidecar.KEY,), opened) if type(action) is Sidecar]
 
     def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
-        """How many files a sidecar holds, if another checkpoint can reuse it unchanged; else None.
+        """How many files a sidecar holds if another checkpoint can reuse it unchanged; otherwise None.
 
         It can if it has exactly the columns of ``schema``, the recorded size, only files, and none of the files in
-        ``newest``. Raises as `small_actions`.
+        ``newest``. Raises what `small_actions` raises.
         """
         with self._reading(SIDECARS, version):
             name = sidecar_name(sidecar)
@@ -167,7 +167,7 @@ class CheckpointReader:
                         pass
 
     def size_bytes(self, checkpoint: CheckpointFiles) -> int:
-        """The total size of the checkpoint's files, sidecars included. Raises as `small_actions`."""
+        """The total size of the checkpoint's files, sidecars included. Raises what `small_actions` raises."""
         names = checkpoint.names
         top_level = sum(self._store.log.stat(name).size for name in names)
         if checkpoint.kind is not LogFileKind.V2_CHECKPOINT:
@@ -181,7 +181,7 @@ class CheckpointReader:
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
         newest: files.Newest,
     ) -> Iterator[pa.RecordBatch]:
-        """The contents of the pieces, in order. Small pieces are read two at a time, large ones batch by batch.
+        """The contents of the pieces, in order. It reads small pieces two at a time, large ones batch by batch.
 
         A conversion error names the file.
         """
@@ -215,7 +215,7 @@ class CheckpointReader:
     ) -> Iterator[Piece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
         opened = self.opened(checkpoint) if opened is None else opened
-        sidecars = self._sidecars(checkpoint, opened)  # before a piece of the same file is read in another thread
+        sidecars = self._sidecars(checkpoint, opened)  # before another thread reads a piece of the same file
         for name in checkpoint.names:
             if name.endswith(".json"):
                 yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, only))
@@ -273,7 +273,7 @@ class CheckpointReader:
         try:
             return self._store.files.open(f"{LOG_DIRECTORY}/{name}")
         except NotFoundError:
-            # A log store need not share its objects with the file store (the one in memory does not).
+            # A log store need not share its objects with the file store (the in-memory one does not).
             return pa.BufferReader(self._store.log.read(name))
 
     @contextlib.contextmanager
@@ -298,7 +298,7 @@ def _as_rows(table: pa.Table, root: str) -> Iterator[pa.RecordBatch]:
 
 
 def sidecar_name(sidecar: Sidecar) -> str:
-    """The name of a sidecar below the log. Only the last segment of its path counts: sidecars have one folder."""
+    """A sidecar's name below the log. Only the last segment of its path counts: all sidecars are in one folder."""
     from urllib.parse import unquote
 
     name = unquote(sidecar.path).replace("\\", "/").rsplit("/", 1)[-1]
@@ -322,7 +322,7 @@ def _actions_of_batch(batch: pa.RecordBatch) -> Iterator[Action]:
 
 
 def _set_rows(column: pa.StructArray) -> list[int]:
-    """The rows that are not null, read off the validity bitmap: pyarrow.compute takes 27 ms to import."""
+    """The rows that are not null, from the validity bitmap: pyarrow.compute takes 27 ms to import."""
     if not column.null_count:
         return list(range(len(column)))
     bitmap = np.frombuffer(column.buffers()[0], dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Writes one checkpoint: classic, or V2 if the table asks for it, then the hint that names it.
+"""Writes one checkpoint: classic, or V2 if the table requests it, then the hint that names it.
 
 In: a table state. Out: the checkpoint in the log, complete, durable and verified before any reader can see it, or
 nothing if the table must have no checkpoint from txlog. ``log/checkpoint/`` decides what a checkpoint holds.
@@ -48,7 +48,7 @@ deletes a sidecar that no checkpoint names once it is a day old, and then maybe 
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one table. Thread-safe. Concurrent writers, also in other processes, are safe."""
+    """Writes the checkpoints of one table. Thread-safe. Concurrent writers are safe, even in other processes."""
 
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store.log
@@ -60,14 +60,15 @@ class CheckpointWriter:
     def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
         """Publish a checkpoint of ``state``, or return the existing one. None if the table must have no checkpoint.
 
-        Also returns the number of files and their bytes, if all were known. Raises ``CorruptLogError``,
+        Also returns the number of files and their bytes, if all are known. Raises ``CorruptLogError``,
         ``StorageError``, ``NotFoundError``.
         """
         with small_pages():
             return self._write_v2(state) if wants_v2(state) else self._write_classic(state)
 
     def build(self, state: TableState) -> bytes:
-        """A classic checkpoint of ``state`` without removed files, checked and not published. Raises as `write`."""
+        """A classic checkpoint of ``state`` without removed files, checked but not published. Raises what `write`
+        raises."""
         with small_pages():
             live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
             return self._built(state, live, tombstones.slice(0, 0)).body
@@ -96,7 +97,7 @@ class CheckpointWriter:
     # --- V2 ----------------------------------------------------------------------------------------------------
 
     def _write_v2(self, state: TableState) -> tuple[CheckpointFiles, Totals | None]:
-        """Write under a unique name, unless this version already has a checkpoint: a second one would be of no use."""
+        """Write under a unique name, unless this version already has a checkpoint: a second one would be useless."""
         began = ambient.instant()
         newest_checkpoint = self._files.newest_checkpoint(state)
         if newest_checkpoint is not None and newest_checkpoint.version == state.version:
@@ -125,7 +126,7 @@ class CheckpointWriter:
         try:
             self._require_sidecars_stay(state, began)
         except StorageError:
-            if not self._has_all(written + kept):  # else a log cleanup may have deleted what comes before it already
+            if not self._has_all(written + kept):  # otherwise a log cleanup may have already deleted what comes before
                 self._store.delete(name)
                 raise
         publish_hint(self._store, self._table, state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
@@ -155,9 +156,9 @@ class CheckpointWriter:
     def _increment(
         self, state: TableState, base: CheckpointFiles, columns: FileColumns
     ) -> tuple[list[StoredSidecar], pa.Table, pa.Table] | None:
-        """The sidecars of ``base`` to reuse, the files in no such sidecar, and all tombstones; None if there are none.
+        """The reusable sidecars of ``base``, the files outside these, and all tombstones; None if there are none.
 
-        ``base`` must be the newest checkpoint, not only the newest known one: a log cleanup deletes sidecars that only
+        ``base`` must be the newest checkpoint, not just the newest known one: a log cleanup deletes sidecars that only
         older checkpoints name.
         """
         if not self._stays(base, state):
@@ -178,8 +179,8 @@ class CheckpointWriter:
             return None
 
     def _stays(self, base: CheckpointFiles, state: TableState) -> bool:
-        """Whether no log cleanup deletes ``base`` soon. One may, once the version after it is older than the retention:
-        another process may be writing a checkpoint of that version, which names other sidecars."""
+        """Whether no log cleanup deletes ``base`` soon. One may once the next version is older than the retention:
+        another process may be writing a checkpoint of that version with other sidecars."""
         cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=ambient.now_ms() + _LONGEST_HOURS * 3_600_000)
         try:
             return self._versions.stat(base.version + 1).modified_ms > cutoff_ms
@@ -211,7 +212,7 @@ class CheckpointWriter:
     def _readable(
         self, name: str, version: int, build: Callable[[str], T], body_of: Callable[[T], bytes | memoryview]
     ) -> T:
-        """The result of ``build`` with a compression at which readers do not take it for a decompression bomb.
+        """The result of ``build`` with a compression that readers do not take for a decompression bomb.
 
         Raises ``CorruptLogError`` if there is no such compression: the checkpoint is then not published.
         """
@@ -226,10 +227,10 @@ class CheckpointWriter:
 
     def _publish_new(self, name: str, body: bytes | memoryview) -> None:
         if not self._publish(name, body):
-            raise StorageError(f"{name} exists already with different content", table=self._table, path=name)
+            raise StorageError(f"{name} already exists with different content", table=self._table, path=name)
 
     def _publish(self, name: str, body: bytes | memoryview) -> bool:
-        """Publish ``name``, and return whether it now holds these bytes durably, not those of another writer.
+        """Publish ``name``, and return whether it now holds these bytes durably, not another writer's.
 
         Raises ``StorageError`` if that is unknown, or if a power cut could undo it.
         """

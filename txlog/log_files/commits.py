@@ -49,7 +49,7 @@ class CommitReader:
         return self.parsed(body, version, files=files)
 
     def parsed(self, body: bytes, version: int, *, files: bool = True) -> Commit:
-        """The commit that was read as ``body``. Raises ``CorruptLogError``, which names its file."""
+        """The commit with the bytes ``body``. Raises ``CorruptLogError``, which names its file."""
         name = self.versions.name_of(version)
         return parse_commit(body, version, name=name, table=self._store.uri, limits=self._limits, files=files)
 
@@ -70,9 +70,8 @@ class CommitReader:
     def is_stray(self, version: int, known: TableState | None) -> bool:
         """Whether the commit at ``version`` was put after later versions, when the log had been cleaned up.
 
-        It takes a listing. Only worth asking if a writer may have stood still for longer than the retention, which is
-        that of the ``known`` state.
-        Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
+        It takes a listing. Only ask if a writer may have been suspended for longer than the ``known`` state's
+        retention. Raises ``NotFoundError`` if there is no such commit, ``StorageError``.
         """
         capabilities = self.versions.capabilities
         commit = self.versions.stat(version)
@@ -86,9 +85,9 @@ class CommitReader:
         )
 
     def read_plan(self, segment: LogSegment, *, files: bool) -> Iterator[Commit]:
-        """What follows the segment's checkpoint, ascending; a compacted file comes as one ``Commit``.
+        """What follows the segment's checkpoint, ascending; a compacted file becomes one ``Commit``.
 
-        A compacted file that cannot be read is replaced by its commits. Raises as `read_range`.
+        The single commits replace a compacted file that cannot be read. Raises what `read_range` raises.
         """
         chunks = self._map(lambda planned: self._read_planned(planned, files=files), list(segment.plan()))
         return (commit for chunk in chunks for commit in chunk)
@@ -108,8 +107,8 @@ class CommitReader:
             body, file.name, version=file.version, table=self._store.uri, limits=self._limits, files=files
         )
         actions = [action for action in parsed if action is not None and type(action) is not CommitInfo]
-        # After reconciliation, each file has one action. If a writer kept several, the newest comes first, as the
-        # Delta kernel reads and some writers write them; the newest must be applied last.
+        # After reconciliation, each file has one action. If a writer kept several, the newest comes first, as the Delta
+        # kernel reads and some writers write them; it must be applied last.
         actions.reverse()
         if not body.strip():
             raise CorruptLogError(f"{file.name} is empty", table=self._store.uri, path=file.name)

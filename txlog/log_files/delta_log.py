@@ -1,9 +1,8 @@
 """One table's log as the rest of txlog sees it: states, commits, files, time travel, checkpoints.
 
-In: a ``TableStore``. Out: immutable values. It remembers the newest state, so that the next append requests one
-name only, and the live files as long as a caller holds them. Thread-safe. ``state_loader`` loads a version,
-``file_loader`` its files; ``log/checkpoint/`` decides what a checkpoint holds.
-PROTOCOL.md, "Action Reconciliation".
+In: a ``TableStore``. Out: immutable values. It remembers the newest state, so the next append requests only one name,
+and the live files while a caller holds them. Thread-safe. ``state_loader`` loads a version, ``file_loader`` its files;
+``log/checkpoint/`` decides what a checkpoint holds. PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ FRESH_MAX_S = 60.0
 _LONG_TAIL_COMMITS = 10
 """Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
 _ACTIONS_KEPT = 1_000
-"""A commit with at most this many actions is kept, so that the next list of files need not read it again."""
+"""A commit with at most this many actions is kept, so the next file list need not read it again."""
 _MANY_FILES = 100_000
-"""Parsing the statistics of this many listed files takes longer than reading typed ones from a checkpoint."""
+"""Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
 _FAR_COMMITS = 64
 """Reading this many commits costs more than a listing, which shows checkpoints that the hint does not name."""
 
 
 class DeltaLog:
-    """The log of one table. ``limits`` bound what one file of it may cost."""
+    """The log of one table. ``limits`` bound what one of its files may cost."""
 
     def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
         self.store = store
@@ -72,7 +71,7 @@ class DeltaLog:
             if log is not None:
                 log._adopt(checkpoint)
 
-        self._files = FileLoader(store, limits, found)  # which does not hold this log: both are freed at once
+        self._files = FileLoader(store, limits, found)  # which does not hold this log: both are freed immediately
         self.limits = limits
         self._times = CommitTimes(store, self.commits)
         self._lock = new_lock()
@@ -80,23 +79,23 @@ class DeltaLog:
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
         self._tip: ObjectMeta | None = None  # the known state's commit file
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
-        self._last: Commit | None = None  # the last one that a state was advanced by, if it is small
+        self._last: Commit | None = None  # the last one that advanced a state, if it is small
 
     # --- states ------------------------------------------------------------------------------------------
 
     @property
     def known_state(self) -> TableState | None:
-        """The newest version known, without a look at the store; None if none is."""
+        """The newest known version, without a look at the store; None if none is known."""
         return self._state
 
     def newest_state(self, *, refresh: bool = True) -> TableState:
-        """The newest version, without its files; with ``refresh=False`` the newest known one, loaded only if there is
+        """The newest version, without its files; with ``refresh=False``, the newest known one, loaded only if there is
         none.
 
         A known state is refreshed by requesting the next commit by name. "Absent" means "never taken" only near the
-        newest version. So a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is loaded
-        again in full, and, if a check costs no request, one whose own commit is gone: its successors may be gone too.
-        Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
+        newest version. So a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is
+        reloaded in full. So is, if the check costs no request, a state whose own commit is missing: its successors may
+        be missing too. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         known = self._state
         if known is None:
@@ -120,7 +119,7 @@ class DeltaLog:
     def reload(self) -> TableState:
         """Forget the known state and load the newest version.
 
-        Raises as `newest_state`, and ``CorruptLogError`` if the location now holds a different table.
+        Raises what `newest_state` raises, and ``CorruptLogError`` if the location now holds a different table.
         """
         known = self._state
         asked = ambient.instant()
@@ -137,7 +136,7 @@ class DeltaLog:
     def still_has(self, state: TableState) -> bool:
         """Whether the commit of ``state`` still exists; True without a check if a check takes a request.
 
-        Raises ``CorruptLogError`` if the file is of another table, which was created again under the same location.
+        Raises ``CorruptLogError`` if the file belongs to another table, which was recreated at the same location.
         """
         if not self.versions.capabilities.has_cheap_calls:
             return True
@@ -183,16 +182,16 @@ class DeltaLog:
         return True
 
     def advance(self, state: TableState | None, commit: Commit, asked: ambient.Instant) -> TableState:
-        """The state after ``commit``, remembered so that no commit is read twice. ``state`` is None for a new table.
+        """The state after ``commit``; it is remembered, so no commit is read twice. ``state`` is None for a new table.
 
-        ``asked`` is before the request that found or put the commit: afterwards the process may have stood still for
+        ``asked`` is before the request that found or put the commit: afterwards the process may have been suspended for
         longer than any retention.
         """
         self._last = commit if not commit.files_skipped and len(commit.actions) <= _ACTIONS_KEPT else None
         return self._remember(advance(state, commit), asked)
 
     def learn_totals(self, version: int, totals: Totals) -> None:
-        """Add totals that were counted at ``version`` to the known state and to those that follow it."""
+        """Add totals counted at ``version`` to the known state and its successors."""
         known = self._state
         if known is None or known.totals is not None or known.version < version:
             return
@@ -247,14 +246,14 @@ class DeltaLog:
         return found + self.commits.following(version + len(found), files=True, most=1_000_000)
 
     def commits_between(self, first: int, last: int) -> Iterator[Commit]:
-        """Every commit of ``[first, last]``, ascending, with their file actions. Raises as `read_commit`."""
+        """Every commit of ``[first, last]``, ascending, with its file actions. Raises what `read_commit` raises."""
         known = self._last
         if known is not None and first == last == known.version:
             return iter((known,))
         return self.commits.read_range(first, last, files=True)
 
     def is_stray(self, version: int) -> bool:
-        """As `CommitReader.is_stray`."""
+        """See `CommitReader.is_stray`."""
         return self.commits.is_stray(version, self._state)
 
     # --- files -------------------------------------------------------------------------------------------
@@ -280,7 +279,8 @@ class DeltaLog:
     def matching_files(self, state: TableState, predicate: Predicate, named: TableState | None = None) -> pa.Table:
         """The live files that may hold a row that matches the predicate, by partition values and statistics.
 
-        It names columns of ``state``, or of a later version, ``named``, which may have more. Raises as `files`.
+        It names columns of ``state``, or of the later version ``named``, which may have more. Raises what `files`
+        raises.
         """
         from txlog.skipping.many_files import FilePruner, prune_files
         from txlog.skipping.one_file import Pruner
@@ -302,7 +302,7 @@ class DeltaLog:
         """A reader of the live files of ``state``, some at a time, with or without statistics, always in the same
         order.
 
-        Raises as `files`, and also where only `files` finds another checkpoint in place of a damaged one.
+        Raises what `files` raises, even if `files` would replace a damaged checkpoint by another one.
         """
         settled = self._on_short_tail(state)
 
@@ -313,10 +313,10 @@ class DeltaLog:
         return read
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
-        """The version and the newest list of files at or before ``state`` that a caller still holds.
+        """The version and the newest file list at or before ``state`` that a caller still holds.
 
-        A list that was read too long ago is not a base for newer ones: the commits since may have been cleaned up, and
-        a delayed put by another writer may have taken one of their versions.
+        A list that was read too long ago is no base for newer ones: the commits since may have been cleaned up, and
+        another writer's delayed put may have taken one of their versions.
         """
         version, asked, reference = self._live or (0, None, None)
         if reference is None or asked is None or version > state.version:
@@ -326,22 +326,22 @@ class DeltaLog:
 
     def files_and_tombstones(self, state: TableState, *, with_stats: bool = True) -> tuple[pa.Table, pa.Table]:
         """The live files, and every removed file that the log still names, as ``log.files.TOMBSTONES_SCHEMA``, in one
-        pass over the log. Without ``with_stats`` the statistics are null, and cost nothing. Raises as `files`.
+        pass over the log. Without ``with_stats`` the statistics are null, and cost nothing. Raises what `files` raises.
         """
         with TxlogError.located(self.uri, state.version):
             return self._files.files_and_tombstones(self._on_short_tail(state), with_stats=with_stats)
 
     def named_files(self, state: TableState, paths: Iterable[str]) -> tuple[pa.Table, pa.Table]:
-        """The live files and the tombstones under these paths; of all other files only the paths are read.
+        """The live files and the tombstones under these paths; it reads only the paths of all other files.
 
-        The statistics of files that a checkpoint holds are null. Raises as `files`, and ``CorruptLogError`` for what is
-        not a path.
+        The statistics of files that a checkpoint holds are null. Raises what `files` raises, and ``CorruptLogError``
+        for an invalid path.
         """
         with TxlogError.located(self.uri, state.version):
             return self._files.named_files(self._on_short_tail(state), {canonical_path(path) for path in paths})
 
     def _on_short_tail(self, state: TableState) -> TableState:
-        """``state`` based on the newest checkpoint up to it, if it has so many commits that a search pays off.
+        """``state`` based on the newest checkpoint up to it, if it has enough commits for a search to pay off.
 
         A handle that stays open follows the log commit by commit, while other writers write the checkpoints.
         """
@@ -358,14 +358,14 @@ class DeltaLog:
     # --- time --------------------------------------------------------------------------------------------
 
     def timestamp_ms(self, version: int) -> int:
-        """When a version was committed: its in-commit timestamp, else the modification time of its file.
+        """When a version was committed: its in-commit timestamp, or its file's modification time.
 
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         return self._times.of_version(version)
 
     def timestamps_ms(self, commits: Sequence[Commit]) -> dict[int, int]:
-        """When each of some commits that follow each other was committed, by version; as `timestamp_ms`."""
+        """When each of some consecutive commits was committed, by version; see `timestamp_ms`."""
         return self._times.of_commits(commits) if commits else {}
 
     def version_at(self, timestamp_ms: int) -> int:
@@ -389,7 +389,7 @@ class DeltaLog:
     def history(self, limit: int | None = None, state: TableState | None = None) -> list[CommitSummary]:
         """The commits up to ``state`` (the newest version) that are still in the log, newest first, at most ``limit``.
 
-        Raises as `newest_state`.
+        Raises what `newest_state` raises.
         """
         return self._times.history(state or self.newest_state(), limit)
 
@@ -410,9 +410,8 @@ class DeltaLog:
 
     def write_checkpoint(self, state: TableState) -> int:
         """Publish a checkpoint of ``state``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
-
-        One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
-        the caller, who has acknowledged the commit, warns.
+        An existing one stays as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``; the caller,
+        which has acknowledged the commit, only warns.
         """
         from txlog.log_files.checkpoint_writer import CheckpointWriter
 
@@ -425,9 +424,9 @@ class DeltaLog:
         return state.version
 
     def make_durable(self, state: TableState) -> None:
-        """Sync the commit of ``state``, and unsynced ones of other writers below it, before a file that refers to it.
+        """Sync the commit of ``state``, and other writers' unsynced commits below it, before a file that refers to it.
 
-        Otherwise, after a power cut, that file could refer to a version that is lost, or that follows a gap.
+        Otherwise, after a power cut, that file could refer to a lost version, or to one after a gap.
         Raises ``StorageError``.
         """
         unsynced = unsynced_versions(self.commits, state.version, state.newest_foreign, -1, keeps_order=False)
@@ -438,8 +437,8 @@ class DeltaLog:
     def on_newest_checkpoint(self, state: TableState) -> TableState:
         """``state`` based on the newest checkpoint up to it, which another writer may have written since.
 
-        The hint ``_last_checkpoint`` names it. If the hint cannot be true or is far behind, a listing does. The known
-        state, and those that follow it, then start from this checkpoint too. Raises ``StorageError``.
+        The hint ``_last_checkpoint`` names it. If the hint cannot be true or is far behind, a listing finds it. The
+        known state and its successors then start from this checkpoint too. Raises ``StorageError``.
         """
         known = state.segment.checkpoint
         hint = read_hint(self.store.log, self.uri)
@@ -463,7 +462,7 @@ class DeltaLog:
         return True
 
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
-        """Let the known state, and those that follow it, start from the new checkpoint."""
+        """Let the known state and its successors start from the new checkpoint."""
         with self._lock:
             known = self._state
             if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:

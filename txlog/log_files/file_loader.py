@@ -1,8 +1,8 @@
-"""Loads the files of one version from the store: those of the checkpoint, changed by the commits after it.
+"""Loads the files of one version from the store: the checkpoint's, changed by the commits after it.
 
-In: a ``TableState``. Out: its live files and tombstones as Arrow tables; with a predicate only the files that may
-match, and only the data needed to decide that is read. If the checkpoint or a later commit is damaged or was cleaned
-up, the newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliation".
+In: a ``TableState``. Out: its live files and tombstones as Arrow tables; with a predicate, only the files that may
+match, reading only what is needed to decide that. If the checkpoint or a later commit is damaged or was cleaned up, the
+newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["FileLoader"]
 
 _STREAMED_ROWS = 10_000
-"""In a batch for a caller that reads all files once: more of them cost memory and save no time."""
+"""Batch size for a caller that reads all files once: more would cost memory and save no time."""
 
 Opened: TypeAlias = "Mapping[str, CheckpointParquet] | None"
 T = TypeVar("T")
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class FileLoader:
     """Loads the files of versions of one table. Thread-safe.
 
-    ``found`` is called with a checkpoint that replaced another one, so that later reads use it.
+    ``found`` is called with a checkpoint that replaced another one, so later reads use it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FileLoader:
         self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
 
     def files(self, state: TableState, pruner: FilePruner | None = None) -> pa.Table:
-        """The live files of ``state``; with ``pruner`` only those that may match.
+        """The live files of ``state``; with ``pruner``, only those that may match.
 
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
         """
@@ -69,9 +69,8 @@ class FileLoader:
         return self._read(state, read)
 
     def batches(self, state: TableState, *, with_stats: bool = True) -> Iterator[pa.RecordBatch]:
-        """The live files of ``state``, some at a time and always in the same order, so that few are in memory.
-
-        Raises as `files`, and also where another checkpoint could replace a damaged one: then `files` finds it.
+        """The live files of ``state``, some at a time and always in the same order, so few are in memory. Raises what
+        `files` raises, even if another checkpoint could replace a damaged one: `files` finds that one.
         """
         newest = self._fold_tail(state.segment)
         checkpoint = state.segment.checkpoint
@@ -85,10 +84,10 @@ class FileLoader:
     def files_and_tombstones(
         self, state: TableState, statistics: pa.StructType | None = None, *, with_stats: bool = True
     ) -> tuple[pa.Table, pa.Table]:
-        """The live files of ``state`` and all tombstones still in the log. Raises as `files`.
+        """The live files of ``state`` and all tombstones still in the log. Raises what `files` raises.
 
-        With ``statistics`` the files also have typed statistics of this type, in the last column. Without
-        ``with_stats`` the statistics of a checkpoint are not read, and are null.
+        With ``statistics``, the files also have typed statistics of this type, in the last column. Without
+        ``with_stats``, a checkpoint's statistics are not read, and are null.
         """
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> tuple[pa.Table, pa.Table]:
@@ -103,9 +102,9 @@ class FileLoader:
         return self._read(state, read)
 
     def named_files(self, state: TableState, paths: Collection[str]) -> tuple[pa.Table, pa.Table]:
-        """The live files and the tombstones under these paths, which are canonical. Raises as `files`.
+        """The live files and the tombstones under these paths, which are canonical. Raises what `files` raises.
 
-        Of the other files in a checkpoint only the paths are read, some at a time; statistics are not read from it.
+        It reads only the paths of the checkpoint's other files, some at a time, and none of its statistics.
         """
         named = NamedFiles(paths)
 
@@ -120,10 +119,10 @@ class FileLoader:
         return self._read(state, read)
 
     def files_from(self, known: pa.Table, version: int, state: TableState, last: Commit | None = None) -> pa.Table:
-        """The live files of ``state``, given those of an older ``version``: only the commits since are read.
+        """The live files of ``state``, given an older ``version``'s: reads only the commits since.
 
-        If ``last`` is the only one of them, it is not read again. If one was cleaned up, everything is
-        loaded again. Raises as `files`.
+        If ``last`` is the only one, it is not read again. If one was cleaned up, everything is reloaded. Raises what
+        `files` raises.
         """
         try:
             if last is not None and last.version == state.version == version + 1:
@@ -141,7 +140,7 @@ class FileLoader:
         return next((found for found in listing.checkpoints if found.version <= state.version), known)
 
     def checkpoint_bytes(self, checkpoint: CheckpointFiles) -> int:
-        """The total size of a checkpoint's files. If neither listing nor hint recorded it, it is looked up, once.
+        """The total size of a checkpoint's files. If neither listing nor hint has it, it is looked up once.
 
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
         """
@@ -152,7 +151,7 @@ class FileLoader:
         return self._looked_up[1]
 
     def newest_after(self, state: TableState, checkpoint: CheckpointFiles) -> Newest:
-        """The newest file actions of the commits from ``checkpoint`` to ``state``. Raises as `files`."""
+        """The newest file actions of the commits from ``checkpoint`` to ``state``. Raises what `files` raises."""
         return self._fold_tail(LogSegment(state.version, checkpoint))
 
     def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest, Opened], T]) -> T:
@@ -180,7 +179,7 @@ class FileLoader:
             return found
 
     def _begin_to_open(self, checkpoint: CheckpointFiles | None) -> Callable[[], Opened]:
-        """Open the checkpoint while the commits after it are read, where both are requests."""
+        """Open the checkpoint while the commits after it are read, if both are requests."""
         if checkpoint is None or self._store.versions.capabilities.has_cheap_calls:
             return lambda: None
         return begin(partial(self._checkpoints.opened, checkpoint))
@@ -198,13 +197,13 @@ class _Replacement:
         self._first: tuple[CheckpointFiles, CorruptLogError | NotFoundError] | None = None
 
     def exclude(self, checkpoint: CheckpointFiles | None, error: CorruptLogError | NotFoundError) -> None:
-        """Never choose ``checkpoint``, which cannot be read, again."""
+        """Never again choose ``checkpoint``, which cannot be read."""
         if checkpoint is not None:
             self._excluded |= {checkpoint.names}
             self._first = self._first or (checkpoint, error)
 
     def choose(self, listing: LogListing, failed: LogSegment, error: CorruptLogError | NotFoundError) -> LogSegment:
-        """The best segment in ``listing`` that was not tried yet. Raises the reason if there is none."""
+        """The best untried segment in ``listing``. Raises the reason if there is none."""
         segment = choose_segment(listing, target=self._state.version, excluded=self._excluded)
         if segment is None or (segment.checkpoint is None and 0 not in listing.commits):
             raise self._failure(listing, error) from error

@@ -1,7 +1,7 @@
-"""What a log holds from a version on: its versions, published or not, and the files that stand for many of them.
+"""What a log holds from a version on: its versions, published or not, and files that stand for many versions.
 
-In: a table's stores. Out: a ``LogListing``, made of one list of the folder and of what the owner of the versions adds.
-A listing is a hint: a name that is missing from it may exist. PROTOCOL.md, "File Types".
+In: a table's stores. Out: a ``LogListing``, made from one list of the folder and what the version owner adds. A listing
+is a hint: a missing name may exist. PROTOCOL.md, "File Types".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["list_log"]
 
 
 def list_log(store: TableStore, first: int = 0, files: Sequence[ObjectMeta] | None = None) -> LogListing:
-    """The log from version ``first`` on. ``files`` are a list of the folder from there, if the caller has made one.
+    """The log from version ``first`` on. ``files`` is a list of the folder from there, if the caller has one.
 
     Raises ``StorageError``.
     """

@@ -36,7 +36,7 @@ __all__ = ["StateLoader", "as_corrupt"]
 T = TypeVar("T")
 
 _PROBED = 256
-"""How many commits after the hint's checkpoint are requested before a listing is made to find a newer checkpoint."""
+"""How many commits after the hint's checkpoint are requested before a listing looks for a newer checkpoint."""
 
 
 class StateLoader:
@@ -63,7 +63,8 @@ class StateLoader:
         return self._with_commit_timestamp(state)
 
     def load_at(self, version: int) -> TableState:
-        """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), else as `load`."""
+        """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), otherwise what `load`
+        raises."""
         hint = read_hint(self._store.log, self._table)
         usable = hint if hint and hint.version <= version else None
         return self._with_commit_timestamp(self._load_listed(version, usable))
@@ -80,7 +81,7 @@ class StateLoader:
             if len(following) < most:
                 return state
             if listable:
-                # Many commits follow: one listing request names them all, so that they are read in parallel.
+                # Many commits follow: one listing names them all, so they are read in parallel.
                 last = self._list(state.version + 1).latest_version
                 state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
 
@@ -139,7 +140,7 @@ class StateLoader:
             raise self._absent(listing, target, error.version) from error
 
     def _beside(self, work: Callable[[], T]) -> Callable[[], T]:
-        """``work``, begun now where it is a request; else it is done when its result is asked for."""
+        """``work``, begun now if it is a request; otherwise it is done when its result is needed."""
         return work if self._has_cheap_calls else begin(work)
 
     def _load_from(self, listing: LogListing, start: int, target: int | None) -> TableState:
@@ -147,7 +148,7 @@ class StateLoader:
         excluded: frozenset[tuple[str, ...]] = frozenset()
         failure: CorruptLogError | None = None
         if target is not None and 0 <= listing.latest_version < target:
-            # One check first: the target may be far away, and all versions up to it would be requested by name.
+            # Check this first: the target may be far away, and all versions up to it would be requested by name.
             self._versions.stat(target)
         while True:
             segment = choose_segment(listing, target=target, excluded=excluded)
@@ -189,9 +190,9 @@ class StateLoader:
     # --- checksum files ----------------------------------------------------------------------------------
 
     def _from_newest_checksum(self, listing: LogListing, segment: LogSegment) -> TableState | None:
-        """The state from the newest checksum file in the listing, if that saves reading.
+        """The state from the newest checksum file in the listing, if that saves reads.
 
-        Only if the files of the version can be found too: a log that lost its start must be reported at once.
+        Only if the version's files can be found too: a log that lost its start must be reported immediately.
         """
         if segment.checkpoint is None and 0 not in listing.commits:
             return None
@@ -209,7 +210,7 @@ class StateLoader:
     def _from_checksum(self, version: int, segment: LogSegment) -> TableState | None:
         """The state of ``segment`` from ``version.crc`` and the commits after it; None if that file cannot be used.
 
-        The file is used only if the commit of its version exists, and if it has everything but the list of files.
+        The file is used only if its version's commit exists, and if it has everything but the file list.
         """
         first = self._beside(partial(self._commits.read, version, files=False))
         following = self._beside(lambda: list(self._commits.read_range(version + 1, segment.version, files=False)))
@@ -308,7 +309,7 @@ class StateLoader:
 
 
 def as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
-    """The error for a checkpoint that cannot be read and that nothing older can replace."""
+    """The error for an unreadable checkpoint that nothing older can replace."""
     repair = f"The log before this checkpoint is cleaned up, so the table {PUT_BACK}"
     if isinstance(error, CorruptLogError):
         error.repair = repair

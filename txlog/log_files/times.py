@@ -1,8 +1,8 @@
-"""When each version was committed, and which version was current at a moment.
+"""When each version was committed, and which version was current at a given time.
 
 In: a table state and a moment. Out: versions and times. A commit's time is its in-commit timestamp if the table keeps
-those, else the modification time of its file. File times are made strictly increasing as Spark does, since clocks and
-copies of a table can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of
+these, otherwise its file's modification time. As in Spark, file times are adjusted to increase strictly, since clocks
+and table copies can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of
 Tables".
 """
 
@@ -54,7 +54,7 @@ class CommitTimes:
         return times[version] if version in times else self._commits.versions.stat(version).modified_ms
 
     def of_commits(self, commits: Sequence[Commit]) -> dict[int, int]:
-        """The times of commits that follow each other, in ms by version, as `history` reports them."""
+        """The times of consecutive commits, in ms by version, as `history` reports them."""
         found = {each.version: each.in_commit_timestamp_ms for each in commits}
         times = self._file_times(self._list(), commits[-1].version) if None in found.values() else {}
         return {version: times[version] if time is None else time for version, time in found.items()}
@@ -63,11 +63,11 @@ class CommitTimes:
         """The newest version at or before the moment. Raises ``NotFoundError`` if the log starts after it."""
         times, low, high = self._searched(timestamp_ms, state)
         if state.version not in times:
-            raise NotFoundError("the log has no commit left to take the time of a version from", table=self._store.uri)
+            raise NotFoundError("the log has no commit left to date a version", table=self._store.uri)
         earliest_ms = self._time(low, times, state)
         if timestamp_ms < earliest_ms:
             raise NotFoundError(
-                f"{_utc(timestamp_ms)} is before the earliest version that can be read, {low}, of {_utc(earliest_ms)}:"
+                f"{_utc(timestamp_ms)} is before the earliest readable version, {low}, of {_utc(earliest_ms)}:"
                 " use a later time",
                 table=self._store.uri,
                 version=low,
@@ -75,7 +75,7 @@ class CommitTimes:
         return self._newest(timestamp_ms, times, state, low, high)
 
     def newest_until(self, timestamp_ms: int, state: TableState) -> int | None:
-        """The newest readable version at or before the moment, which may be in the future; None if there is none."""
+        """The newest readable version at or before the moment (which may be in the future); None if there is none."""
         times, low, high = self._searched(timestamp_ms, state)
         if state.version not in times or self._time(low, times, state) > timestamp_ms:
             return None
@@ -88,7 +88,7 @@ class CommitTimes:
         """
         times, low, high = self._searched(timestamp_ms - 1, state)
         if state.version not in times:
-            raise NotFoundError("the log has no commit left to take the time of a version from", table=self._store.uri)
+            raise NotFoundError("the log has no commit left to date a version", table=self._store.uri)
         if self._time(low, times, state) >= timestamp_ms:
             return low
         return self._newest(timestamp_ms - 1, times, state, low, high) + 1
@@ -96,8 +96,8 @@ class CommitTimes:
     def _searched(self, timestamp_ms: int, state: TableState) -> tuple[dict[int, int], int, int]:
         """The times of files, and the range of versions to search for the moment.
 
-        In a copied table, times from before and after in-commit timestamps were enabled are not comparable. The time
-        when they were enabled decides which side to search.
+        In a copied table, times before and after the enablement of in-commit timestamps are not comparable. The time of
+        enablement decides which side to search.
         """
         listing = self._list()
         times = self._file_times(listing, state.version)
@@ -148,13 +148,14 @@ class CommitTimes:
         return times[version]
 
     def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
-        """Adjusted modification times of the dense run of commits that ends at ``last``; empty if that one is gone."""
+        """Adjusted modification times of the dense run of commits that ends at ``last``; empty if ``last`` is
+        missing."""
         found: list[int] = []
         version = last
         while version >= 0:
             file = listing.commits.get(version)
             try:
-                # A listing may be incomplete: a name that it lacks is requested directly.
+                # A listing may be incomplete: a missing name is requested directly.
                 found.append((file or self._commits.versions.stat(version)).modified_ms)
             except NotFoundError:
                 break
@@ -172,8 +173,8 @@ class CommitTimes:
 def milliseconds(timestamp: Any) -> int:
     """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch; without a zone it is UTC.
 
-    An integer is taken as ms since the epoch. Raises InvalidInputError for anything else, and for an integer that
-    must be in seconds, microseconds or nanoseconds.
+    An integer means ms since the epoch. Raises InvalidInputError for anything else, and for an integer that must be in
+    seconds, microseconds or nanoseconds.
     """
     if isinstance(timestamp, str):
         try:
@@ -195,7 +196,7 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def _checked_unit(moment_ms: int) -> int:
-    """The number itself, unless it is a moment of this century only in another unit: no table is of January 1970."""
+    """The number itself, unless it is in this century only in another unit: no table is from January 1970."""
     for unit, low, high, advice in (
         ("seconds", 10**9, 10**11, "multiply it by 1000"),
         ("microseconds", 10**14, 10**17, "divide it by 1000"),
@@ -203,14 +204,14 @@ def _checked_unit(moment_ms: int) -> int:
     ):
         if low <= moment_ms < high:
             raise InvalidInputError(
-                f"a timestamp that is a number is in ms since the epoch, and {moment_ms} would be {_utc(moment_ms)}."
-                f" If it is in {unit}, {advice}; or give a datetime or an ISO 8601 string"
+                f"a numeric timestamp is in ms since the epoch, and {moment_ms} would be {_utc(moment_ms)}."
+                f" If it is in {unit}, {advice}; or pass a datetime or an ISO 8601 string"
             )
     return moment_ms
 
 
 def _first_readable(listing: LogListing, first: int) -> int:
-    """The first version, in the dense run from commit ``first``, whose state can be loaded."""
+    """The first version in the dense run from commit ``first`` whose state can be loaded."""
     if first == 0:
         return 0
     return min((max(c.version, first) for c in listing.checkpoints if c.version >= first - 1), default=first)

@@ -1,7 +1,7 @@
 """A table's data files as an Arrow file system, for Arrow's own scans: read-only, paths relative to the root.
 
-In: a ``FileStore``. Out: a ``pyarrow.fs.FileSystem`` that opens files through it, so that its credentials, retries and
-path checks apply there too.
+In: a ``FileStore``. Out: a ``pyarrow.fs.FileSystem`` that opens files through it, so its credentials, retries and path
+checks apply there too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def file_system(files: FileStore) -> pafs.FileSystem:
 
 
 class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
-    """The interface of an Arrow file system. Writing is refused, and so is listing, which the log makes unnecessary."""
+    """The interface of an Arrow file system. It refuses writing, and listing, which the log makes unnecessary."""
 
     def __init__(self, files: FileStore) -> None:
         self._files = files

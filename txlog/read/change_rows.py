@@ -1,7 +1,7 @@
-"""Reads the changes of versions: rows of change files, of added and of removed files, each with its change type.
+"""Reads the changes of versions: rows of change files, added files and removed files, each with its change type.
 
-In: a selection of all columns of the table, as defined at the last version of the feed, and the `ChangedRows` of
-each version. Out: batches of the requested columns with those of the feed. PROTOCOL.md, "Change Data Files".
+In: a selection of all columns of the table, as the feed's last version defines them, and the `ChangedRows` of each
+version. Out: batches of the requested columns and the feed's columns. PROTOCOL.md, "Change Data Files".
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class ChangeReader:
 
     Args:
         store: The table's store.
-        table: All columns of the version whose schema is used for reading, as ``scan_plan.select`` returns them.
+        table: All columns of the version with the schema for reading, as ``scan_plan.select`` returns them.
         fields: The columns of the table and of the feed to return, in this order.
-        predicate: Which rows to return, bound to the table's columns and the feed's; None means all.
+        predicate: Which rows to return, bound to the columns of the table and the feed; None means all.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ChangeReader:
         self.schema = to_arrow(Struct(fields))
         read = {field.name for field in fields} | (predicate.columns() if predicate is not None else frozenset())
         asks_for_feed = predicate is not None and any(field.name in predicate.columns() for field in FEED_FIELDS)
-        # Statistics of a row group apply only to conditions on the table's own columns.
+        # Row group statistics apply only to conditions on the table's own columns.
         self._predicate = predicate if asks_for_feed else None
         self._data = replace(
             table,
@@ -73,7 +73,7 @@ class ChangeReader:
             fields=(*self._data.fields, CHANGE_TYPE),
             schema=Struct((*table.schema.fields, CHANGE_TYPE)),
             position_column=None,
-            # Change files have the columns' physical names; the column of the feed has no id.
+            # Change files have physical column names; the feed's column has no id.
             column_mapping_mode="name" if table.column_mapping_mode == "id" else table.column_mapping_mode,
         )
         self._data_reader = TaskReader(store, self._data)
@@ -83,9 +83,9 @@ class ChangeReader:
         """The changes of one version, file by file.
 
         Raises:
-            NotFoundError: A file is gone: the changes of this version were vacuumed.
+            NotFoundError: A file is missing: this version's changes were vacuumed.
             CorruptLogError: A file or deletion vector is damaged.
-            UnsupportedFeatureError: A file is outside of the table's directory.
+            UnsupportedFeatureError: A file is outside the table's directory.
             StorageError: The store failed.
         """
         for rows in changes.files:
@@ -116,7 +116,7 @@ class ChangeReader:
             yield batch.drop_columns([_POSITION]).append_column(CHANGE_TYPE.name, kind)
 
     def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
-        """The rows that are dead under one vector and live under the other, and the row groups that have them."""
+        """The rows that are dead in one vector and live in the other, and their row groups."""
         metadata = read_footer(self._store, path, path, version=version)
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         vectors = DeletionVectorReader(self._store, version)
@@ -138,8 +138,8 @@ class ChangeReader:
         return pa.RecordBatch.from_arrays([batch.column(name) for name in self.schema.names], schema=self.schema)
 
     def _explained(self, error: TxlogError, rows: ChangedRows, version: int) -> TxlogError:
-        """The error with the version whose changes were read; a file of an old version may have been vacuumed
-        rightly."""
+        """The error with the version whose changes were read; an old version's file may have been vacuumed
+        legitimately."""
         path = error.path or rows.path
         is_gone = isinstance(error, NotFoundError) or (
             isinstance(error, CorruptLogError)
@@ -147,8 +147,8 @@ class ChangeReader:
         )
         if is_gone:
             return NotFoundError(
-                f"the changes of version {version} need {path}, which is gone: most likely a vacuum deleted it. Changes"
-                " can be read only as far back as vacuum keeps files: start from a later version",
+                f"the changes of version {version} need {path}, which is missing: most likely a vacuum deleted it."
+                " Changes can be read only as far back as vacuum keeps files: start from a later version",
                 table=self._store.uri,
                 version=version,
                 path=path,

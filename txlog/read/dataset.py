@@ -1,9 +1,9 @@
-"""`SnapshotDataset`: one version of a table as a ``pyarrow.dataset.Dataset``, so that engines push work down to it.
+"""`SnapshotDataset`: one version of a table as a ``pyarrow.dataset.Dataset``, so engines push work down to it.
 
 In: a selection of all columns, the live files and the table's store. Out: scanners. duckdb, polars and others pass the
 columns and the filter that they need. Files that the log's statistics exclude are not opened. Arrow itself reads the
-files whose content needs no translation; scan tasks read the others: those with deleted rows, mapped columns, or an
-older schema.
+files whose content needs no translation; scan tasks read the others, with deleted rows, mapped columns, or an older
+schema.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
 _FOOTERS_AT_ONCE = 8
 _COLUMN_BY_NUMBER = "FieldPath("
-_GUARDED = "this operation of Arrow's reads data files past the table's log; give it dataset.to_table() instead"
+_GUARDED = "this operation of Arrow's reads data files without the table's log; pass it dataset.to_table() instead"
 
 
 class _Files(msgspec.Struct, frozen=True):
@@ -84,15 +84,15 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         memory_pool: pa.MemoryPool | None = None,
         **options: Any,
     ) -> ds.Scanner:
-        """A scan, which can be run once.
+        """A scan that can run once.
 
         Args:
             columns: Names, or expressions by name; None means all columns.
             filter: The condition on rows.
-            batch_size: The most rows in a batch.
+            batch_size: The maximum number of rows in a batch.
             use_threads: Whether Arrow may use several threads.
             memory_pool: The memory pool for Arrow's allocations.
-            options: Arrow's other options of a scan, for the files that Arrow reads.
+            options: Arrow's other scan options, for the files that Arrow reads.
 
         Raises:
             InvalidInputError: A column does not exist.
@@ -113,20 +113,20 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return ds.Scanner.from_batches(reader, columns=columns, filter=filter, **how)
 
     def to_batches(self, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> Iterator[Any]:
-        """The rows in batches; arguments as `scanner`."""
+        """The rows in batches; arguments as for `scanner`."""
         batches: Iterator[Any] = self.scanner(columns, filter, **how).to_batches()
         return batches
 
     def to_table(self, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
-        """The rows as one table; arguments as `scanner`."""
+        """The rows as one table; arguments as for `scanner`."""
         return self.scanner(columns, filter, **how).to_table()
 
     def head(self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
-        """The first rows; arguments as `scanner`."""
+        """The first rows; arguments as for `scanner`."""
         return self.scanner(columns, filter, **how).head(num_rows)
 
     def take(self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
-        """The rows with these numbers; arguments as `scanner`."""
+        """The rows with these numbers; arguments as for `scanner`."""
         return self.scanner(columns, filter, **how).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **how: Any) -> int:
@@ -140,11 +140,12 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return SnapshotDataset(self._store, self._selection, self._files, self._also(expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.ParquetFileFragment]:
-        """The files that may have matching rows, as Parquet fragments; their guarantees are what the log knows of them.
+        """The files that may have matching rows, as Parquet fragments; their guarantees are what the log knows about
+        them.
 
         Raises:
-            UnsupportedFeatureError: Arrow alone would read one of them wrongly: some of its rows are deleted, or its
-                columns have other names or types than the table's.
+            UnsupportedFeatureError: Arrow alone would misread one of them: some of its rows are deleted, or its columns
+                have other names or types than the table's.
         """
         filter = self._also(filter)
         files = self._matching(self.schema.names, filter)
@@ -173,8 +174,8 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **named)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not supported: the log defines the schema. ``to_table().cast(schema)`` returns rows with another one."""
-        raise InvalidInputError("a table's schema is that of its log: use to_table().cast(schema)")
+        """Not supported: the log defines the schema. ``to_table().cast(schema)`` returns rows with another schema."""
+        raise InvalidInputError("a table's schema comes from its log: use to_table().cast(schema)")
 
     # --- files ----------------------------------------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
     def _needed(self, columns: Columns, filter: pc.Expression | None) -> list[str]:
         """The columns that a scan reads, in the table's order. Expressions show their columns only as text, so a column
-        is also read if its name merely occurs in one."""
+        is read even if its name merely occurs in one."""
         names: list[str] = self.schema.names
         if columns is None:
             return names
@@ -227,14 +228,14 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         return [name for name in self.schema.names if name in text or _COLUMN_BY_NUMBER in text]
 
     def _may_meet_nan(self, filter: pc.Expression | None) -> bool:
-        """Whether a filter reads a column of files that can hold NaN, which the bounds in a Parquet footer leave out.
+        """Whether a filter reads a column that can hold NaN, which the bounds in a Parquet footer leave out.
 
-        Arrow trusts these bounds, and would lose or count rows with NaN. Its filters of rows are exact.
+        Arrow trusts these bounds, and would lose or miscount rows with NaN. Its row filters are exact.
         """
         return any(map(_may_hold_nan, self._stored(self._filtered(filter))))
 
     def _stored(self, names: Sequence[str]) -> list[pa.DataType]:
-        """The types of those of these columns that files hold."""
+        """The types of these columns, as far as files hold them."""
         constant = {fold_name(name) for name in self._selection.partition_columns}
         return [self.schema.field(name).type for name in names if fold_name(name) not in constant]
 
@@ -248,7 +249,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
     def _are_plain(
         self, files: Iterable[tuple[ds.ParquetFileFragment, ScanTask]], needed: Sequence[str]
     ) -> Iterator[bool]:
-        """For each file, whether Arrow reads it correctly by itself."""
+        """For each file, whether Arrow alone reads it correctly."""
         selection = self._selection
         if any(physical_name(each) != each.name for each in self._fields(needed)):
             return (False for _ in files)
@@ -282,17 +283,17 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
 
 def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:
-    """The batches of a scan by Arrow, for a scanner that is given to engines.
+    """The batches of Arrow's scan, for a scanner that engines get.
 
-    Arrow's ``to_reader``, which duckdb calls, starts a scan while it holds Python's interpreter lock, and waits for a
-    mutex of that scan. A thread of Arrow that holds the mutex may be about to open the next file, for which it needs
-    the lock, since Python opens these files: both then wait forever. ``to_batches`` starts a scan without the lock.
+    Arrow's ``to_reader``, which duckdb calls, starts a scan while it holds Python's interpreter lock, and waits for the
+    scan's mutex. An Arrow thread that holds the mutex may be about to open the next file, and needs the lock for it,
+    since Python opens these files: both then wait forever. ``to_batches`` starts a scan without the lock.
     """
     yield from scanner.to_batches()
 
 
 def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field | None]) -> bool:
-    """Whether a file has each wanted column under its own name and with the table's type, or not at all.
+    """Whether a file has each wanted column under its own name and with the table's type, or lacks it.
 
     ``wanted`` is by folded name, None for a partition column, which the file must not have.
     """
@@ -311,7 +312,7 @@ def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field
 
 
 def _same_type(file: pa.DataType, table: pa.DataType) -> bool:
-    """Whether two types are equal, except for which members may be null."""
+    """Whether two types are equal, except for which fields may be null."""
     if pa.types.is_nested(file) or pa.types.is_nested(table):
         if file.id != table.id or file.num_fields != table.num_fields:
             return False
@@ -334,10 +335,10 @@ def _may_hold_nan(kind: pa.DataType) -> bool:
 
 
 def _text(expression: pc.Expression | None) -> str:
-    """Text that has the name of every column that an expression reads, or says that one is read by its number."""
+    """Text with the name of every column that an expression reads, or a note that it reads one by number."""
     try:
         return str(expression)
-    except UnicodeDecodeError:  # Arrow cuts a long list of values anywhere, also inside a character
+    except UnicodeDecodeError:  # Arrow cuts a long list of values anywhere, even inside a character
         pass
     try:
         return pickle.dumps(expression).decode(errors="replace")
@@ -355,7 +356,7 @@ def _in_memory(other: Any) -> Any:
 
 
 class _Guard:
-    """The files of a dataset that only Arrow's own code sees: all are refused."""
+    """A dataset's files that only Arrow's own code sees: it refuses all."""
 
     def open(self, path: str) -> NoReturn:
         raise InvalidInputError(_GUARDED)

@@ -51,7 +51,7 @@ class DeletionVectorReader:
         """The positions, ascending from 0, of the deleted rows in a data file of ``num_rows`` rows.
 
         Raises CorruptLogError naming the vector's file if it is missing or invalid, UnsupportedFeatureError if it is
-        outside of the table's directory, StorageError.
+        outside the table's directory, StorageError.
         """
         bitmap = self.bitmaps([descriptor])[0]
         try:
@@ -60,9 +60,9 @@ class DeletionVectorReader:
             raise self._damaged(error, self._path(descriptor)) from error
 
     def bitmaps(self, descriptors: Sequence[DeletionVectorDescriptor]) -> list[bytes]:
-        """The bitmap of each vector, with its magic number first: checked against size and checksum, but not decoded.
+        """Each vector's bitmap, after its magic number: checked against size and checksum, but not decoded.
 
-        A file that holds several of the vectors is opened once. Raises as `dead_rows` does.
+        A file that holds several of the vectors is opened once. Raises what `dead_rows` raises.
         """
         found = [b""] * len(descriptors)
         for path, places in self._by_path(descriptors).items():
@@ -94,7 +94,7 @@ class DeletionVectorReader:
         path = path_below(self._store.uri, found)
         if path is None:
             raise UnsupportedFeatureError(
-                "a deletion vector is outside of the table's directory (a shallow clone?), which this release does not"
+                "a deletion vector is outside the table's directory (a shallow clone?), which this release does not"
                 " support",
                 features=("absolute paths",),
                 **self._at(found.path),
@@ -112,7 +112,8 @@ class DeletionVectorReader:
                 return [bitmap_in_block(_block(source, each), each) for each in descriptors]
         except (FileNotFoundError, NotFoundError):
             raise CorruptLogError(
-                "the log names this deletion vector, but the file is gone: vacuumed, or removed by hand", repair=_GONE
+                "the log names this deletion vector, but the file is missing: vacuumed, or deleted by hand",
+                repair=_GONE,
             ) from None
         except OSError as error:
             raise StorageError(f"a deletion vector could not be read: {error}", **self._at(path)) from error

@@ -22,13 +22,13 @@ def path_in_store(uri: str, log_path: str) -> str:
     """The store's path of a data file, relative to the root ``uri``.
 
     Raises:
-        UnsupportedFeatureError: The file is outside of the table's directory.
+        UnsupportedFeatureError: The file is outside the table's directory.
         CorruptLogError: The path cannot be parsed.
     """
     path = path_below(uri, resolve_data_path(log_path))
     if path is None:
         raise UnsupportedFeatureError(
-            "a file is outside of the table's directory (a shallow clone?), which this release does not support",
+            "a file is outside the table's directory (a shallow clone?), which this release does not support",
             features=("absolute paths",),
             table=uri,
             path=log_path,
@@ -43,10 +43,10 @@ def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | N
         store: The table's store.
         path: The file, as the store names it.
         log_path: The file, as the log names it, for errors.
-        version: The version that is read, for errors.
+        version: The version being read, for errors.
 
     Raises:
-        NotFoundError: The file is gone.
+        NotFoundError: The file is missing.
         CorruptLogError: The footer cannot be read.
         StorageError: The store failed.
     """
@@ -55,6 +55,6 @@ def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | N
         with store.files.open(path) as source:
             return pq.read_metadata(source)
     except (FileNotFoundError, NotFoundError) as error:
-        raise NotFoundError("the log names a data file that is gone: vacuumed, or removed by hand", **at) from error
+        raise NotFoundError("the log names a data file that is missing: vacuumed, or deleted by hand", **at) from error
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error

@@ -1,10 +1,9 @@
-"""What the log knows of each file, as Arrow expressions that hold for every row of it.
+"""What the log knows about each file, as Arrow expressions that hold for all its rows.
 
-In: live files (``partitionValues`` and ``stats``), a table's schema, and the columns used in a filter. Out: one
-expression for each file, or None. Arrow's datasets call such an expression a guarantee: they skip a file whose
-guarantee contradicts the filter, and take the values of partition columns from it.
-Floats have guarantees only as partition values: bounds do not cover NaN, which may pass filters that exclude them.
-PROTOCOL.md, "Per-file Statistics", "Partition Value Serialization".
+In: live files (``partitionValues`` and ``stats``), a table's schema, and a filter's columns. Out: one expression for
+each file, or None. Arrow's datasets call such an expression a guarantee: they skip a file whose guarantee contradicts
+the filter, and take partition values from it. Floats have guarantees only as partition values: bounds do not cover NaN,
+which may pass filters that exclude them. PROTOCOL.md, "Per-file Statistics", "Partition Value Serialization".
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Guarantees:
         self._partition = [each for each in schema.fields if fold_name(each.name) in folded]
         wanted = {*columns}
         stored = [each for each in schema.fields if fold_name(each.name) not in folded and each.name in wanted]
-        # The statistics have physical names, and so must the schema for reading them.
+        # The statistics have physical names, so the schema for reading them must too.
         physical = Struct(tuple(Field(physical_name(each), each.type, each.nullable, each.metadata) for each in stored))
         self._names = {physical_name(each): each.name for each in stored}
         paths = frozenset((name,) for name in self._names)
@@ -75,7 +74,7 @@ class Guarantees:
         present = [row for row, is_there in enumerate(texts.is_valid().to_pylist()) if is_there]
         try:
             bounds = bounds_of_text(texts.filter(texts.is_valid()), self._leaves)
-        except (pa.ArrowException, ValueError):  # rare forms of JSON: such files are always opened
+        except (pa.ArrowException, ValueError):  # rare JSON forms: such files are always opened
             return found
         for leaf in self._leaves:
             for at, known in enumerate(self._column(bounds.columns[leaf.path], leaf)):
@@ -113,7 +112,7 @@ def _scalars(bounds: pa.Array | None, leaf: Leaf, kind: pa.DataType, *, above: b
         return [None if each is None else pa.scalar(each, kind) for each in wider]
     if pa.types.is_date32(kind):
         bounds = bounds.cast(pa.int32())
-    # A bound that does not fit the type is dropped: the statistics are of another type than the column.
+    # A bound that does not fit the type is dropped: the statistics have another type than the column.
     try:
         typed = bounds.cast(kind)
     except pa.ArrowInvalid:

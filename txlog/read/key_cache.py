@@ -1,13 +1,13 @@
-"""A cache of the keys of data files between the upserts of one handle, so that small upserts need not read files again.
+"""Caches the keys of data files between a handle's upserts, so small upserts need not read files again.
 
-In: the keys of whole files with their positions, as they were read or written. Out: for given keys, their rows in every
-cached file. Data files are immutable, so the cache never gets stale, and it holds only positions: everything else of a
-file comes from its live ``add``. A file whose path has left the table is forgotten, in case another program writes a
-new file under its name. Files that do not fit into the budget are not cached, and are read each time.
+In: the keys of whole files with their positions, as read or written. Out: for given keys, their rows in every cached
+file. Data files are immutable, so the cache never gets stale, and it holds only positions: everything else about a file
+comes from its live ``add``. A file whose path has left the table is forgotten, in case another program writes a new
+file under its name. Files that do not fit into the budget are not cached, and are read each time.
 
-The keys of all files are one sorted run, and later files are further runs. Two runs are merged if the later one is
-larger than a quarter of the earlier one: so there are few runs, and a key is seldom moved. Keys of files that are no
-longer live are dropped when they are more than a quarter.
+The keys of all files are one sorted run, and later files add runs. Two runs are merged if the later one is larger than
+a quarter of the earlier one: so there are few runs, and keys seldom move. Keys of files that are no longer live are
+dropped when they are more than a quarter.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = ["CachedKeys", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
 _POSITION_MAX = 1 << 32
-_PLACE_BYTES = 8  # the number of a file, and a position in it
+_PLACE_BYTES = 8  # a file number, and a position in the file
 _FILE_BYTES = 400  # approximate memory of a path and its entries in the tables
 _CONTAINER_BYTES = 64
-_SAMPLED = 256  # of so many keys of a large run one is in its sample, which stays in the CPU's cache
+_SAMPLED = 256  # one of this many keys is in a large run's sample, which stays in the CPU cache
 _SAMPLED_ROWS = 1 << 18
 _SAMPLED_WANTED = 1 << 14
-_STAGED_FILES = 64  # whose keys are kept between a task and its commit
+_STAGED_FILES = 64  # keys kept between a task and its commit
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Where the wanted keys are in one file: positions, ascending, and the key at each one."""
+    """Where the wanted keys are in one file: positions, ascending, and each one's key."""
 
     positions: NDArray[np.uint64]
     keys: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Places(msgspec.Struct, frozen=True):
 
 
 class FileKeys(msgspec.Struct, frozen=True):
-    """The keys of one whole file, sorted by their first numbers, and their positions. Null keys are left out."""
+    """The keys of one whole file, sorted by their first numbers, and their positions; without null keys."""
 
     file: FileId
     values: KeyValues
@@ -86,8 +86,8 @@ class _Run(msgspec.Struct, frozen=True, dict=True):
     def first_of(self, wanted: NDArray[Any]) -> NDArray[np.int64]:
         """``np.searchsorted`` in the keys' numbers.
 
-        Where few are wanted of many, NumPy waits for memory at each step of each search, one search after another. Here
-        a sample narrows each search down, and all of them take a step at once.
+        If few of many keys are wanted, NumPy waits for memory at each step of each search, one search after another.
+        Here a sample narrows each search down, and all of them step together.
         """
         numbers = self.values.numbers
         if len(numbers) < _SAMPLED_ROWS or len(wanted) > _SAMPLED_WANTED:
@@ -105,9 +105,9 @@ class _Run(msgspec.Struct, frozen=True, dict=True):
 
 
 class _Held(msgspec.Struct, frozen=True):
-    """The content of the cache at one moment; never changed, so that readers need no lock.
+    """The cache's content at one moment; never changed, so readers need no lock.
 
-    ``numbers`` maps each file to its number. It may have later files too: their numbers are not below ``len(sizes)``;
+    ``numbers`` maps each file to its number. It may have later files too, whose numbers are not below ``len(sizes)``;
     ``sizes`` has the row count of each file.
     """
 
@@ -117,7 +117,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class KeyCache:
-    """The cached keys of one table's files, by set of key columns. Thread-safe, also after a fork."""
+    """The cached keys of one table's files, by set of key columns. Thread-safe, even after a fork."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self.size_bytes_max = size_bytes_max
@@ -129,7 +129,7 @@ class KeyCache:
         self._staged: OrderedDict[str, pa.RecordBatch] = OrderedDict()
         self._staged_bytes = 0
         self.vectors: Mapping[LiveKey, BitMap64] = {}
-        """The dead rows of files, by file and vector. Vectors do not change either."""
+        """The dead rows of files, by file and vector. Vectors never change either."""
 
     @property
     def size_bytes(self) -> int:
@@ -138,9 +138,8 @@ class KeyCache:
         return keys + self._live_bytes + self._staged_bytes + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[LiveKey, BitMap64]) -> None:
-        """Besides keys, cache the list of live files, so that the next list reads only what is new, and vectors.
-
-        They replace the cached ones. Does nothing if no keys are cached.
+        """Besides keys, cache vectors and the list of live files, so the next list reads only what is new. They replace
+        the cached ones. Does nothing if no keys are cached.
         """
         with self.lock():
             known, self._vector_sizes = self._vector_sizes, {}
@@ -156,8 +155,8 @@ class KeyCache:
                 self.vectors, self._vector_sizes = vectors, sizes
 
     def keep_staged(self, path: str, keys: pa.RecordBatch) -> None:
-        """Cache the key columns of a small data file that a task of this process has written, in the order of its rows,
-        so that its commit need not read the file."""
+        """Cache the key columns of a small data file that a task of this process wrote, in row order, so the commit
+        need not read the file."""
         if self.size_bytes_max:
             with self.lock():
                 self._drop_staged(path)
@@ -167,11 +166,11 @@ class KeyCache:
                     self._drop_staged(next(iter(self._staged)))
 
     def staged(self, path: str) -> pa.RecordBatch | None:
-        """What `keep_staged` has of the file."""
+        """What `keep_staged` cached of the file."""
         return self._staged.get(path)
 
     def drop_staged(self, paths: Iterable[str]) -> None:
-        """Forget what `keep_staged` has of files that are committed."""
+        """Forget what `keep_staged` cached of committed files."""
         with self.lock():
             for path in paths:
                 self._drop_staged(path)
@@ -194,7 +193,7 @@ class KeyCache:
         return self._lock
 
     def fits(self, size_bytes: int, wanted_by: CachedKeys) -> bool:
-        """Whether this much more fits into the budget; key columns that were used longer ago are dropped for it."""
+        """Whether this much more fits into the budget; least recently used key columns are dropped for it."""
         if all(each is not wanted_by for each in self._by_keys.values()):
             return False  # it was dropped while an upsert still used it
         for key, each in [*self._by_keys.items()]:
@@ -205,12 +204,12 @@ class KeyCache:
 
 
 def new_key_numbers(types: Sequence[pa.DataType]) -> KeyNumbers:
-    """With its own random secret, so that no input can be chosen to make different keys' numbers equal."""
+    """With its own random secret, so nobody can choose input that gives different keys equal numbers."""
     return KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode())
 
 
 def _vector_bytes(dead: BitMap64) -> int:
-    """What a bitmap takes at most: two bytes for each number, besides what a container of up to 2^16 numbers takes."""
+    """The most that a bitmap takes: two bytes for each number, plus its containers of up to 2^16 numbers."""
     rows = len(dead)
     containers = min(rows, (dead.max() >> 16) + 1) if rows else 0
     return _FILE_BYTES + 2 * rows + _CONTAINER_BYTES * containers
@@ -252,7 +251,7 @@ class CachedKeys:
         keys, places = keys[order], places.at(order)
         starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1)).tolist()
         positions = places.positions.astype(np.uint64)
-        none = Places(positions[:0], keys[:0])  # of most files where there are many
+        none = Places(positions[:0], keys[:0])  # for most files if there are many
         return {
             file: none if start == end else Places(positions[start:end], keys[start:end])
             for file, number in found.items()
@@ -260,10 +259,10 @@ class CachedKeys:
         }
 
     def is_wanted(self, file: FileId, num_rows: int | None) -> bool:
-        """Whether to `add` this file: when it is read for the second time, and if there is space. The log counts its
-        rows, if it can.
+        """Whether to `add` this file: when it is read for the second time, and if there is space. The log gives its row
+        count, if it can.
 
-        So a single upsert never pays for reading and sorting more than it needs itself.
+        So a single upsert never pays for reading and sorting more than it needs.
         """
         with self._cache.lock():
             if file not in self._looked_into:
@@ -289,11 +288,11 @@ class CachedKeys:
                 runs.append(_Run(each.values, np.full(len(each.positions), number, np.uint32), each.positions))
             if runs:
                 self._held = _Held(_appended(held.runs, _merged(runs)), held.numbers, (*held.sizes, *sizes))
-                # Last: a number is never given twice, even if this is interrupted before the file has one.
+                # Last: no number is ever given twice, even if this is interrupted before the file has one.
                 held.numbers.update(numbers)
 
     def drop_others(self, live: Collection[FileId]) -> None:
-        """Forget files that are not ``live``, and drop their keys if those are more than a quarter."""
+        """Forget files that are not ``live``, and drop their keys if they are more than a quarter."""
         with self._cache.lock():
             held = self._held
             if len(self._looked_into) > 2 * len(live) + 1000:
@@ -337,7 +336,7 @@ def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tupl
     keys = keys[numbers[first[keys]] == wanted.numbers[keys]]
     at = first[keys]
     is_again = numbers[np.minimum(at + 1, len(numbers) - 1)] == wanted.numbers[keys]
-    if is_again.any():  # searched for twice only then: most keys are in one row of a table
+    if is_again.any():  # only then search twice: most keys are in one row of a table
         counts = np.ones(len(keys), dtype=np.int64)
         counts[is_again] = np.searchsorted(numbers, wanted.numbers[keys[is_again]], side="right") - at[is_again]
         keys, ends = np.repeat(keys, counts), np.cumsum(counts)
@@ -358,7 +357,7 @@ def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:
 
 
 def _merged(runs: Sequence[_Run]) -> _Run:
-    """One sorted run, built column by column, so that little is in memory twice."""
+    """One sorted run, built column by column, so little is in memory twice."""
     if len(runs) == 1:
         return runs[0]
     # A stable sort recognizes the sorted runs and merges them.

@@ -1,4 +1,4 @@
-"""Keys as numbers for sorting and searching: the value itself if it is an integer, else a 128-bit fingerprint.
+"""Keys as numbers for sorting and searching: the value itself if it is an integer, otherwise a 128-bit fingerprint.
 
 In: key columns. Out: `KeyValues`. Equal keys have equal numbers. Different integers, dates and timestamps have
 different numbers. Other keys are multiplied by secret random weights, drawn for each use (multilinear hashing, strongly
@@ -32,7 +32,7 @@ _DIGEST_BYTES = 16
 
 
 class KeyValues(msgspec.Struct, frozen=True):
-    """A number for each key; for fingerprints also the second half."""
+    """A number for each key; for fingerprints, the second half too."""
 
     numbers: NDArray[Any]
     second: NDArray[np.uint64] | None
@@ -46,7 +46,7 @@ class KeyValues(msgspec.Struct, frozen=True):
 
 
 class KeyNumbers:
-    """Converts keys of these column types to numbers; only numbers of one object can be compared. Thread-safe.
+    """Converts keys of these column types to numbers; only numbers from one object are comparable. Thread-safe.
 
     ``secret`` holds at least 16 random bytes.
     """
@@ -57,7 +57,7 @@ class KeyNumbers:
         words = len(types) * (_WORDS_MAX + 1)
         drawn = np.frombuffer(hashlib.shake_256(secret).digest((words * 2 + 1) * _NUM_SUMS * 8), dtype="<u8")
         self._start = drawn[:_NUM_SUMS]
-        # Each column has its own weights, so that a value in one is never mistaken for the same value in another.
+        # Each column has its own weights, so equal values in different columns are never confused.
         self._weights = drawn[_NUM_SUMS:].reshape(len(types), _WORDS_MAX + 1, 2, _NUM_SUMS)
 
     @property
@@ -97,7 +97,7 @@ class KeyNumbers:
 
 
 class _Fixed(msgspec.Struct, frozen=True):
-    """Values of the same number of words; one row of ``columns`` for each word."""
+    """Values with the same number of words; one row of ``columns`` for each word."""
 
     columns: NDArray[np.uint64]
 
@@ -112,7 +112,7 @@ class _Variable(msgspec.Struct, frozen=True):
     lengths: NDArray[np.int64]
     at: NDArray[np.uint64]
     marks: NDArray[np.uint64]
-    """The first word: the length, also for a value that was digested."""
+    """The first word: the length, even for a digested value."""
 
     def words(self, start: int, end: int) -> Any:
         yield None, self.marks[start:end]
@@ -141,7 +141,7 @@ def _integers(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _words(column: pa.Array, secret: bytes) -> _Fixed | _Variable:
-    """The bytes of a column without nulls, as words of 64 bits."""
+    """The bytes of a column without nulls, as 64-bit words."""
     kind = column.type
     if pa.types.is_boolean(kind):
         return _Fixed(flags_of(column).astype(np.uint64)[None, :])

@@ -1,4 +1,4 @@
-"""What a notebook shows of one version: its schema, size, partitions and last commits, as HTML.
+"""What a notebook shows for one version: its schema, size, partitions and last commits, as HTML.
 
 In: a version's state, its live files and the last commits. Out: escaped HTML for ``_repr_html_``.
 """

@@ -1,8 +1,8 @@
 """The columns of one Parquet file as a table's columns: found by name or id, and converted to the table's types.
 
 In: the file's Arrow schema and the requested fields of the table. Out: which of the file's columns to read, and each
-batch of them as arrays of exactly the table's types. Columns and members that the file lacks are null; a narrower type
-of an earlier schema is cast to the wider. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
+batch of them as arrays of exactly the table's types. Columns and fields that the file lacks are null; an earlier
+schema's narrower type is cast to the wider one. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["ParquetColumns"]
 
 
 class ParquetColumns:
-    """The mapping from the fields of a table to the columns of one file.
+    """The mapping from a table's fields to one file's columns.
 
-    ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are not columns of the table, are
-    found by name in every mode. Raises CorruptLogError if two columns of the file match one field, or if the mode needs
-    ids and the file has none.
+    ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are not table columns, are found
+    by name in every mode. Raises CorruptLogError if two columns of the file match one field, or if the mode needs ids
+    and the file has none.
     """
 
     def __init__(self, file_schema: pa.Schema, fields: Sequence[Field], mode: str) -> None:
@@ -45,13 +45,13 @@ class ParquetColumns:
         return list(self._names.values())
 
     def file_column(self, name: str) -> str | None:
-        """The name in the file of the table's top-level column ``name``; None if the file lacks it."""
+        """The file's name for the table's top-level column ``name``; None if the file lacks it."""
         return self._names.get(name)
 
     def array(self, batch: pa.RecordBatch, field: Field, *, keeps_dictionary: bool = False) -> pa.Array:
         """One field of the table, from a batch of the file's columns. Raises CorruptLogError, pa.ArrowException.
 
-        ``keeps_dictionary``: values of the right type may be in a dictionary.
+        With ``keeps_dictionary``, values of the right type may be in a dictionary.
         """
         name = self._names.get(field.name)
         target = type_to_arrow(field.type)
@@ -78,7 +78,7 @@ class ParquetColumns:
     # --- values -----------------------------------------------------------------------------------------------
 
     def _fitted(self, array: pa.Array, data_type: DataType, target: pa.DataType, column: str) -> pa.Array:
-        if isinstance(array.type, pa.BaseExtensionType):  # a type that the reading program has registered
+        if isinstance(array.type, pa.BaseExtensionType):  # a type that the reading program registered
             array = array.storage
         if array.type.equals(target) and not isinstance(data_type, Struct | Array | Map):
             return array
@@ -142,7 +142,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets into ``array.values`` in a buffer of their own: Arrow accepts no mask together with sliced offsets."""
+    """Offsets into ``array.values`` in their own buffer: Arrow accepts no mask together with sliced offsets."""
     offsets = array.offsets
     if offsets.offset or offsets.type != pa.int32():
         offsets = pa.array(offsets.to_numpy(zero_copy_only=False), pa.int32())
@@ -150,9 +150,9 @@ def _offsets(array: pa.Array) -> pa.Array:
 
 
 def _holds(file: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a file's column may be read as a table's column of the other type: equal in kind, or widened.
+    """Whether a file's column may be read as a table column of the other type: the same kind, or widened.
 
-    Integers may even be wider in the file, if every value fits: the cast checks each.
+    Integers may even be wider in the file if every value fits: the cast checks each.
     """
     types = pa.types
     if types.is_dictionary(file):

@@ -1,8 +1,8 @@
-"""Reading several scan tasks at once, for stores on which each file costs requests.
+"""Reads several scan tasks at a time, for stores where each file costs requests.
 
-In: a `TaskReader` and tasks. Out: the batches of all tasks, in the order of the tasks. At most `TASKS_AT_ONCE` tasks
-whose files have at most `BYTES_AT_ONCE` together are open, each with one batch read ahead: this bounds the memory. A
-larger file is read alone. Local disk gains nothing from this, so ``scan_plan`` reads one task after the other there.
+In: a `TaskReader` and tasks. Out: the batches of all tasks, in task order. At most `TASKS_AT_ONCE` tasks are open,
+whose files have at most `BYTES_AT_ONCE` together, each with one batch read ahead: this bounds the memory. A larger file
+is read alone. Local disks gain nothing from this, so ``scan_plan`` reads one task after the other there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BYTES_AT_ONCE = 256 << 20
 def read_ahead(reader: TaskReader, tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch, None, None]:
     """The rows of all tasks, in order.
 
-    Nothing is read ahead before the caller asks for the second batch, so a caller who needs only the first rows causes
-    no other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches` raises after all
+    Reading ahead begins when the caller asks for the second batch, so a caller who needs only the first rows causes no
+    other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches` raises after all
     batches before it.
     """
     if not ambient.uses_threads():
@@ -72,7 +72,7 @@ def _has_room(streams: Iterable[_Stream], task: ScanTask) -> bool:
 
 
 class _Stream:
-    """The batches of one task, one of them read ahead by a thread."""
+    """The batches of one task; a thread reads one of them ahead."""
 
     def __init__(self, reader: TaskReader, task: ScanTask, pool: Threads) -> None:
         self.size_bytes = task.size_bytes
@@ -83,7 +83,7 @@ class _Stream:
         self.read_next()
 
     def read_next(self) -> None:
-        """Begin to read the batch that `next` returns."""
+        """Start reading the batch that `next` returns."""
         self._ahead = self._pool.submit(self._context.run, self._read)
 
     def _read(self) -> pa.RecordBatch | None:
@@ -94,7 +94,7 @@ class _Stream:
         return self._ahead.result()
 
     def close(self) -> None:
-        """Let go of the file. Waits for a read that has begun, and drops what it found."""
+        """Release the file. Waits for a running read, and drops what it found."""
         self._ahead.cancel()
         with contextlib.suppress(Exception):
             self._ahead.result()

@@ -33,7 +33,7 @@ def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
     """The live rows of ``files``. ``selection`` has no columns and no predicate: it names the table and version.
 
     Raises:
-        NotFoundError: A file whose rows the log does not count is gone.
+        NotFoundError: A file whose rows the log does not count is missing.
         CorruptLogError: Such a file is not a readable Parquet file.
         StorageError: The store failed.
     """
@@ -62,7 +62,7 @@ def _num_records(texts: pa.StringArray) -> NDArray[np.int64]:
     found = texts.filter(texts.is_valid())
     try:
         counts = read_json_objects(found, _ROWS).field("numRecords").fill_null(-1).to_numpy(zero_copy_only=False)
-    except (pa.ArrowException, ValueError):  # one of them is not plain JSON: parse them one by one
+    except (pa.ArrowException, ValueError):  # one text is not plain JSON: parse them one by one
         known = (num_records(text) for text in found.to_pylist())
         counts = np.array([-1 if count is None else count for count in known], dtype=np.int64)
     rows[present] = np.maximum(counts, -1)

@@ -1,4 +1,4 @@
-"""Planning a scan: from a table version and its live files to one task for each file.
+"""Plans a scan: from a table version and its live files to one task for each file.
 
 In: a table's definition, the files that may hold matching rows (pruned once by the caller), the requested columns and
 a bound predicate. Out: a `ScanPlan`: tasks for workers, or their batches, read here.
@@ -30,7 +30,7 @@ _TASKS_AT_ONCE = 1024
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
-    """What to read from which files, which are rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
+    """What to read, and from which files: rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
 
     selection: Selection
     files: pa.Table
@@ -39,8 +39,8 @@ class ScanPlan(msgspec.Struct, frozen=True):
         """A task for each file, in the order of the files.
 
         Raises:
-            UnsupportedFeatureError: A file is outside of the table's directory.
-            CorruptLogError: The log's entry of a file cannot be parsed.
+            UnsupportedFeatureError: A file is outside the table's directory.
+            CorruptLogError: The log's entry for a file cannot be parsed.
         """
         columns = self.files.select(["path", "size", "partitionValues", "deletionVector"])
         for batch in columns.to_batches(max_chunksize=_TASKS_AT_ONCE):
@@ -50,7 +50,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
     def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
         """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
 
-        If each file costs requests, several tasks are read at once (see ``read_ahead``).
+        If each file costs requests, several tasks are read at a time (see ``read_ahead``).
         """
         reader = TaskReader(store, self.selection)
         if not store.has_cheap_calls:
@@ -62,7 +62,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
             yield from reader.batches(task)
 
     def to_arrow(self, store: TableFiles) -> pa.Table:
-        """The rows of all tasks as one table. Raises as `batches`."""
+        """The rows of all tasks as one table. Raises what `batches` raises."""
         return pa.Table.from_batches(self.batches(store), schema=self.selection.arrow_schema())
 
 
@@ -97,7 +97,7 @@ def select(
         extra = [name for name in (file_column, position_column) if name is not None]
         for name in extra:
             if state.schema.find(name) is not None or extra.count(name) > 1:
-                raise InvalidInputError(f"column {name!r} exists already: choose another name for the extra column")
+                raise InvalidInputError(f"column {name!r} already exists: choose another name for the extra column")
         return Selection(
             uri,
             state.version,
@@ -134,5 +134,5 @@ def _task(selection: Selection, row: dict[str, Any]) -> ScanTask:
         try:
             vector = row["deletionVector"] and DeletionVectorDescriptor.from_json(row["deletionVector"])
         except ActionError as error:
-            raise CorruptLogError(f"the log's entry of a file is damaged: {error}", path=log_path) from error
+            raise CorruptLogError(f"the log's entry for a file is damaged: {error}", path=log_path) from error
         return ScanTask(path, log_path, row["size"], selection, dict(row["partitionValues"] or ()), vector)

@@ -1,10 +1,9 @@
 """A scan task: what to read from one data file, as plain data that can run in any process.
 
 In: a `ScanTask` (made by ``scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
-piece of the file at a time. Row groups that cannot match are not read, deleted rows are left out, and columns have the
-table's names and types. Partition values come from the log, never from directory names. On request each row carries its
-file and its position.
-PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
+piece of the file at a time. It skips row groups that cannot match, leaves out deleted rows, and uses the table's column
+names and types. Partition values come from the log, never from directory names. On request, each row carries its file
+and position. PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
 
 BATCH_ROWS = 131_072
 
-_SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have begun
+_SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
 _REPAIR = (
     "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
@@ -69,8 +68,8 @@ class Selection(msgspec.Struct, frozen=True):
         partition_columns: The names of the table's partition columns.
         column_mapping_mode: The table's ``delta.columnMapping.mode``.
         file_column: The name of an extra column: the path of the row's file, as ``add.path`` writes it.
-        position_column: The name of an extra column: the row's physical number in its file, from 0, counted before
-            deletion vectors are applied (int64).
+        position_column: The name of an extra column: the row's physical number in its file, from 0, deleted rows
+            included (int64).
     """
 
     uri: str
@@ -110,8 +109,9 @@ class ScanTask(msgspec.Struct, frozen=True):
         partition_values: ``add.partitionValues``.
         deletion_vector: Which rows of the file are deleted; None if none are.
         row_groups: The numbers of the row groups to read, ascending; None means every one that may match.
-        share: (number, of): read only the row groups whose middle row is in this one of so many equal shares of the
-            file's rows, so that several tasks read one file, each row group once; None means the whole file.
+        share: (number, of): with the file's rows divided into ``of`` equal shares, read only the row groups whose
+            middle row is in share ``number``, so several tasks read one file, each row group once; None means the whole
+            file.
     """
 
     path: str
@@ -124,10 +124,10 @@ class ScanTask(msgspec.Struct, frozen=True):
     share: tuple[int, int] | None = None
 
     def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
-        """The live rows of the selection, as ``selection.arrow_schema()``, in the order of the file.
+        """The live rows of the selection, as ``selection.arrow_schema()``, in file order.
 
         Raises:
-            NotFoundError: The file is gone.
+            NotFoundError: The file is missing.
             CorruptLogError: It is not a readable Parquet file, or its deletion vector is missing or damaged.
             StorageError: The store failed, or memory ran out.
         """
@@ -137,9 +137,9 @@ class ScanTask(msgspec.Struct, frozen=True):
 class TaskReader:
     """Reads tasks of one selection; computes what they share once. Thread-safe.
 
-    A batch has at most ``batch_rows`` rows. ``keeps_dictionaries``: string columns stay dictionary-encoded if a large
-    file holds them so, which takes a fraction of the time and memory. Without ``filters_rows`` the predicate only
-    leaves out row groups.
+    A batch has at most ``batch_rows`` rows. With ``keeps_dictionaries``, string columns stay dictionary-encoded if a
+    large file holds them so, which takes a fraction of the time and memory. Without ``filters_rows``, the predicate
+    only leaves out row groups.
     """
 
     def __init__(
@@ -170,15 +170,15 @@ class TaskReader:
         """The rows of one task; see `ScanTask.batches`."""
         for positions, batch in self._matching(task, is_numbered=self._selection.position_column is not None):
             columns = batch.columns if positions is None else [*batch.columns, from_numbers(positions)]
-            # Only a selection of nothing keeps the number of rows.
+            # Only a selection without columns keeps the number of rows.
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch
 
     def numbered_batches(
         self, task: ScanTask, at: NDArray[np.int64] | None = None
     ) -> Generator[tuple[NDArray[np.int64], pa.RecordBatch], None, None]:
-        """The requested columns of the rows of one task, and the position of each row; see `ScanTask.batches`.
+        """The requested columns of one task's rows, and each row's position; see `ScanTask.batches`.
 
-        ``at`` are the positions of the rows wanted, ascending; None means all.
+        ``at`` are the positions of the wanted rows, ascending; None means all.
         """
         for positions, batch in self._matching(task, at, is_numbered=True):
             assert positions is not None
@@ -187,7 +187,7 @@ class TaskReader:
     def _matching(
         self, task: ScanTask, at: NDArray[np.int64] | None = None, *, is_numbered: bool
     ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
-        """The live rows that the predicate keeps: the requested columns, then that of the file."""
+        """The live rows that the predicate keeps: the requested columns, then the file column."""
         predicate = self._filter
         wanted = [*range(len(self._selection.fields))]
         if self._selection.file_column is not None:
@@ -228,7 +228,7 @@ class TaskReader:
             raise StorageError(message, **where) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_GONE}", **where
+                f"the log names {task.path}, which is missing: vacuumed, or deleted by hand. {_GONE}", **where
             ) from error
         except CorruptLogError as error:
             if error.table is None:
@@ -257,7 +257,7 @@ class TaskReader:
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
             rows = _Rows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
-            if rows.chosen is not None:  # before columns are converted: few of the rows may be wanted
+            if rows.chosen is not None:  # before columns are converted: few rows may be wanted
                 batch = batch.take(from_numbers(rows.chosen))
             arrays = [
                 pa.repeat(constants[each.name], batch.num_rows)
@@ -290,7 +290,7 @@ class TaskReader:
 def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     """Selects the row groups that may hold a row that the predicate keeps; None if the names cannot be trusted.
 
-    If a table finds columns by id, a file may have them under any names, also under each other's.
+    If a table finds columns by id, a file may have them under any names, even each other's.
     """
     if selection.predicate is None or selection.column_mapping_mode == "id":
         return None
@@ -300,7 +300,7 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
 
 
 def _check_rows(rows: int, size_bytes: int) -> None:
-    """Raise if the footer claims an impossible number of rows, when no column is read that would disprove it."""
+    """Raise if the footer claims an impossible number of rows and no column is read that would disprove it."""
     rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
     if not 0 <= rows <= rows_max:
         raise CorruptLogError(
@@ -309,7 +309,7 @@ def _check_rows(rows: int, size_bytes: int) -> None:
 
 
 def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
-    """The value of a partition column for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
+    """A partition column's value for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
     name = physical_name(column)
     key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
     return pa.scalar(decode(partition_values.get(key), column.type), type_to_arrow(column.type))
@@ -329,7 +329,7 @@ def _raw_batches(
                 yield row, batch
                 row += batch.num_rows
         else:
-            # No column of the file is needed (partition columns, or columns added later): only its row count.
+            # No column of the file is needed (only partition columns, or columns added later), just its row count.
             for start in range(0, rows, BATCH_ROWS):
                 yield row + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
 
@@ -346,7 +346,7 @@ def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int
 
 
 def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
-    """The row groups whose middle row is in one of so many equal shares of the rows."""
+    """The row groups whose middle row is in one of several equal shares of the rows."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     total, first, found = max(sum(sizes), 1), 0, set()
     for group, rows in enumerate(sizes):
@@ -357,14 +357,14 @@ def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """Rows of a batch that begins at ``first`` of its file: those ``chosen``, ascending from 0; None means all."""
+    """The ``chosen`` rows of a batch that begins at ``first`` of its file, ascending from 0; None means all."""
 
     first: int
     count: int
     chosen: NDArray[np.int64] | None
 
     def positions(self, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """The position in the file of each of these rows, or of those that are ``kept``."""
+        """The position in the file of each of these rows, or of the ``kept`` ones."""
         found = self.chosen if kept is None else np.flatnonzero(kept)
         if found is None:
             return np.arange(self.first, self.first + self.count)

@@ -1,9 +1,8 @@
-"""Giving up a checkpoint that cannot be committed, so that the stream can continue after it.
+"""Gives up a checkpoint that cannot be committed, so that the stream can continue after it.
 
 In: the checkpoints of one application, and the id of one of them. Out: `Abandoned`. The commit has only the ``txn``
-action, so that the checkpoint counts as done: a replay of it is dropped, also one by a commit of another process that
-runs meanwhile and comes second, and a recovery finds it in the table. No file is deleted, since such a commit may have
-come first.
+action, so the checkpoint counts as done: a replay is dropped, even if another process commits it meanwhile and comes
+second, and a recovery finds it in the table. No file is deleted, since such a commit may have come first.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class Abandoned(msgspec.Struct, frozen=True):
 
     Attributes:
         checkpoint_id: The checkpoint.
-        result: "committed"; or "already_committed" if the checkpoint is in the table, and nothing was given up.
+        result: "committed"; or "already_committed" if the checkpoint is in the table and nothing was given up.
         was_sealed: Whether it was sealed.
-        tasks: The number of its tasks that had staged.
+        tasks: The number of its tasks that staged.
         rows: The number of rows in their data files.
-        keys: The number of changes in their files of keys, which tasks write if they delete rows or have a sequence.
+        keys: The number of changes in their key files, which tasks write if they delete rows or have a sequence.
         size_bytes: The size of the data files.
-        files: Data files and files of keys, by their paths in the table's folder. They stay until a vacuum finds them
-            older than the table's ``delta.deletedFileRetentionDuration``. Empty if the staged work cannot be read.
+        files: Data files and key files, by their paths in the table's folder. They stay until a vacuum finds them older
+            than the table's ``delta.deletedFileRetentionDuration``. Empty if the staged work cannot be read.
     """
 
     checkpoint_id: int
@@ -61,7 +60,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.result.outcome != "committed":
-            return f"checkpoint {self.checkpoint_id} is in the table already: nothing was given up"
+            return f"checkpoint {self.checkpoint_id} is already in the table: nothing was given up"
         counts = [counted(self.rows, "row"), *([counted(self.keys, "change")] if self.keys else [])]
         return f"checkpoint {self.checkpoint_id} given up: {' and '.join(counts)} of {counted(self.tasks, 'task')}"
 
@@ -69,7 +68,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 def abandon(
     open_table: OpenTable, commits: CheckpointCommits, app_id: str, checkpoint_id: int, user_metadata: str | None
 ) -> Abandoned:
-    """As ``Sink.abandon``."""
+    """See ``Sink.abandon``."""
     staged = commits.staging.checkpoints(app_id)
     commits.require_earlier_committed(staged, checkpoint_id)
     mine = next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
@@ -84,7 +83,7 @@ def abandon(
 
 
 def _manifest(commits: CheckpointCommits, mine: StagedCheckpoint | None) -> Manifest | None:
-    """The seal; None if there is none, or if it cannot be read: the stream must not wait for it."""
+    """The seal; None if there is none or it cannot be read: the stream must not wait for it."""
     if mine is None or not mine.is_sealed:
         return None
     try:
@@ -95,7 +94,7 @@ def _manifest(commits: CheckpointCommits, mine: StagedCheckpoint | None) -> Mani
 
 
 def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: Manifest | None) -> dict[str, Any]:
-    """The staged work, for each task of the attempt that was sealed, or else of the last one."""
+    """The staged work: for each task, the sealed attempt's, or otherwise the last one's."""
     attempts = manifest.attempts if manifest else {task: each[-1] for task, each in mine.attempts.items()}
     found: list[Committable] = []
     for task, attempt in attempts.items():

@@ -1,7 +1,7 @@
-"""Commits the checkpoints of one application: which are committed, and in which order.
+"""Commits one application's checkpoints: which ones, and in which order.
 
-In: staged objects, seals, and committables from the caller. Out: a ``WriteResult`` for each checkpoint, or an error, in
-which case the checkpoint stays sealed. ``recovery`` decides whether a seal is valid; ``global_committer`` commits.
+In: staged objects, seals, and committables from the caller. Out: a ``WriteResult`` for each checkpoint, or an error;
+then the checkpoint stays sealed. ``recovery`` decides whether a seal is valid; ``global_committer`` commits.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from txlog.writer.write_job import WriteJob
 __all__ = ["CheckpointCommits"]
 
 _FRESH_MS = 60 * 60 * 1000
-"""Files that are younger than an hour may always be committed, however short the table's retention is."""
+"""Files younger than an hour may always be committed, however short the table's retention is."""
 
 
 class CheckpointCommits:
-    """Commits the checkpoints of one application; for one thread. ``last_seal`` is what this process sealed last."""
+    """Commits one application's checkpoints; for one thread. ``last_seal`` is what this process sealed last."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CheckpointCommits:
         self._written: tuple[int, frozenset[str]] | None = None
 
     def job(self, checkpoint_id: int, fingerprint: str | None = None, intent: WriteIntent | None = None) -> WriteJob:
-        """The plan of a checkpoint for the table as it is now. ``intent`` None means the sink's own."""
+        """A checkpoint's plan for the current table. ``intent`` None means the sink's own."""
         from txlog.protocol.schema import to_arrow
 
         schema = to_arrow(self._open_table.writable_state().schema)
@@ -78,7 +78,7 @@ class CheckpointCommits:
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
     ) -> WriteResult:
-        """Commit the sealed checkpoint, or else ``committables``; then remove its staging and stale staging."""
+        """Commit the sealed checkpoint, or otherwise ``committables``; then remove its staging and stale staging."""
         staged = self.staging.checkpoints(self._app_id)
         self.require_earlier_committed(staged, checkpoint_id)
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
@@ -95,9 +95,11 @@ class CheckpointCommits:
     def commit_sealed(
         self, mine: StagedCheckpoint, staged: Sequence[StagedCheckpoint], fresh_ms: int = 0
     ) -> WriteResult | None:
-        """What ``mine`` has sealed; ``staged`` is all that the application has, and files up to ``fresh_ms`` are safe.
+        """Commit what ``mine`` sealed; ``staged`` is everything the application staged, and files from ``fresh_ms`` on
+        are safe.
 
-        None if it is no longer sealed and not in the table: discarded, or ended without rows by another process.
+        None if it is neither sealed any longer nor in the table: another process discarded it, or ended it without
+        rows.
         """
         try:
             manifest = self.staging.manifest(mine)
@@ -110,7 +112,7 @@ class CheckpointCommits:
             elif not manifest.is_empty:
                 committables = self.staging.committables(mine, manifest)
             else:
-                committables = []  # may be the rest of an interrupted removal
+                committables = []  # may be left from an interrupted removal
         except NotFoundError:  # another committer may have committed and removed it meanwhile
             replayed = self.committer.replay_of(self.job(mine.checkpoint_id))
             if replayed is None and self.staging.is_sealed(mine):
@@ -121,7 +123,7 @@ class CheckpointCommits:
     # --- the steps of a commit ----------------------------------------------------------------------------------
 
     def require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
-        """Raise if an earlier checkpoint is sealed: after a later one is committed it could no longer be committed."""
+        """Raise if an earlier checkpoint is sealed: once a later one is committed, it can no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
                 found = self.committer.replay_of(
@@ -134,7 +136,7 @@ class CheckpointCommits:
                 raise
             if found is None:
                 raise InvalidInputError(
-                    f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed and not committed yet, so"
+                    f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed but not committed yet, so"
                     f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover(), or"
                     f" sink.abandon({earlier.checkpoint_id}) to give up its rows",
                     table=self._open_table.uri,
@@ -144,7 +146,7 @@ class CheckpointCommits:
     def _require_as_sealed(
         self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
     ) -> None:
-        """Raise unless the caller's committables are those that were sealed: nothing else can be committed."""
+        """Raise unless the caller's committables are the sealed ones: nothing else can be committed."""
         if committables is None and fingerprint is None:
             return
         try:
@@ -156,7 +158,7 @@ class CheckpointCommits:
             raise InvalidInputError(
                 f"checkpoint {mine.checkpoint_id} of {self._app_id!r} is sealed with attempts {sealed.attempts} and"
                 f" fingerprint {sealed.fingerprint!r}, not with {asked or sealed.attempts} and {fingerprint!r}: only"
-                f" what is sealed can be committed, by sink.commit({mine.checkpoint_id})",
+                f" what is sealed can be committed, with sink.commit({mine.checkpoint_id})",
                 table=self._open_table.uri,
             )
 
@@ -166,7 +168,7 @@ class CheckpointCommits:
         if sealed and sealed.checkpoint_id == checkpoint_id and sealed.is_empty:
             return WriteResult(self._open_table.log.newest_state(refresh=False).version, "empty", 0, "")
         raise InvalidInputError(
-            f"checkpoint {checkpoint_id} of {self._app_id!r} is no longer sealed: another process has discarded it, or"
+            f"checkpoint {checkpoint_id} of {self._app_id!r} is no longer sealed: another process discarded it, or"
             f" ended it without rows. Nothing was committed; sink.discard({checkpoint_id}) before it is written again",
             table=self._open_table.uri,
         )
@@ -189,7 +191,7 @@ class CheckpointCommits:
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
         try:
             return self._commit_files(job, committables, since_ms)
-        except NotFoundError:  # another committer may have committed it, and deleted its files of keys
+        except NotFoundError:  # another committer may have committed it and deleted its key files
             replayed = self.committer.replay_of(job)
             if replayed is None:
                 raise
@@ -215,7 +217,7 @@ class CheckpointCommits:
         return result
 
     def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """Raise if this sink has already committed other work under the same checkpoint id."""
+        """Raise if this sink already committed other work under the same checkpoint id."""
         paths = _paths(committables)
         if not paths or job.commit.fingerprint is not None or self._written is None:
             return

@@ -1,7 +1,7 @@
-"""The state of a table's sinks for operators: which applications write, what is staged, what may be removed.
+"""The state of a table's sinks, for operators: which applications write, what is staged, what may be removed.
 
 In: an ``OpenTable``. Out: plain values, for the command line and for programs. Only `clean_staging` changes anything,
-and it never removes a sealed checkpoint that may still have to be committed.
+and it never removes a sealed checkpoint that may still need its commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Application(msgspec.Struct, frozen=True):
     """An application that wrote to the table with an app_id, and its last checkpoint.
 
     ``updated_ms`` is the commit time of that checkpoint, None if its writer did not record it. ``version`` and ``rows``
-    are those of its commit, None if it is not among the newest commits (``COMMITS_LOOKED_AT``) or does not record them.
+    come from its commit; None if it is not among the newest commits (``COMMITS_LOOKED_AT``) or does not record them.
     """
 
     app_id: str
@@ -39,13 +39,13 @@ class StagedState(msgspec.Struct, frozen=True):
     """One staged checkpoint. ``state`` is
 
     - "sealed": waits for its commit, by `Sink.commit` or `Sink.recover`; never cleaned
-    - "passed": sealed, but the application is at it or past it: a leftover, if the log proves that it was committed
+    - "passed": sealed, but the application is at or past it: a leftover, if the log proves its commit
     - "partial": not sealed yet
     - "stale": not sealed, and the application is past it
 
     ``mode`` is what the commit does with the existing rows: "append" or "overwrite"; None before it is sealed.
-    ``app_id``, ``mode`` and the numbers of a seal are None if they cannot be read. ``modified_ms`` is the time of the
-    newest object.
+    ``app_id``, ``mode`` and a seal's numbers are None if they cannot be read. ``modified_ms`` is the newest object's
+    time.
     """
 
     app_id: str | None
@@ -80,10 +80,10 @@ def staged_states(open_table: OpenTable) -> list[StagedState]:
 
 
 def clean_staging(open_table: OpenTable, older_than_ms: int, *, dry_run: bool = False) -> list[StagedState]:
-    """Remove old staged checkpoints that were never sealed or are proved to be committed; return those removed.
+    """Remove old staged checkpoints that were never sealed or provably committed; return what was removed.
 
-    The age of a checkpoint is that of its newest object. Data files stay: a vacuum removes those that no commit names.
-    With ``dry_run`` nothing is removed. Raises InvalidInputError for an age below an hour, since a task may still be
+    A checkpoint is as old as its newest object. Data files stay: a vacuum removes those that no commit names. With
+    ``dry_run``, nothing is removed. Raises InvalidInputError for an age below an hour, since a task may still be
     waiting for its seal; StorageError.
     """
     if older_than_ms < AGE_MIN_MS:
@@ -106,7 +106,7 @@ def _removed(staging: Staging, state: StagedState) -> bool:
 
 
 def _last_commits(open_table: OpenTable, state: TableState) -> dict[str, tuple[int, int | None]]:
-    """(version, rows) of the commit of each application's last checkpoint, among the newest commits."""
+    """The (version, rows) of the commit of each application's last checkpoint, among the newest commits."""
     wanted = {(transaction.app_id, transaction.version) for transaction in state.transactions.values()}
     found: dict[str, tuple[int, int | None]] = {}
     for version in range(state.version, max(-1, state.version - COMMITS_LOOKED_AT), -1):
@@ -140,7 +140,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> Sta
     except StorageError:
         raise
     except TxlogError:
-        pass  # damaged, of a newer release, or removed meanwhile: listed without the unknown values
+        pass  # damaged, from a newer release, or removed meanwhile: listed without the unknown values
     last = state.transaction_version(app_id) if app_id is not None else None
     is_past = last is not None and staged.checkpoint_id <= last
     words = ("sealed", "passed") if is_sealed else ("partial", "stale")

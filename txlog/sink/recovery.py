@@ -1,4 +1,4 @@
-"""What may be sealed, committed and recovered: decisions about staged checkpoints, without any I/O.
+"""What may be sealed, committed and recovered: decisions about staged checkpoints, without I/O.
 
 In: a listing of the staging folder, and seals. Out: the attempts to seal, the checkpoints that must be committed first,
 the age up to which a pending file is safe; and `Recovery`, which `Sink.recover` returns.
@@ -34,9 +34,9 @@ class Recovery(msgspec.Struct, frozen=True):
     Attributes:
         results: The sealed checkpoints by ascending id: "committed" by this call, "already_committed" before, or
             "empty" (see `Sink.commit`).
-        partial: The checkpoints after the last committed one that were never sealed, with the attempts of each task
-            that staged. Recovery never commits them: the source has to send their rows again. A checkpoint whose
-            removal was interrupted is among them.
+        partial: The checkpoints after the last committed one that were never sealed, with the staged attempts of each
+            task. Recovery never commits them: the source must send their rows again. They include a checkpoint whose
+            removal was interrupted.
     """
 
     results: Mapping[int, WriteResult] = msgspec.field(default_factory=dict)
@@ -55,7 +55,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def listed_tasks(tasks: Any, table: str) -> list[Any]:
-    """What a caller gave as tasks. Raises ``InvalidInputError`` for what is no list."""
+    """The tasks that a caller passed. Raises ``InvalidInputError`` unless they are a list."""
     try:
         return list(tasks)
     except TypeError:
@@ -63,10 +63,10 @@ def listed_tasks(tasks: Any, table: str) -> list[Any]:
 
 
 def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Mapping[int, int]) -> dict[int, int]:
-    """One attempt for each expected task: the one that ``tasks`` names, else the only one that was staged.
+    """One attempt for each expected task: the one that ``tasks`` names, or the only staged one.
 
-    If several attempts of a task are staged, one may come from an earlier run with other input, so the caller has to
-    choose. Raises InvalidInputError naming the tasks (and attempts) that have not staged, or have staged several times.
+    If several attempts of a task are staged, one may come from an earlier run with other input, so the caller must
+    choose. Raises InvalidInputError naming the tasks (and attempts) that did not stage, or staged several times.
     """
     found: Mapping[int, tuple[int, ...]] = staged.attempts if staged else {}
     wanted = [whole_number("a task", task_id) for task_id in tasks]
@@ -79,13 +79,13 @@ def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Map
     if missing:
         shown = ", ".join(f"{task} (attempt {named[task]})" if task in named else str(task) for task in missing[:20])
         raise InvalidInputError(
-            f"not every task has staged: {len(missing)} of {len(wanted)} are missing ({shown}). Nothing was sealed"
+            f"not every task staged: {len(missing)} of {len(wanted)} are missing ({shown}). Nothing was sealed"
         )
     unclear = {task_id: found[task_id] for task_id in wanted if task_id not in named and len(found[task_id]) > 1}
     if unclear:
         shown = "; ".join(f"task {task}: {', '.join(map(str, unclear[task]))}" for task in list(unclear)[:20])
         raise InvalidInputError(
-            f"more than one attempt has staged ({shown}): pass the attempt to commit for every task, as"
+            f"more than one attempt staged ({shown}): pass the attempt to commit for every task, as"
             " {task_id: attempt}. Nothing was sealed"
         )
     return {task_id: named.get(task_id, found[task_id][-1]) for task_id in wanted}
@@ -113,7 +113,7 @@ def sealed_before(staged: Iterable[StagedCheckpoint], checkpoint_id: int) -> lis
 
 
 def stale(staged: Iterable[StagedCheckpoint], last_checkpoint_id: int | None) -> list[StagedCheckpoint]:
-    """The checkpoints that were staged, never sealed, and can no longer be committed: the application is past them."""
+    """The staged checkpoints that were never sealed and can no longer be committed: the application is past them."""
     last = -1 if last_checkpoint_id is None else last_checkpoint_id
     return [each for each in staged if not each.is_sealed and each.checkpoint_id <= last]
 
@@ -121,13 +121,13 @@ def stale(staged: Iterable[StagedCheckpoint], last_checkpoint_id: int | None) ->
 def files_must_be_since_ms(
     properties: TableProperties, staged: Iterable[StagedCheckpoint], now_ms: int, *, at_least_ms: int = 0
 ) -> int:
-    """The modification time from which on a pending file may still be committed.
+    """The earliest modification time at which a pending file may still be committed.
 
     Another engine's vacuum deletes a file that no commit names once it is older than the table's
-    ``delta.deletedFileRetentionDuration``. Half of that (at least ``at_least_ms``) leaves room for a vacuum that is
-    running now and for clocks that differ. A ``txn`` is kept for ``delta.setTransactionRetentionDuration``, if set:
-    after that it is unknown whether the checkpoint was committed. The newest time that the store reports also counts
-    as now, since this machine's clock may be behind.
+    ``delta.deletedFileRetentionDuration``. Half of that (at least ``at_least_ms``) allows for a running vacuum and
+    differing clocks. A ``txn`` is kept for ``delta.setTransactionRetentionDuration``, if set: after that it is unknown
+    whether the checkpoint was committed. The store's newest reported time counts as now too, since this machine's clock
+    may be behind.
     """
     newest_ms = max((each.modified_ms for each in staged), default=now_ms)
     age_max_ms = max(properties.deleted_file_retention_ms // 2, at_least_ms)

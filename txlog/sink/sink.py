@@ -1,7 +1,7 @@
 """`Sink`: a Flink-style sink for any engine. Tasks write in any process; each checkpoint becomes one commit.
 
-In: batches per (checkpoint_id, task_id). Out: committables as plain data, then a ``WriteResult`` per checkpoint.
-A crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` decides what may be committed, and
+In: batches per (checkpoint_id, task_id). Out: committables as plain data, then a ``WriteResult`` per checkpoint. A
+crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` decides what may be committed, and
 ``checkpoint_commits`` commits it.
 """
 
@@ -47,10 +47,10 @@ _CHANGELOG_MODES = get_args(ChangelogMode)
 
 @explains_calls
 class Sink:
-    """Exactly-once writes of one application to one table, by tasks in any number of processes.
+    """One application's exactly-once writes to one table, by tasks in any number of processes.
 
-    Each task writes and stages, wherever it runs. A coordinator seals a checkpoint when all of its tasks have staged,
-    and commits it:
+    Each task writes and stages, wherever it runs. A coordinator seals a checkpoint when all its tasks have staged, and
+    commits it:
 
         with sink.task(17, task_id=3) as task:            # in each worker
             task.write(batch)
@@ -64,33 +64,33 @@ class Sink:
 
     Thread-safe for tasks; one thread commits the checkpoints. Pickles without secrets, like its table.
 
-    With ``mode="upsert"`` or ``"retract"`` the rows are changes: new versions of rows, and deleted rows. Each is found
-    by its key when the checkpoint is committed, whatever other writers have done to the table by then. In a checkpoint
-    the last change of a key counts, and checkpoints apply in the order of their commits.
+    With ``mode="upsert"`` or ``"retract"``, the rows are changes: new versions of rows, and deleted rows. The commit
+    finds each one by its key, whatever other writers have done to the table by then. In a checkpoint the last change of
+    a key wins, and checkpoints apply in commit order.
 
     Args:
         table: The `Table` to write to.
         app_id: The permanent name of the application. It must survive restarts, and no two applications may share one.
-            Two writes of one batch to one table need a different app_id each.
-        mode: "append"; "overwrite": each checkpoint, also one without rows, replaces the table's content; "upsert":
+            If a batch writes to one table twice, each write needs its own app_id.
+        mode: "append"; "overwrite": each checkpoint, even without rows, replaces the table's content; "upsert":
             rows replace those with the same keys, and ``-D`` deletes a row (``-U`` is ignored); "retract": ``-U``
             deletes a row too, until ``+U`` brings it back.
-        max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, but every this many
-            in a row do, so that the table's record of the application stays current. 1: every checkpoint does.
-        keys: The columns that identify a row, for changes; paths with dots name members of structs. None may be null.
-        row_kind: The column of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, Flink's names or codes of them, Debezium's
-            ``c``, ``r``, ``u``, ``d``, or the values of a change data feed. None: every row is an upsert. It is not
-            written to the table, unless the table has a column of this name.
+        max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, except every this many
+            in a row, so the table's record of the application stays current. 1: every checkpoint makes one.
+        keys: The columns that identify a row, for changes; paths with dots name struct fields. None may be null.
+        row_kind: The column of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, Flink's names or codes, Debezium's ``c``,
+            ``r``, ``u``, ``d``, or the values of a change data feed. None: every row is an upsert. It is not written to
+            the table, unless the table has a column with this name.
         row_kinds: The meaning of other values in that column: ``{"I": "+I", "U": "+U", "D": "-D"}``.
         sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the order
             of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is not written to
-            the table, unless the table has a column of this name.
-        merge_engine: How rows of one key become one, as in `Table.upsert`. It must agree with the table's properties.
+            the table, unless the table has a column with this name.
+        merge_engine: How rows with one key become one, as in `Table.upsert`. It must agree with the table's properties.
             None: the table's (``txlog.merge-engine``).
-        on_mismatch: What is done with changes that do not fit the rows that the table has when they are committed:
+        on_mismatch: What happens to changes that do not fit the table's rows when they are committed:
             "ignore", "quarantine" or "fail", or by case: ``{"missing": "ignore", "several": "ignore", "unfit":
             "fail"}``, which is the default. docs/stream-changes.md describes the cases.
-        row_mode: How replaced rows are removed: "merge-on-read", by deletion vectors, or "copy-on-write". None: by
+        row_mode: How replaced rows are removed: "merge-on-read" (deletion vectors) or "copy-on-write". None: deletion
             vectors if the table enables them.
 
     Raises:
@@ -114,7 +114,7 @@ class Sink:
         row_mode: RowMode | None = None,
     ) -> None:
         if not hasattr(table, "_open_table"):
-            raise invalid("table", table, "a Table, as Table.open(uri) returns it")
+            raise invalid("table", table, "a Table, as Table.open(uri) returns")
         check_app_id(app_id)
         check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
@@ -124,7 +124,7 @@ class Sink:
             raise error
         if row_mode is not None and self._changelog is None:
             raise InvalidInputError(
-                f'row_mode is for changes of single rows, and mode="{mode}" makes none: leave it out'
+                f'row_mode is for changes of single rows, but mode="{mode}" makes none: leave it out'
             )
         self._table = table
         self._open_table = table._open_table
@@ -172,26 +172,24 @@ class Sink:
         return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers, self._changelog, keep)
 
     def partition_of(self, data: object, num_tasks: int) -> pa.Array:
-        """The task that each row of a changelog belongs to, so that all changes of a key go to one task.
+        """The task for each row of a changelog: all changes of a key go to one task.
 
-        It is the remainder of a hash that does not change between releases and that Spark has too: in Spark,
+        It is the remainder of a hash that is stable across releases and that Spark has too: in Spark,
         ``pmod(xxhash64(key columns), num_tasks)``.
 
         Args:
             data: Rows with at least the key columns.
-            num_tasks: How many tasks there are.
+            num_tasks: The number of tasks.
 
         Returns:
-            For each row the number of its task, from 0 on: ``int64``.
+            For each row, the number of its task, from 0: ``int64``.
 
         Raises:
-            InvalidInputError: The sink has no keys, rows lack one, or a key is a decimal of more than 18 digits.
+            InvalidInputError: The sink has no keys, rows lack one, or a key is a decimal with more than 18 digits.
         """
         num_tasks = whole_number("num_tasks", num_tasks, at_least=1)
         if self._changelog is None:
-            raise InvalidInputError(
-                'only a sink with keys has partitions of keys: Sink(..., mode="upsert", keys=[...])'
-            )
+            raise InvalidInputError('only a sink with keys can partition by key: Sink(..., mode="upsert", keys=[...])')
         with TxlogError.located(self._open_table.uri):
             schema = self._open_table.log.newest_state(refresh=False).schema
             return task_of_rows(data, key_columns(self._changelog.keys, schema), schema, num_tasks)
@@ -205,7 +203,7 @@ class Sink:
             committables: One `Committable`, or several.
 
         Raises:
-            InvalidInputError: This attempt of the task has already staged other files, or the committable belongs to
+            InvalidInputError: This attempt of the task already staged other files, or the committable belongs to
                 another application.
             StorageError: The store failed; stage again.
         """
@@ -234,16 +232,16 @@ class Sink:
         Args:
             checkpoint_id: The checkpoint.
             tasks: The expected task_ids, each of which must have staged; or a mapping from task_id to attempt, needed
-                if several attempts of a task have staged. Committables in place of ids are staged first.
+                if several attempts of a task staged. Committables in place of ids are staged first.
             fingerprint: Identifies the input, such as the source's offsets. It is stored in the seal and the commit,
                 and a later seal or replay must have the same one.
 
         Returns:
-            The seal; None if the checkpoint is in the table already.
+            The seal; None if the checkpoint is already in the table.
 
         Raises:
-            InvalidInputError: Tasks have not staged, or several times (the message names them), or the checkpoint is
-                already sealed differently.
+            InvalidInputError: Tasks did not stage, or staged several times (the message names them), or the checkpoint
+                is already sealed differently.
             StorageError: The store failed; seal again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
@@ -270,7 +268,7 @@ class Sink:
             raise
         if (difference := seal_difference(ours, sealed)) is not None:
             raise InvalidInputError(
-                f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed already, {difference}. Only what is sealed"
+                f"checkpoint {checkpoint_id} of {self._app_id!r} is already sealed, {difference}. Only what is sealed"
                 f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
                 table=self._open_table.uri,
             )
@@ -286,7 +284,7 @@ class Sink:
     ) -> WriteResult:
         """Commit all tasks of one checkpoint as one version, and remove its staging. A replay commits nothing.
 
-        A checkpoint is committed in the mode (append or overwrite) in which it was sealed, whatever this sink's mode.
+        A checkpoint is committed in the mode (append or overwrite) that it was sealed in, whatever this sink's mode is.
 
         Args:
             checkpoint_id: The checkpoint.
@@ -298,11 +296,12 @@ class Sink:
             which makes no version.
 
         Raises:
-            InvalidInputError: The checkpoint is not sealed; an earlier one is sealed and not committed; committables
+            InvalidInputError: The checkpoint is not sealed; an earlier one is sealed but not committed; committables
                 belong to another checkpoint, application or table; files are so old that a vacuum may delete them; or
                 this sink has committed other work under this checkpoint_id.
             MetadataChangedError: A column in the files has changed since: write the checkpoint again.
-            NotFoundError: A file is gone, since vacuum deletes files that no commit names: write the checkpoint again.
+            NotFoundError: A file is missing, since a vacuum deletes files that no commit names: write the checkpoint
+                again.
 
         After any error a sealed checkpoint stays sealed.
         """
@@ -317,16 +316,16 @@ class Sink:
         """Commit the sealed checkpoints by ascending checkpoint_id, and report the partial ones.
 
         Call it when the application starts, before `last_checkpoint_id` shows where to continue. Each checkpoint is
-        committed exactly once, however many processes recover. Each file must exist with its full size and be younger
-        than half of the table's ``delta.deletedFileRetentionDuration``. Staged checkpoints that were not sealed are
+        committed exactly once, however many processes recover. Each file must exist in full size and be younger than
+        half of the table's ``delta.deletedFileRetentionDuration``. Staged checkpoints that were not sealed are
         reported, and stay until the application is past them.
 
         Returns:
             What was committed, and what is partial.
 
         Raises:
-            TxlogError: As `commit`, at the first checkpoint that cannot be committed; the error's ``recovery`` has what
-                was done before it. Later checkpoints wait. Nothing is dropped: fix the cause, or `discard` that
+            TxlogError: What `commit` raises, at the first checkpoint that cannot be committed; the error's ``recovery``
+                says what was done before. Later checkpoints wait. Nothing is dropped: fix the cause, or `discard` that
                 checkpoint and write it again.
         """
         staged = self._staging.checkpoints(self._app_id)
@@ -345,7 +344,7 @@ class Sink:
                 error.template = error.template.rstrip(".") + (
                     f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
                     f" again, or sink.discard({each.checkpoint_id}) and write it again;"
-                    f" sink.abandon({each.checkpoint_id}) goes on without its rows"
+                    f" sink.abandon({each.checkpoint_id}) continues without its rows"
                 )
             raise
         try:
@@ -364,8 +363,8 @@ class Sink:
         """Give up the staging of a checkpoint, sealed or not.
 
         Write its rows again before a later checkpoint is committed, since afterwards no earlier one is accepted; a
-        later checkpoint that is already sealed is logged as a warning. A commit of this checkpoint that is under way
-        may still succeed. The data files become orphans, which a vacuum removes.
+        warning names a later checkpoint that is already sealed. A running commit of this checkpoint may still succeed.
+        The data files become orphans, which a vacuum removes.
 
         Args:
             checkpoint_id: The checkpoint.
@@ -390,29 +389,29 @@ class Sink:
         return True
 
     def abandon(self, checkpoint_id: int) -> Abandoned:
-        """Give up a checkpoint for good, so that the stream goes on after it: its rows never reach the table.
+        """Give up a checkpoint for good, so that the stream continues after it: its rows never reach the table.
 
-        Commits the application's record of the checkpoint and nothing else, as a version of its own (``ABANDON
-        CHECKPOINT`` in history), and removes its staging. The application continues after it: a replay of the
-        checkpoint is dropped, and a recovery finds it in the table. For a checkpoint whose commit fails again and
-        again because of the table or its rows; one that can be written again is better discarded (`discard`).
+        Commits only the application's record of the checkpoint, as a separate version (``ABANDON CHECKPOINT`` in
+        history), and removes its staging. The application continues after it: a replay of the checkpoint is dropped,
+        and a recovery finds it in the table. Use it for a checkpoint whose commit keeps failing because of the table or
+        its rows; if it can be written again, `discard` it instead.
 
         Args:
-            checkpoint_id: The checkpoint, sealed, partly staged or not staged at all; earlier sealed ones come first.
+            checkpoint_id: The checkpoint, sealed, partly staged or not staged; earlier sealed ones come first.
 
         Returns:
             What was given up: rows and files, which stay readable until a vacuum. If another process has committed the
-            checkpoint, nothing is, and the ``outcome`` of its ``result`` is "already_committed".
+            checkpoint, nothing is given up, and ``result`` is "already_committed".
 
         Raises:
-            InvalidInputError: An earlier checkpoint is sealed and not committed, or the application is past this one.
+            InvalidInputError: An earlier checkpoint is sealed but not committed, or the application is past this one.
             StorageError: The store failed; call again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         return abandon(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
 
     def last_checkpoint_id(self) -> int | None:
-        """The last checkpoint of this application in the table, read from its newest version.
+        """This application's last checkpoint in the table, read from its newest version.
 
         Returns:
             The checkpoint's id; None before the first.

@@ -1,4 +1,4 @@
-"""`SinkTask`: one attempt of one task of a sink, in whatever process it runs.
+"""`SinkTask`: one attempt of one task of a sink, in any process.
 
 In: batches. Out: a `Committable`, when all files are sealed. Knows neither the log nor other tasks.
 """
@@ -45,13 +45,13 @@ class SinkTask:
         self._is_over = False
 
     def write(self, data: object) -> None:
-        """Write rows, or changes of rows. An error aborts the task.
+        """Write rows or row changes. An error aborts the task.
 
         Args:
             data: A record batch, or anything that ``Table.append`` accepts.
 
         Raises:
-            InvalidInputError: The task is over, or a row cannot be stored.
+            InvalidInputError: The task has ended, or a row cannot be stored.
             SchemaMismatchError: The columns do not fit the table.
             StorageError: The store failed.
         """
@@ -61,10 +61,10 @@ class SinkTask:
         """Delete the rows with these keys, whatever their ``row_kind``. An error aborts the task.
 
         Args:
-            data: Rows with at least the key columns, and the one of ``sequence_by`` if the sink has one.
+            data: Rows with at least the key columns, and the ``sequence_by`` column if the sink has one.
 
         Raises:
-            InvalidInputError: The sink has no keys, the task is over, or a key is null or missing.
+            InvalidInputError: The sink has no keys, the task has ended, or a key is null or missing.
             SchemaMismatchError: The columns do not fit the table.
             StorageError: There is no space for the keys.
         """
@@ -86,7 +86,7 @@ class SinkTask:
 
     def __enter__(self) -> SinkTask:
         if self._is_over:
-            raise InvalidInputError("this task is over: run it again with a higher attempt number")
+            raise InvalidInputError("this task has ended: run it again with a higher attempt number")
         return self
 
     def __repr__(self) -> str:

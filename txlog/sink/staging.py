@@ -1,9 +1,9 @@
 """Durable staging: the finished work of a sink's tasks, kept in the table's own folder until it is committed.
 
-In: committables of tasks, and seals. Out: the same, checked, in any process. No clock, no decisions: ``recovery``
-decides what may be sealed or committed, and the `Sink` commits.
+In: committables of tasks, and seals. Out: the same, checked, in any process. It has no clock and decides nothing:
+``recovery`` decides what may be sealed or committed, and the `Sink` commits.
 
-Layout. One flat folder beside the log, hidden from every vacuum by its underscore:
+Layout. One flat folder next to the log, hidden from every vacuum by its underscore:
 
     _txlog/staging/<app>.<checkpoint>.task.<task>.<attempt>     the committable of one attempt of one task
     _txlog/staging/<app>.<checkpoint>.manifest                  the seal of the checkpoint
@@ -13,16 +13,15 @@ is written once, by put-if-absent, durable when that returns (on a disk: synced,
 starts with its format and checksum. It is never changed, only deleted.
 
 The order of writes. A task writes its data files and makes them durable, then stages its committable. When all tasks
-are done, the coordinator seals the checkpoint: the manifest lists its tasks, for each task the one attempt to commit
-with the checksum of its committable, and whether the commit appends to the table or replaces its content. From then on
-only this may be committed as that checkpoint, and any process may commit it. The committer commits it, then deletes
-first the manifest, then the tasks' committables. This module never deletes data files: only a vacuum knows which are
-orphans.
+are done, the coordinator seals the checkpoint: the manifest lists its tasks, each with the one attempt to commit and
+the checksum of its committable, and says whether the commit appends to the table or replaces its content. From then on
+only this may be committed as that checkpoint, and any process may do it. The committer commits it, then deletes first
+the manifest, then the tasks' committables. This module never deletes data files: only a vacuum knows which are orphans.
 
 What a crash leaves, and what `Sink.recover` does about it:
 
-    while a data file is written      a hidden file: nothing; its task has to run again
-    before a task has staged          data files that nothing names: orphans for vacuum; its task has to run again
+    while a data file is written      a hidden file: nothing; its task must run again
+    before a task has staged          data files that nothing names: orphans for vacuum; its task must run again
     before the seal                   tasks' committables alone: reported as partial, never committed by recovery
     after the seal                    a manifest: its checkpoint is committed, in the order of checkpoint ids
     while or after it is committed    the table's ``txn`` proves the commit: it is not committed again
@@ -31,8 +30,8 @@ What a crash leaves, and what `Sink.recover` does about it:
 If two processes seal one checkpoint, put-if-absent accepts one manifest, and the other process reads it. If two commit
 it, the ``txn`` action lets one win, and the other finds that it is committed. A process that removes an unsealed
 checkpoint first puts a placeholder under the manifest's name, and deletes it last. A concurrent seal is then refused,
-or finds that what it names is gone and undoes itself. If the remover dies, the placeholder stays, and the next remover
-finishes the work.
+or finds that what it names was deleted and undoes itself. If the remover dies, the placeholder stays, and the next
+remover finishes the work.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ Parsed = TypeVar("Parsed")
 
 
 class SealedTask(msgspec.Struct, frozen=True):
-    """The one attempt of a task that a checkpoint consists of. ``checksum`` is that of its staged committable."""
+    """The one attempt of a task that belongs to a checkpoint, and the ``checksum`` of its staged committable."""
 
     task_id: int
     attempt: int
@@ -97,7 +96,7 @@ class SealedTask(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
-    ``intent`` is what its commit does with the existing rows of the table.
+    ``intent`` is what its commit does to the table's existing rows.
     """
 
     app_id: str
@@ -148,8 +147,8 @@ class Manifest(msgspec.Struct, frozen=True):
 class StagedCheckpoint(msgspec.Struct, frozen=True):
     """What a listing shows of one checkpoint of one application.
 
-    ``attempts`` are those staged, ascending, by task_id; ``modified_ms`` is the time of the newest object, by the
-    store's clock. ``names`` are all objects, the manifest first: the order in which they are to be deleted.
+    ``attempts`` are the staged ones, ascending, by task_id; ``modified_ms`` is the newest object's time, by the store's
+    clock. ``names`` are all objects in the order of deletion: the manifest first.
     """
 
     key: str
@@ -172,12 +171,12 @@ class Staging:
     def stage(self, *committables: Committable) -> None:
         """Store committables; durable when this returns. Storing the same again does nothing.
 
-        Raises InvalidInputError if an attempt has already staged other files, StorageError.
+        Raises InvalidInputError if an attempt already staged other files, StorageError.
         """
         self._each(self._stage, committables)
 
     def seal(self, manifest: Manifest) -> Manifest:
-        """Write the manifest if the checkpoint has none. Returns the manifest that the checkpoint has.
+        """Write the manifest if the checkpoint has none. Returns the checkpoint's manifest.
 
         Raises NotFoundError if the staged work was given up, StorageError.
         """
@@ -189,12 +188,12 @@ class Staging:
         return manifest if found == body else self._parsed(Manifest.from_bytes, found, name)
 
     def check_sealed(self, manifest: Manifest) -> None:
-        """Undo the seal if staged work was removed after it was listed. Raises NotFoundError, StorageError."""
+        """Undo the seal if staged work was removed after the listing. Raises NotFoundError, StorageError."""
         key = key_of(manifest.app_id)
         named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
         listed = {meta.name for meta in self._required().list_from(min(named))} if named else set()
         try:
-            self._each(self._required().stat, sorted(named - listed))  # a directory that changes may hide a name
+            self._each(self._required().stat, sorted(named - listed))  # a changing directory may hide a name
         except NotFoundError:
             self._required().delete(_manifest_name(key, manifest.checkpoint_id))
             raise self._removed(manifest) from None
@@ -207,14 +206,14 @@ class Staging:
         )
 
     def checkpoints(self, app_id: str | None = None) -> tuple[StagedCheckpoint, ...]:
-        """The staged checkpoints of an application (None: of all), by ascending id. Raises StorageError."""
+        """An application's staged checkpoints (None: all applications'), by ascending id. Raises StorageError."""
         if self._store is None:
             return ()
         start = "" if app_id is None else f"{key_of(app_id)}."
         found = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
         if self._store.capabilities.lists_completely or not any(each.is_sealed for each in found):
             return found
-        # A directory that changes while it is listed can show a seal and miss an earlier one. A second listing has it.
+        # A listing of a changing directory can show a seal and miss an earlier one. A second listing has it.
         shown = {each.key: each.checkpoint_id for each in found}
         again = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
         return tuple(each for each in again if each.checkpoint_id <= shown.get(each.key, -1))
@@ -231,14 +230,14 @@ class Staging:
         return found
 
     def is_sealed(self, staged: StagedCheckpoint) -> bool:
-        """Whether there is a seal by now. Raises StorageError."""
+        """Whether the checkpoint is sealed by now. Raises StorageError."""
         try:
             return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) != _GIVEN_UP
         except NotFoundError:
             return False
 
     def is_given_up(self, staged: StagedCheckpoint) -> bool:
-        """Whether a removal of this unsealed checkpoint has begun and not finished yet. Raises StorageError."""
+        """Whether a removal of this unsealed checkpoint has begun but not finished. Raises StorageError."""
         try:
             return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) == _GIVEN_UP
         except NotFoundError:
@@ -247,8 +246,8 @@ class Staging:
     def give_up(self, staged: StagedCheckpoint) -> bool:
         """Remove an unsealed checkpoint; False if it is sealed by now. Raises StorageError.
 
-        A placeholder takes the manifest's name meanwhile. Otherwise a process that listed the staged work before could
-        seal work that is gone.
+        A placeholder takes the manifest's name meanwhile. Otherwise a process that listed the staged work earlier could
+        seal deleted work.
         """
         name = _manifest_name(staged.key, staged.checkpoint_id)
         if self._create(name, _GIVEN_UP) != _GIVEN_UP:
@@ -288,9 +287,9 @@ class Staging:
         return [committable for _, committable in found]
 
     def named_paths(self) -> set[str]:
-        """The files that staged work names and no commit may name yet: paths relative to the table, decoded.
+        """The files that staged work names, although no commit may name them yet: paths relative to the table, decoded.
 
-        Attempts that were not sealed count, since they may be. Raises InvalidInputError, StorageError.
+        Unsealed attempts count, since they may be sealed later. Raises InvalidInputError, StorageError.
         """
         if self._store is None:
             return set()
@@ -305,14 +304,14 @@ class Staging:
         return self._parsed(Committable.from_bytes, body, name).named_paths()
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete staged objects, manifests before all others; absent is fine. Raises StorageError."""
+        """Delete staged objects, manifests first; missing ones are fine. Raises StorageError."""
         store = self._required()
         found = list(names)
         self._each(store.delete, [name for name in found if name.endswith(_MANIFEST)])
         self._each(store.delete, [name for name in found if not name.endswith(_MANIFEST)])
 
     def remove_quietly(self, names: Iterable[str]) -> None:
-        """Delete the staging of committed work. Never raises: the next call finds what stays, and deletes it."""
+        """Delete the staging of committed work. Never raises: the next call deletes what is left."""
         try:
             self.remove(names)
         except TxlogError as error:
@@ -333,7 +332,7 @@ class Staging:
         if self._create(name, body) != body:
             raise InvalidInputError(
                 f"attempt {committable.attempt} of task {committable.task_id} of checkpoint {committable.checkpoint_id}"
-                f" of {committable.app_id!r} has staged other files already. Each run of a task needs a higher attempt"
+                f" of {committable.app_id!r} already staged other files. Each run of a task needs a higher attempt"
                 f" number; sink.discard({committable.checkpoint_id}) removes the staging of an earlier run",
                 table=self._table,
                 path=f"{STAGING}/{name}",
@@ -345,7 +344,7 @@ class Staging:
             return write_once(self._required(), name, body, self._retry)
 
     def _each(self, call: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
-        """The results in order. Calls run in parallel if each is a request."""
+        """The results, in order. Calls run in parallel if each is a request."""
         if self._required().capabilities.has_cheap_calls or len(items) < 4:
             return [call(item) for item in items]
         return list(parallel_map(call, items, threads=_REQUESTS_AT_ONCE))
@@ -369,7 +368,7 @@ def checkpoints_of(listed: Iterable[ObjectMeta]) -> tuple[StagedCheckpoint, ...]
 
 
 def key_of(app_id: str) -> str:
-    """The prefix of the names of an application's objects: short and unique, for any app_id."""
+    """The prefix of an application's object names: short and unique, for any app_id."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", app_id)[:_READABLE_KEY_CHARACTERS].strip("-")
     return f"{readable or 'app'}-{checksum(app_id.encode())[:16]}"
 

@@ -1,6 +1,6 @@
-"""Columns that rows lack: a row that replaces a whole one would be null there.
+"""Columns that rows lack: a row that replaces a whole row would be null there.
 
-In: the columns of a table and those of data. Out: the paths of columns, and of members of structs, that are absent.
+In: the columns of a table and of data. Out: the paths of missing columns and struct fields.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["absent_columns"]
 
 
 def absent_columns(schema: Struct, found: pa.Schema) -> list[str]:
-    """The paths of what ``found`` lacks, in the order of ``schema``; of an absent column only its own."""
+    """The paths that ``found`` lacks, in schema order; for a missing column, only its own path."""
     return [path for field in schema.fields for path in _absent(field, field.name, found)]
 
 
 def _absent(field: Field, path: str, found: pa.Schema | pa.StructType) -> Iterator[str]:
-    """The path of the column or the paths of those of its members that ``found`` does not have."""
+    """The column's path, or the paths of its fields that ``found`` lacks."""
     for other in found:
         if fold_name(other.name) == fold_name(field.name):
             yield from _absent_members(field.type, path, other.type)

@@ -1,7 +1,7 @@
-"""What the caller of a write or a row change asks of its commit: `CommitOptions`.
+"""The commit options of a write or a row change: `CommitOptions`.
 
-In: the arguments of the same names that every method of ``Table`` takes, the options of a Spark write, or the options
-of a command. Out: one checked value, which travels with a job to its tasks and back to the commit.
+In: the arguments with the same names that every method of ``Table`` takes, the options of a Spark write, or a command's
+options. Out: one checked value, which travels with a job to its tasks and back to the commit.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ __all__ = [
 ]
 
 OnConflict: TypeAlias = Literal["rerun", "fail"]
-"""After a lost race: execute the change again on the newest version, or apply Delta's rules to what was read."""
+"""After a lost race: rerun the change on the newest version, or apply Delta's rules to what was read."""
 
 IsolationName: TypeAlias = Literal["Serializable", "WriteSerializable"]
 """The values of ``delta.isolationLevel``."""
 
 
 class CommitOptions(msgspec.Struct, frozen=True):
-    """What a caller asks of a commit. Raises ``InvalidInputError`` for values that are invalid or contradict.
+    """A caller's options for a commit. Raises ``InvalidInputError`` for invalid or contradictory values.
 
-    ``app_id``, the name of a job, and ``checkpoint_id``, the number of its batch, make the commit exactly once;
-    ``fingerprint`` identifies what the batch was made from, so that other work under the same number is an error.
+    ``app_id``, a job's name, and ``checkpoint_id``, the number of its batch, make the commit exactly once;
+    ``fingerprint`` identifies what the batch was made from, so other work under the same number is an error.
     ``user_metadata`` is a note for the table's history. ``read_version`` is the version that the caller's rows or
-    decision were made from: later commits that touch it are conflicts. ``on_conflict`` decides what follows a lost
-    race; None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` decides by which of
-    Delta's levels concurrent commits are judged; None leaves it to the table.
+    decision come from: later commits that touch it are conflicts. ``on_conflict`` decides what follows a lost race;
+    None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` is the Delta isolation level
+    for concurrent commits; None leaves it to the table.
     """
 
     app_id: str | None = None
@@ -53,7 +53,7 @@ class CommitOptions(msgspec.Struct, frozen=True):
     isolation: IsolationName | None = None
 
     def __post_init__(self) -> None:
-        """Integers of any library become Python's own, which the log can store and compare."""
+        """Any library's integers become Python's, which the log can store and compare."""
         for name in ("checkpoint_id", "read_version"):
             if (value := getattr(self, name)) is not None:
                 force_setattr(self, name, whole_number(name, value))
@@ -78,7 +78,7 @@ class CommitOptions(msgspec.Struct, frozen=True):
         return self.app_id, self.checkpoint_id
 
     def is_reexecuted(self, default: OnConflict) -> bool:
-        """Whether the change runs again after a commit that changed files: not if it is tied to a version.
+        """Whether the change reruns after a commit that changed files: not if it is tied to a version.
 
         ``default`` is what the operation does if the caller gave no ``on_conflict``.
         """
@@ -92,10 +92,10 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
-    """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
+    """Application and checkpoint must come together or not at all. Raises ``InvalidInputError``."""
     if (app_id is None) != (checkpoint_id is None):
         raise InvalidInputError(
-            f"an exactly-once write needs both {argument('app_id')} and {argument('checkpoint_id')}: give both, or"
+            f"an exactly-once write needs both {argument('app_id')} and {argument('checkpoint_id')}: pass both, or"
             " neither"
         )
     if app_id is not None:
@@ -105,13 +105,13 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
 
 
 def check_isolation(commit: CommitOptions, default: OnConflict) -> None:
-    """Raises ``InvalidInputError`` for an isolation level of a change that runs again instead of conflicting.
+    """Raises ``InvalidInputError`` for an isolation level of a change that reruns instead of conflicting.
 
     ``default`` is the operation's ``on_conflict``.
     """
     if commit.isolation is not None and commit.is_reexecuted(default):
         raise InvalidInputError(
-            f"{argument('isolation')} decides which concurrent commits are conflicts, and a change that"
+            f"{argument('isolation')} decides which concurrent commits are conflicts, but a change that"
             f" runs again after a lost race"
             " conflicts with none, so that it is always Serializable: leave it out"
         )
@@ -125,4 +125,4 @@ def check_app_id(app_id: str) -> None:
 
 
 PLAIN_COMMIT = CommitOptions()
-"""Of a caller who asks nothing of the commit."""
+"""The options of a caller who sets none."""

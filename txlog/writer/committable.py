@@ -1,8 +1,8 @@
 """What a task sends to the committer: a `Committable`, as a value and as checked bytes.
 
-In: the outcome of one sealed task: new files (`PendingFile`) and files of keys (`KeyFile`). Out: plain data for the
-driver, which uses none of it before ``committable_checks`` has checked it. The bytes carry a format version and a
-checksum, since they travel through message queues and are stored in staging areas.
+In: the outcome of one sealed task: new files (`PendingFile`) and key files (`KeyFile`). Out: plain data for the driver,
+which uses it only after ``committable_checks`` checked it. The bytes carry a format version and a checksum, since they
+travel through message queues and are stored in staging areas.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAIL_BYTES = 64 << 10
 
 
 class FileTail(msgspec.Struct, frozen=True):
-    """The expected end of a file, with its footer: known for a file whose bytes were in memory as a whole."""
+    """The expected end of a file, with its footer: known if all the file's bytes were in memory."""
 
     start: int
     crc32: int
@@ -40,14 +40,14 @@ class FileTail(msgspec.Struct, frozen=True):
         return cls(start, zlib.crc32(memoryview(body)[start:]))
 
     def is_end_of(self, size_bytes: int, found: bytes) -> bool:
-        """Whether ``found``, all from ``start`` on, ends a file of that size as written."""
+        """Whether ``found``, everything from ``start`` on, is the end of a file of that size as written."""
         return self.start + len(found) == size_bytes and zlib.crc32(found) == self.crc32
 
 
 class PendingFile(msgspec.Struct, frozen=True):
     """A finished data file that no commit names yet.
 
-    ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
+    ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as in ``add``.
     ``_tail`` stays in the process that wrote the file: names with an underscore are left out of `Committable.to_bytes`.
     """
 
@@ -78,7 +78,7 @@ class PendingFile(msgspec.Struct, frozen=True):
 
 
 class ChangeFile(msgspec.Struct, frozen=True):
-    """A finished file of row-level changes that no commit names yet; its fields are like those of `PendingFile`.
+    """A finished file of row-level changes that no commit names yet; its fields are like `PendingFile`'s.
 
     It is below ``_change_data/``.
     """
@@ -94,10 +94,9 @@ class ChangeFile(msgspec.Struct, frozen=True):
 
 
 class KeyFile(msgspec.Struct, frozen=True):
-    """A finished file of keys whose rows the write removes from the table; ``changelog.key_files`` has its format.
+    """A finished key file, whose rows the write removes from the table; ``changelog.key_files`` has its format.
 
-    No commit ever names it, so that a vacuum removes it if nothing else does. ``path`` is relative to the table, and
-    decoded.
+    No commit ever names it, so a vacuum removes it if nothing else does. ``path`` is relative to the table and decoded.
     """
 
     path: str
@@ -111,15 +110,15 @@ class Committable(msgspec.Struct, frozen=True):
 
     Args:
         app_id: The application that writes exactly once; None for a write without one.
-        checkpoint_id: The application's number for this unit of work; None if, and only if, ``app_id`` is.
+        checkpoint_id: The application's number for this unit of work; None if and only if ``app_id`` is.
         job_id: The write that the task belongs to.
-        task_id: The task, from 0 on.
-        attempt: How often the task had been started before, from 0 on. Any one attempt of a task may be committed.
-        table_id: The table that the task wrote for, as ``metaData.id`` names it.
-        read_version: The version of the table on which the write was planned.
+        task_id: The task, from 0.
+        attempt: How often the task was started before, from 0. Any one attempt of a task may be committed.
+        table_id: The table that the task wrote for: its ``metaData.id``.
+        read_version: The table version that the write was planned on.
         files: New data files.
-        keys: Files of the keys whose rows are replaced or deleted, for a write of the intent "upsert"; without them,
-            its keys are those of the rows in ``files``.
+        keys: Key files for the rows to replace or delete, in a write with the intent "upsert"; without them, its keys
+            are those in ``files``.
     """
 
     app_id: str | None
@@ -144,12 +143,12 @@ class Committable(msgspec.Struct, frozen=True):
 
     @property
     def num_rows(self) -> int:
-        """The rows of all its new files."""
+        """The number of rows in all its new files."""
         return sum(file.num_rows for file in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """The size of all its new files."""
+        """The total size of its new files."""
         return sum(file.size_bytes for file in self.files)
 
     def __repr__(self) -> str:
@@ -179,7 +178,7 @@ class Committable(msgspec.Struct, frozen=True):
         return tuple(file.to_add(data_change=data_change) for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """Its bytes, for a message queue or a file: they have a format version and a checksum.
+        """Its bytes, for a message queue or a file, with a format version and a checksum.
 
         Returns:
             What `from_bytes` takes.

@@ -1,7 +1,7 @@
 """The driver's checks of committables, before it commits them. Nothing is repaired; every check must pass.
 
-In: committables, the table and job they must belong to and, for checks of sizes and ages, the store. Out: nothing, or
-the error that names the task or file.
+In: committables, the table and job they must belong to and, to check sizes and ages, the store. Out: nothing, or an
+error that names the task or file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _CHANGE_DATA = "_change_data/"
 
 
 def require_committables(given: Any, table: str) -> list[Committable]:
-    """What a caller gave, one or several. Raises ``InvalidInputError`` for anything that is not a committable."""
+    """A caller's committables, one or several. Raises ``InvalidInputError`` for anything else."""
     found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is read twice
     for each in found:
         if not isinstance(each, Committable):
             raise InvalidInputError(
                 f"{described(each)} is not a committable: pass task.committable,"
-                " or Committable.from_bytes(data) of the bytes that a task sent",
+                " or Committable.from_bytes(data) with the bytes that a task sent",
                 table=table,
             )
     return found
@@ -54,10 +54,10 @@ def validate_committables(
     """Check that committables can become one commit.
 
     Each committable is for this table, application and checkpoint (if given). No task and no path appears twice. Paths
-    stay below the table. Partition values are values of exactly ``partition_fields``, by their names in the log.
-    Statistics are JSON. Only a write of the intent "upsert" has files of keys. With ``files``, the size of every file
-    is checked too, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum may remove
-    older files as orphans.
+    stay below the table. Partition values are exactly those of ``partition_fields``, by their names in the log.
+    Statistics are JSON. Only a write with the intent "upsert" has key files. With ``files``, it also checks each file's
+    size, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum may remove older
+    files as orphans.
 
     Raises InvalidInputError; NotFoundError, StorageError from the store.
     """
@@ -118,9 +118,9 @@ def _problem(file: PendingFile | KeyFile, partition_fields: Mapping[str, Field])
     except CorruptLogError as error:
         return f"has a path that no writer may use ({error.message})"
     if not path.is_relative or path.scheme is not None:
-        return "does not lie below the table"
+        return "is not below the table"
     if file.path.startswith(_CHANGE_DATA):
-        return f"lies in {_CHANGE_DATA}, where only files of change data are"
+        return f"is in {_CHANGE_DATA}, which is only for change data files"
     num_rows = file.num_keys if isinstance(file, KeyFile) else file.num_rows
     if file.size_bytes <= 0 or num_rows <= 0:
         return f"is empty ({file.size_bytes} bytes, {num_rows} rows)"

@@ -1,7 +1,7 @@
-"""New rows with all columns of their table: generated columns and defaults that data lacks are computed.
+"""New rows with all columns of their table: computes generated columns and defaults that data lacks.
 
 In: data, and the `ComputedColumns` of its table. Out: batches of exactly the table's Arrow schema, as from
-``conform``, or an error that shows a row whose generated column has another value than its expression.
+``conform``, or an error that shows a row whose generated column differs from its expression.
 PROTOCOL.md, "Generated Columns", "Default Columns".
 """
 
@@ -32,7 +32,7 @@ def completer_for(
     table: str | None = None,
     version: int | None = None,
 ) -> Conformer | Completer:
-    """What brings new rows into the types of ``schema``, and computes the columns that they lack.
+    """What converts new rows to the types of ``schema``, and computes the columns that they lack.
 
     Raises:
         SchemaMismatchError: The data does not fit.
@@ -51,16 +51,16 @@ def completed(
     first_row: int = 0,
     are_new: NDArray[np.bool_] | None = None,
 ) -> pa.RecordBatch:
-    """One batch with all columns of ``schema``; arguments and errors are those of `Completer`."""
+    """One batch with all columns of ``schema``; arguments and errors as for `Completer`."""
     if computed is None:
         return conformer_for(schema, batch.schema, table).conform(batch, first_row)
     return Completer(schema, batch.schema, computed, table).conform(batch, first_row, are_new)
 
 
 class Completer:
-    """A `Conformer` that computes generated columns and defaults that data lacks, and checks those that it has.
+    """A `Conformer` that computes missing generated columns and defaults, and checks the ones that data has.
 
-    ``schema`` has the columns of the table, or some of them; a generated column is only computed if those that it uses
+    ``schema`` has the table's columns, or some of them; a generated column is only computed if the columns that it uses
     are among them.
     """
 
@@ -94,7 +94,7 @@ class Completer:
     def conform(
         self, batch: pa.RecordBatch, first_row: int = 0, are_new: NDArray[np.bool_] | None = None
     ) -> pa.RecordBatch:
-        """As `Conformer.conform`. Generated columns are checked in the rows ``are_new``; None means all."""
+        """See `Conformer.conform`. Generated columns are checked in the rows ``are_new``; None means all."""
         rows = self._conformer.conform(batch, first_row)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         columns.update({name: value.evaluate(rows) for name, value in self._defaults.items()})

@@ -24,10 +24,10 @@ def conformer_for(
 ) -> Conformer:
     """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
     try:
-        # Without metadata, which does not affect types, and with which older pyarrow cannot hash a schema.
+        # Without metadata: it does not affect types, and older pyarrow cannot hash a schema with metadata.
         return _built(table_schema, data_schema.remove_metadata(), table)
     except SchemaMismatchError as error:
-        error.version = version  # every append has a new version: as part of the key it would defeat the cache
+        error.version = version  # every append has a new version: as part of the key, it would defeat the cache
         raise
 
 
@@ -37,11 +37,11 @@ def _built(table_schema: Struct, data_schema: pa.Schema, table: str | None) -> C
 
 
 class Conformer:
-    """Brings batches of one Arrow schema into a table's schema.
+    """Converts batches of one Arrow schema to a table's schema.
 
     The order and case of the data's columns do not matter, a missing nullable column becomes null, and all
     conversions are lossless. Raises SchemaMismatchError when built, listing each column with the table's
-    type, the data's type and what to do; ``table`` and ``version`` head its message.
+    type, the data's type and what to do; ``table`` and ``version`` begin its message.
     """
 
     __slots__ = ("_columns", "_data_schema", "_is_identity", "_table", "schema")
@@ -103,7 +103,7 @@ class Conformer:
 
 
 def nullable(schema: Struct) -> Struct:
-    """The same columns, none of them required, nor any member of a struct."""
+    """The same columns, where neither columns nor struct fields are required."""
     return Struct(tuple(replace(field, nullable=True, type=_nullable_type(field.type)) for field in schema.fields))
 
 
@@ -112,7 +112,7 @@ def _nullable_type(data_type: DataType) -> DataType:
 
 
 def _listed(found: Sequence[Difference]) -> str:
-    """``1 column differs``, then one line a column: its name, both types and what to do."""
+    """``1 column differs``, then one line per column: its name, both types and what to do."""
     width = max(len(difference.column) for difference in found)
     heading = "1 column differs" if len(found) == 1 else f"{len(found)} columns differ"
     lines = [

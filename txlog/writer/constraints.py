@@ -33,7 +33,7 @@ _INVARIANTS = "delta.invariants"
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """``name`` is as messages show it, ``sql`` as the table has it; ``condition`` is bound to the table's schema."""
+    """``name`` is as in messages, ``sql`` as in the table; ``condition`` is bound to the table's schema."""
 
     name: str
     sql: str
@@ -60,11 +60,11 @@ def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
 
 
 def check_invariants(schema: Struct) -> None:
-    """Check the invariants of columns of a new definition.
+    """Check the column invariants of a new definition.
 
     Raises:
         InvalidInputError: One is below an array or a map, where Delta checks none, or does not fit the schema.
-        UnsupportedFeatureError: One is not in the form that the protocol describes.
+        UnsupportedFeatureError: One does not have the protocol's form.
     """
     for path, text in _invariants(schema, ""):
         sql = _invariant(path, text)
@@ -87,22 +87,22 @@ def check_same_conditions(before: Mapping[str, str], after: Mapping[str, str]) -
     """Raises InvalidInputError if a change of properties would add, change or drop a CHECK constraint."""
     if _conditions(before) != _conditions(after):
         raise InvalidInputError(
-            "a constraint is not set as a property, since the rows of the table have to meet it: use"
+            "a constraint is not set as a property, since the table's rows must meet it: use"
             " table.add_constraint(name, condition) and table.drop_constraint(name)"
         )
 
 
 def _conditions(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The SQL text of each CHECK constraint by its name, in the order of the names."""
+    """The SQL text of each CHECK constraint by name, sorted by name."""
     found = sorted(item for item in configuration.items() if item[0].startswith(CONSTRAINT_PREFIX))
     return {key.removeprefix(CONSTRAINT_PREFIX): text for key, text in found}
 
 
 def stored_constraints(configuration: Mapping[str, str], schema: Struct) -> dict[str, str]:
-    """The SQL text of each constraint by its name: CHECK constraints, then invariants of columns.
+    """The SQL text of each constraint by name: CHECK constraints, then column invariants.
 
     Raises:
-        UnsupportedFeatureError: An invariant is not in the form that the protocol describes.
+        UnsupportedFeatureError: An invariant does not have the protocol's form.
     """
     found = {f"constraint {name}": text for name, text in _conditions(configuration).items()}
     found.update((f"invariant of column {path}", _invariant(path, text)) for path, text in _invariants(schema, ""))
@@ -163,7 +163,7 @@ def _invariant(path: str, text: object) -> str:
 
 
 def _members_of_lists(data_type: DataType, path: str = "", *, is_below: bool = False) -> Iterator[tuple[str, Any]]:
-    """The members of structs below arrays and maps, by their paths, with their metadata."""
+    """The struct fields below arrays and maps, by their paths, with their metadata."""
     prefix = f"{path}." if path else ""
     match data_type:
         case Struct(fields):

@@ -1,8 +1,8 @@
-"""Lossless conversions of Arrow arrays to a Delta type: which are allowed, and how each is made.
+"""Lossless conversions of Arrow arrays to a Delta type: which are allowed, and how they work.
 
 In: a Delta type and the Arrow type of the data. Out: a function from array to array (or None if no conversion is
 needed), or a list of `Difference` for the caller to report. A value that cannot be converted raises `BadRow`.
-Names, nullability and types below a column are handled here; the columns themselves in ``conform``.
+This module handles names, nullability and types below a column; ``conform`` handles the columns themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
-"""From an array of the data's type to one of the table's, of equal length. Raises `BadRow`."""
+"""From an array of the data's type to one of the table's type, with equal length. Raises `BadRow`."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class BadRow(Exception):
-    """A value that cannot be stored. ``row`` counts from 0 in the array that was being converted."""
+    """A value that cannot be stored. ``row`` counts from 0 in the array being converted."""
 
     def __init__(self, column: str, row: int, problem: str) -> None:
         super().__init__(column, row, problem)
@@ -78,7 +78,7 @@ class BadRow(Exception):
 
 
 def conversion(target: DataType, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
-    """How arrays of ``source`` become the Arrow type of ``target``; None if they have it already.
+    """How arrays of ``source`` become the Arrow type of ``target``; None if they already have it.
 
     Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
     """
@@ -102,7 +102,7 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 def match_fields(
     fields: Sequence[Field], data: Sequence[pa.Field], prefix: str, found: list[Difference]
 ) -> list[int | None]:
-    """For each field of the table the position of its column in the data: by name, in any order and case.
+    """For each table field, the position of its column in the data: by name, in any order and case.
 
     None if the data lacks a nullable column; other differences in names are appended to ``found``.
     """
@@ -135,7 +135,7 @@ def match_fields(
 def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa.Array:
     """A NOT NULL array, checked on its rows, except where ``parent`` is null.
 
-    The Parquet writer refuses a required child with nulls even below a null parent, so those lose their null mark.
+    The Parquet writer refuses a required child with nulls even below a null parent, so these lose their null mark.
     """
     if not array.null_count:
         return array
@@ -246,13 +246,13 @@ _BINARY_FORMS = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
     if pa.types.is_timestamp(source) and target == TIMESTAMP:
-        return "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")"
+        return "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas with .dt.tz_localize(\"UTC\")"
     if pa.types.is_timestamp(source) and target == TIMESTAMP_NTZ:
         return "cast it to timestamp('us'), without a zone"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
         return f"cast it to decimal128({target.precision}, {target.scale})"
-    if pa.types.is_floating(source) and target in _WHOLE_NUMBERS:  # pandas makes floats of integers with a gap
-        return 'cast it to whole numbers, in pandas by .astype("Int64")'
+    if pa.types.is_floating(source) and target in _WHOLE_NUMBERS:  # pandas turns integers with a gap into floats
+        return 'cast it to whole numbers, in pandas with .astype("Int64")'
     return "cast it"
 
 
@@ -379,7 +379,7 @@ def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[D
 
 
 def _map_entry(source: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
-    """Key and value of a map, or of a list of (key, value) structs: the form maps take in polars."""
+    """Key and value of a map, or of a list of (key, value) structs, which is what polars makes of maps."""
     if pa.types.is_map(source):
         return source.key_field, source.item_field
     if isinstance(source, LIST_TYPES) and pa.types.is_struct(source.value_type):
@@ -413,7 +413,7 @@ class _RowsOfLists:
 
 
 def has_required(target: DataType) -> bool:
-    """Whether anything below ``target`` is NOT NULL, so that its rows must be checked."""
+    """Whether anything below ``target`` is NOT NULL, so its rows must be checked."""
     match target:
         case Struct(fields):
             return any(not field.nullable or has_required(field.type) for field in fields)

@@ -1,8 +1,7 @@
 """One Parquet data file: how its columns are encoded, and how it becomes pending.
 
-In: tables of the file's schema, one row group each. Out: a `PendingFile` whose statistics come from the footer that
-was just written, without a second pass. This module knows nothing of threads, rolling and names. PROTOCOL.md, "Data
-Files".
+In: tables of the file's schema, one row group each. Out: a `PendingFile` whose statistics come from the footer just
+written, without a second pass. This module knows nothing about threads, rolling and names. PROTOCOL.md, "Data Files".
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from txlog.writer.dictionary import DICTIONARY_PAGE_BYTES
 __all__ = ["DataFileWriter", "FileFormat"]
 
 SMALL_CHUNK_ROWS = 2_048
-"""Chunks that are smaller than this on average are joined first, which costs less than encoding each."""
+"""Chunks smaller than this on average are joined first, which costs less than encoding each."""
 
 
 class FileFormat(msgspec.Struct, frozen=True):
     """The settings that all files of one task share. ``schema`` has no partition columns; ``leaves`` get
     ``statistics``.
 
-    ``columns`` are the table's names of its columns, which differ from the file's if the table maps its columns.
+    ``columns`` are the table's column names, which differ from the file's if the table maps its columns.
     """
 
     schema: pa.Schema
@@ -39,12 +38,12 @@ class FileFormat(msgspec.Struct, frozen=True):
     is_mapped: bool = False
 
     def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of ``columns`` under the file's names, nested ones too; nothing is copied."""
+        """Rows of ``columns`` under the file's names, including nested ones; nothing is copied."""
         return pa.record_batch(_Labelled(batch, self.schema)) if self.is_mapped else batch
 
 
 class _Labelled(msgspec.Struct, frozen=True):
-    """A batch passed through Arrow's C interface with another schema, which differs only in names."""
+    """A batch passed through Arrow's C interface with a schema that differs only in names."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -56,8 +55,8 @@ class _Labelled(msgspec.Struct, frozen=True):
 class DataFileWriter:
     """Writes one file. Readers see nothing before `finish`, and nothing after `abort`.
 
-    ``in_one_piece``: the encoded bytes wait in memory and go to the store at once, so that a small file is a single
-    write, and no handle is held meanwhile.
+    With ``in_one_piece``, the encoded bytes wait in memory and go to the store together, so a small file is a single
+    write, and no handle stays open meanwhile.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class DataFileWriter:
         )
 
     def abort(self) -> None:
-        """Remove the file, so that no readable file stays. Never raises."""
+        """Remove the file: no readable file stays. Never raises."""
         if self._output is not None:
             self._output.abort()
         # a writer that is garbage-collected while open would write its footer into the sink

@@ -1,8 +1,8 @@
 """Which columns of a data file get a Parquet dictionary, decided on a sample of their rows.
 
-In: one row group's worth of rows. Out: the Parquet paths of the columns to encode with a dictionary. If values
-repeat, a dictionary makes numbers less than half as large and faster to write, and strings a third as large in 1.0 to
-1.5 times the time. If they do not, hashing takes up to seven times as long and saves nothing (all measured).
+In: one row group's worth of rows. Out: the Parquet paths of the columns to encode with a dictionary. If values repeat,
+a dictionary makes numbers less than half as large and faster to write, and strings a third as large in 1.0 to 1.5 times
+the time. If not, hashing takes up to seven times as long and saves nothing (all measured).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLICE_ROWS = 2_500
 
 _TEXT_SHARE = 1 / 4
 _NUMBER_SHARE = 1 / 64
-"""The most distinct values, as a share of the rows, at which a dictionary saves space."""
+"""The maximum share of distinct values at which a dictionary saves space."""
 
 
 def dictionary_columns(rows: pa.Table) -> tuple[str, ...]:
@@ -47,14 +47,14 @@ def dictionary_columns(rows: pa.Table) -> tuple[str, ...]:
 
 
 def _samples(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Slices spread over the rows, so that neither sorted data nor a long first run misleads."""
+    """Slices spread over the rows, so neither sorted data nor a long first run misleads."""
     step = max(rows.num_rows // _SLICES, _SLICE_ROWS)
     slices = (rows.slice(start, _SLICE_ROWS).combine_chunks() for start in range(0, rows.num_rows, step))
     return [batch for table in slices for batch in table.to_batches()]
 
 
 def _leaves(path: str, slices: list[pa.Array]) -> Iterator[tuple[str, list[pa.Array]]]:
-    """The leaf columns of a column by the paths that Parquet gives them."""
+    """A column's leaf columns by their Parquet paths."""
     kind = slices[0].type
     if pa.types.is_struct(kind):
         for position, member in enumerate(kind):
@@ -89,7 +89,7 @@ def _pays(slices: list[pa.Array], num_rows: int) -> bool:
 
 
 def _expected_distinct(sampled: int, in_slices: int, overall: int, num_rows: int) -> float:
-    """How many distinct values ``num_rows`` rows are likely to have.
+    """The likely number of distinct values in ``num_rows`` rows.
 
     If the slices share almost no values, each range of rows has its own, and the number grows with the rows. Otherwise
     values are drawn from a pool, whose size follows from the number of distinct values in the sample.

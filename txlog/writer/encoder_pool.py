@@ -1,4 +1,4 @@
-"""The threads that encode and publish data files: how many, in which order, and how much they may hold.
+"""The threads that encode and publish data files: how many, in which order, and with how much memory.
 
 In: jobs of a lane, each with the bytes it keeps alive. Out: the jobs of one lane run one after the other, in
 order; different lanes run concurrently. The first error stops all jobs, and the next call raises it.
@@ -17,16 +17,16 @@ from txlog.util.parallel import Threads
 __all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
 
 ENCODERS = min(2, os.cpu_count() or 1)
-"""The default number of row groups encoded at once: more would starve the thread that routes."""
+"""The default number of row groups encoded at a time: more would starve the routing thread."""
 
 _THREADS = 8
-"""More than encoders, since publishing a file is mostly waiting for a disk or for a store."""
+"""More than encoders, since publishing a file mostly waits for a disk or store."""
 
 Job: TypeAlias = Callable[[], None]
 
 
 class JobQueue:
-    """The jobs of one lane that have not started, and whether a thread runs them."""
+    """A lane's jobs that have not started, and whether a thread runs them."""
 
     __slots__ = ("is_busy", "jobs")
 
@@ -51,7 +51,7 @@ class EncoderPool:
         return self._held_bytes
 
     def submit(self, queue: JobQueue, job: Job, size_bytes: int = 0) -> None:
-        """Run ``job`` after the jobs of ``queue`` before it. Raises the first error of any earlier job."""
+        """Run ``job`` after the earlier jobs of ``queue``. Raises the first error of any earlier job."""
         with self._changed:
             self._raise_error()
             self._held_bytes += size_bytes
@@ -75,7 +75,7 @@ class EncoderPool:
             self._raise_error()
 
     def stop(self) -> None:
-        """Let no further job start, and wait for the ones at work."""
+        """Let no new job start, and wait for running ones."""
         with self._changed:
             if self._error is None:
                 self._error = RuntimeError("the encoder pool was stopped")

@@ -1,8 +1,8 @@
 """Columns that rows may lack: generated columns, whose values follow from other columns, and columns with a default.
 
 In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``completer`` gives new rows these columns. Only
-new rows are computed or checked: a row that is in the table may have been computed in another time zone.
-PROTOCOL.md, "Generated Columns", "Default Columns".
+new rows are computed or checked: an existing row may have been computed in another time zone. PROTOCOL.md, "Generated
+Columns", "Default Columns".
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _NESTED = (Struct, Array, Map)
 
 
 class GeneratedColumn(msgspec.Struct, frozen=True):
-    """``value`` is of the column's type and bound to the table's schema; ``rule`` is true if a row has that value.
+    """``value`` has the column's type and is bound to the table's schema; ``rule`` is true if a row has that value.
 
-    Delta stores an empty value of the columns ``partitioned_by`` as null, so ``value`` is computed from null.
+    Delta stores empty values of the columns ``partitioned_by`` as null, so ``value`` is computed from null.
     """
 
     name: str
@@ -67,7 +67,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
         """The values for rows that have the columns `uses`.
 
         Raises:
-            InvalidInputError: A row has none, for example because of an overflow.
+            InvalidInputError: A row has no value, for example because of an overflow.
         """
         try:
             return self.value.evaluate(self.stored(rows))
@@ -76,7 +76,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
             raise
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the values of `uses` that readers of the table will see."""
+        """The rows with the values of `uses` that readers will see."""
         from txlog.writer.keys import with_stored_partition_values
 
         return with_stored_partition_values(rows, self.partitioned_by)
@@ -85,7 +85,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
 class DefaultColumn(msgspec.Struct, frozen=True):
     """``value`` is a constant of the column's type; None if txlog cannot evaluate it, for the reason ``problem``.
 
-    If it ``is_of_now``, it depends on the time of the write, which `ComputedColumns.at` sets.
+    If it ``is_of_now``, it depends on the time of writing, which `ComputedColumns.at` sets.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_of_now(self) -> bool:
-        """Whether a default depends on the time of the write."""
+        """Whether a default depends on the time of writing."""
         return any(each.is_of_now for each in self.defaults)
 
     def at(self, now: datetime.datetime) -> ComputedColumns:
@@ -113,7 +113,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         return replace(self, defaults=_defaults(self.schema, now))
 
     def recomputed(self, assigned: Collection[str]) -> tuple[GeneratedColumn, ...]:
-        """The generated columns that follow from columns that get new values, without those that get one themselves."""
+        """The generated columns that follow from columns with new values, except those that get one themselves."""
         is_new_row = all(name in assigned for name in without_generated(self.schema).names)
         names = {*assigned}
         return tuple(each for each in self.generated if each.name not in names and (is_new_row or each.uses & names))
@@ -127,7 +127,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         return tuple(each for each in self.generated if each.name in names)
 
     def default_of(self, name: str) -> Expression | None:
-        """The value of a column that a new row lacks; None if it has no default.
+        """The default of a column that a new row lacks; None if there is none.
 
         Raises:
             UnsupportedFeatureError: txlog cannot evaluate it.
@@ -151,16 +151,16 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         first_row: int = 0,
         are_new: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Check given values of generated columns.
+        """Check the given values of generated columns.
 
         Args:
             columns: The columns to check.
-            rows: The rows, with these columns and those that they use.
+            rows: The rows, with these columns and the columns that they use.
             first_row: The number of rows before these, for messages.
             are_new: Which rows are written; None means all.
 
         Raises:
-            InvalidInputError: A row has another value than the expression.
+            InvalidInputError: A row's value differs from the expression.
         """
         from txlog.writer.row_guard import violation
 
@@ -172,7 +172,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
                 at, values = found
                 row = first_row + (at if places is None else int(places[at]))
                 raise InvalidInputError(
-                    f"column {column.name} is generated as {column.sql}, and row {row} of the data, counting from 0,"
+                    f"column {column.name} is generated as {column.sql}, but row {row} of the data, counting from 0,"
                     f" has another value, with {values}. Nothing was committed. Leave the column out, so that it is"
                     " computed, or correct it; times are those of UTC",
                     table=self.table,
@@ -180,12 +180,12 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 def is_computed(field: Field) -> bool:
-    """Whether rows may lack this column of a table, because it is generated or has a default."""
+    """Whether rows may lack this table column, because it is generated or has a default."""
     return _GENERATED in field.metadata or _DEFAULT in field.metadata
 
 
 def stored_generated(schema: Struct) -> dict[str, str]:
-    """The SQL text of each generated column by its name."""
+    """The SQL text of each generated column by name."""
     return {field.name: str(field.metadata[_GENERATED]) for field in schema.fields if _GENERATED in field.metadata}
 
 
@@ -203,7 +203,7 @@ def computed_columns(
     Raises:
         UnsupportedFeatureError: txlog cannot evaluate the expression of a generated column, so no row may be written.
     """
-    # A loop: this runs at every plan, and most tables have no such column.
+    # A loop, since this runs in every plan and most tables have no such column.
     for field in schema.fields:
         if is_computed(field) or isinstance(field.type, _NESTED):
             return _bound(schema, table, partition_columns)
@@ -213,7 +213,7 @@ def computed_columns(
 def generated_of(
     schema: Struct, table: str | None = None, partition_columns: Collection[str] = ()
 ) -> ComputedColumns | None:
-    """The same for rows that replace others, which must have every column that is not generated."""
+    """The same for rows that replace others: they must have every column that is not generated."""
     found = computed_columns(schema, table, partition_columns)
     return None if found is None or not found.generated else replace(found, defaults=())
 
@@ -246,8 +246,7 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
 
 
 def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
-    """Raises InvalidInputError if a column that is added to a table, given with its path, is generated or has a
-    default."""
+    """Raises InvalidInputError if a column to add, given with its path, is generated or has a default."""
     computed = [path for path, field in added if is_computed(field)]
     if computed:
         raise InvalidInputError(
@@ -338,13 +337,13 @@ def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
     try:
         parse_stored_value(sql, Struct(()))
     except InvalidInputError:
-        problem = "it is the time of a write, which is not known here"
+        problem = "it is the time of writing, which is not known here"
         return DefaultColumn(field.name, sql, None if now is None else value, problem, is_of_now=True)
     return DefaultColumn(field.name, sql, value)
 
 
 def _marked(data_type: DataType, path: str) -> Iterable[str]:
-    """The members of structs, at any depth, that are generated or have a default."""
+    """The struct fields, at any depth, that are generated or have a default."""
     match data_type:
         case Struct(fields):
             for field in fields:

@@ -22,7 +22,7 @@ from txlog.util.patterns import pattern
 __all__ = ["DataStream", "can_be_read_again", "open_data"]
 
 _READAHEAD = 4
-"""Batches of a dataset in memory beyond the one that is read; its own default is 16 of each of 4 files."""
+"""Batches of a dataset to read ahead; Arrow's own default is 16 from each of 4 files."""
 
 
 class DataStream(msgspec.Struct, frozen=True):
@@ -36,12 +36,11 @@ class DataStream(msgspec.Struct, frozen=True):
 
 
 def open_data(data: Any) -> DataStream:
-    """Open ``data`` for one pass; a batch is asked for only when the caller is done with the one before it.
+    """Open ``data`` for one pass; it requests a batch only when the caller is done with the previous one.
 
     Takes a ``pyarrow`` Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a polars LazyFrame, any object with
     ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those. A batch with more text than a table's
-    string column holds comes in parts.
-    Raises InvalidInputError naming what to pass instead.
+    string column can hold comes in parts. Raises InvalidInputError naming what to pass instead.
     """
     if isinstance(data, DataStream):
         return data
@@ -67,7 +66,7 @@ def _opened(data: Any) -> DataStream:
     if _is_of(data, "pyarrow", "Dataset"):
         return open_data(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1))
     if _is_of(data, "pyarrow", "Scanner"):
-        # Not by to_reader: see ``read.dataset`` for how it can wait forever where Python opens the files.
+        # Not with to_reader: ``read.dataset`` explains how it can wait forever if Python opens the files.
         return DataStream(data.projected_schema, _read(data.to_batches().__next__))
     if _is_of(data, "polars", "DataFrame"):
         _refuse_objects(data)
@@ -91,7 +90,7 @@ def _from_arrow_stream(data: Any) -> DataStream:
 
 
 def _from_pandas(frame: Any) -> DataStream:
-    """A named index is a column. Arrow leaves out an index that is a range, which pandas makes of consecutive keys."""
+    """A named index is a column. Arrow leaves out a range index, which pandas makes of consecutive keys."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=None if frame.index.name is None else True)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -109,7 +108,7 @@ def _unreadable(data: Any, error: Exception) -> InvalidInputError:
 
 
 def _from_lazy_frame(data: Any) -> DataStream:
-    """Polars runs the query when the first batch is asked for, and hands over batches while it runs."""
+    """Polars runs the query when the first batch is requested, and passes on batches while it runs."""
     schema = open_data(data.limit(0).collect()).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -144,7 +143,7 @@ def _from_pieces(pieces: Iterator[Any]) -> DataStream:
 
 
 def _read(next_batch: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All batches of a reader. An exception of its producer names no txlog call, so it is recognized here."""
+    """All batches of a reader. Its producer's exceptions name no txlog call, so they are recognized here."""
     while True:
         try:
             batch = next_batch()
@@ -171,7 +170,7 @@ def _refuse_what_cannot_stream(data: Any) -> None:
     if type(data).__name__ == "LazyFrame" and not hasattr(data, "collect_batches"):
         raise InvalidInputError("data is a LazyFrame, which this polars does not stream: pass lazy_frame.collect()")
     if type(data).__name__ == "DuckDBPyConnection":
-        raise InvalidInputError("data is a duckdb connection: pass the relation that connection.sql(query) gives")
+        raise InvalidInputError("data is a duckdb connection: pass the relation that connection.sql(query) returns")
     if type(data).__module__.startswith("pyspark."):
         raise InvalidInputError(
             'data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri),'
@@ -181,33 +180,33 @@ def _refuse_what_cannot_stream(data: Any) -> None:
         raise InvalidInputError("data is a dict: pass pyarrow.table(data)")
     if isinstance(data, str | bytes | bytearray | memoryview | os.PathLike):
         raise InvalidInputError(
-            f"data is {type_name_of(data)}, not rows: read the file first, by pyarrow.parquet.read_table(path) or"
+            f"data is {type_name_of(data)}, not rows: read the file first, with pyarrow.parquet.read_table(path) or"
             " pyarrow.csv.open_csv(path); `txlog append` takes files as they are"
         )
 
 
 def _refuse_objects(frame: Any) -> None:
-    """Polars exports a Python object as the address that it has in memory."""
+    """Polars exports a Python object as its memory address."""
     objects = [name for name, kind in frame.schema.items() if str(kind) == "Object"]
     if objects:
         raise InvalidInputError(
-            f"polars columns of Python objects cannot be stored ({', '.join(objects)}): cast each to a type of polars,"
+            f"polars columns of Python objects cannot be stored ({', '.join(objects)}): cast each to a polars type,"
             " or drop it"
         )
 
 
 def _is_of(data: Any, library: str, name: str) -> bool:
-    """Whether ``data`` is of this class of a library, which is not imported for the question."""
+    """Whether ``data`` has this class of a library, without importing the library."""
     return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in type(data).__mro__)
 
 
 def _is_pandas(data: Any) -> bool:
-    """Whether it is a pandas data frame; those of pandas before 2.2 have no Arrow interface."""
+    """Whether it is a pandas data frame; before pandas 2.2, they have no Arrow interface."""
     return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
 
 
 def _without_unnamed_index(stream: DataStream) -> DataStream:
-    """Without the column that pandas makes of an unnamed index, which any filter leaves behind: it is not data."""
+    """Without the column that pandas makes of an unnamed index, as any filter leaves one: it is not data."""
     kept = [at for at, name in enumerate(stream.schema.names) if not _UNNAMED_INDEX.fullmatch(name)]
     if len(kept) == len(stream.schema):
         return stream

@@ -1,6 +1,6 @@
-"""Keys: which columns identify a row, and which source row has the key of a row of the table.
+"""Keys: which columns identify a row, and which source row has a table row's key.
 
-In: the names of key columns, and the key columns of a source. Out: for columns of keys, the source row of each, or -1.
+In: the names of key columns, and a source's key columns. Out: for columns of keys, each key's source row, or -1.
 All operations work on columns: values become numbers by their index among the source's distinct values, and the numbers
 of several columns become one, exactly. A null never matches.
 """
@@ -40,12 +40,12 @@ _TYPES = frozenset(
     ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
 )
 _FLAGS_MAX = 1 << 26
-_FEW = 8  # if the source has this many times more values, a search among its sorted values is faster than a kernel
+_FEW = 8  # if the source has this many times more values, searching its sorted values is faster than a kernel
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))
 
 
 class KeyColumn(msgspec.Struct, frozen=True):
-    """One column of a key, or a member of structs: the path of names to it, as the table spells them."""
+    """One column or struct field of a key: the path of names to it, as the table spells them."""
 
     path: tuple[str, ...]
     type: DataType
@@ -56,10 +56,10 @@ class KeyColumn(msgspec.Struct, frozen=True):
         return ".".join(self.path)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The column from rows with the table's names; null if a struct around it is null, and if it is an empty value
+        """The column from rows with the table's names; null if a struct around it is null, or if it is an empty value
         of a partition column.
 
-        More text than a string array of Arrow holds comes as ``large_string`` or ``large_binary``.
+        More text than an Arrow string array holds comes as ``large_string`` or ``large_binary``.
         """
         column = rows.column(self.path[0])
         for name in self.path[1:]:
@@ -87,7 +87,7 @@ def _without_empty(values: pa.Array) -> pa.Array:
 
 
 def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Keys in the type in which they are compared, or in the large form of it. Null if it has no such value."""
+    """Keys in the type for comparison, or its large form; null for a value that this type lacks."""
     if values.type == large_type(kind):
         return values
     if not pa.types.is_decimal(kind) or values.type == kind:
@@ -99,9 +99,8 @@ def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def key_columns(names: Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()) -> tuple[KeyColumn, ...]:
-    """The columns of a table with the names ``names``; paths with dots name members of structs.
-
-    ``partition_columns`` are those of a table that the keys' rows are written to.
+    """The table columns with the names ``names``; paths with dots name struct fields. ``partition_columns`` belong to
+    the table that the keys' rows are written to.
 
     Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """
@@ -134,32 +133,32 @@ def _key_column(name: Any, schema: Struct, partitions: Set[str]) -> KeyColumn:
 
 
 def check_key_type(name: str, data_type: DataType) -> None:
-    """Raises ``InvalidInputError`` for a type whose values are not simply equal or different."""
+    """Raises ``InvalidInputError`` for a type whose values are not clearly equal or different."""
     if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _TYPES):
         return
     is_float = isinstance(data_type, Primitive) and data_type.name in ("float", "double")
     raise InvalidInputError(
         f"column {name} is a {type_name(data_type)}, which cannot be a key"
-        + (" (NaN and -0.0 have no one meaning)" if is_float else "")
+        + (" (NaN and -0.0 are ambiguous)" if is_float else "")
         + ": use integer, string, binary, boolean, date, timestamp or decimal columns"
     )
 
 
 def key_text(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], row: int) -> str:
-    """``id=42, day=2026-11-20``: one key in the form for error messages."""
+    """``id=42, day=2026-11-20``: one key, for error messages."""
     values = (str(column[row].as_py()) for column in columns)
     return ", ".join(f"{key.name}={value[:60]}" for key, value in zip(keys, values, strict=True))
 
 
 class KeyIndex:
-    """The keys of a source, ready for look-ups. ``columns`` have no nulls. Thread-safe."""
+    """A source's keys, ready for lookups. ``columns`` have no nulls. Thread-safe."""
 
     def __init__(self, keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
         self.keys = tuple(keys)
         self.columns = tuple(columns)
         self._distinct = [pc.unique(column) for column in columns]
         self._levels: list[NDArray[np.int64]] = []
-        if len(self._distinct[0]) == len(columns[0]):  # in order of the rows
+        if len(self._distinct[0]) == len(columns[0]):  # in row order
             codes = np.arange(len(columns[0]))
         else:
             codes = _codes(columns[0], self._distinct[0])
@@ -173,7 +172,7 @@ class KeyIndex:
 
     @staticmethod
     def suits(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> bool:
-        """Whether look-ups of these keys, without nulls, are fast however many there are: few integers lie between."""
+        """Whether lookups of these keys, without nulls, are fast however many there are: few integers lie between."""
         if len(keys) > 1 or not isinstance(keys[0].type, Primitive) or keys[0].type.name not in _INTEGERS:
             return False
         ends = pc.min_max(columns[0])
@@ -181,7 +180,7 @@ class KeyIndex:
 
     @property
     def num_rows(self) -> int:
-        """How many rows have the keys."""
+        """The number of rows that have the keys."""
         return len(self.code_of_row)
 
     @property
@@ -211,19 +210,18 @@ class KeyIndex:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether a look-up has no cost besides the rows looked up."""
+        """Whether a lookup costs nothing besides the rows looked up."""
         return self._flags is not None
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-        """For each key in ``columns`` the row of the source that has it; -1 if none does."""
+        """For each key in ``columns``, the source row that has it; -1 if none does."""
         found = np.full(len(columns[0]), -1, dtype=np.int64)
         at, rows = self.matches(columns)
         found[at] = rows
         return found
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The indices of those keys in ``columns`` that the source has, ascending, and the source row of each of
-        them."""
+        """The indices of the keys in ``columns`` that the source has, ascending, and each one's source row."""
         if self.num_keys == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         at = self._possible(columns[0])
@@ -240,10 +238,10 @@ class KeyIndex:
         return (matched if at is None else at[matched]), rows
 
     def _first_codes(self, column: pa.Array, *, is_certain: bool) -> NDArray[np.int64]:
-        """`_codes` of the first key column. ``is_certain``: each value, an integer, is among the distinct ones."""
+        """`_codes` of the first key column. With ``is_certain``, each value is an integer among the distinct ones."""
         if not is_certain or len(column) > len(self._sorted[0]) // _FEW:
             return _codes(column, self._distinct[0])
-        # Kernels build a hash table of the distinct values at each call, which for few values costs more than it saves.
+        # Each kernel call builds a hash table of the distinct values; for few values, that costs more than it saves.
         values, places = self._sorted
         wanted = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         found: NDArray[np.int64] = places[np.searchsorted(values, wanted)]
@@ -251,14 +249,14 @@ class KeyIndex:
 
     @functools.cached_property
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The distinct values of the first key column, which are integers, in order, and their indices."""
+        """The distinct values of the first key column, which are integers, sorted, and their indices."""
         values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
         places = np.argsort(values)
         return values[places], places
 
     @functools.cached_property
     def _flags(self) -> tuple[int, NDArray[np.bool_]] | None:
-        """One flag for each integer from the least key to the greatest, if these are not too many."""
+        """One flag for each integer from the least key to the greatest, if they are not too many."""
         if not isinstance(self.keys[0].type, Primitive) or self.keys[0].type.name not in _INTEGERS:
             return None
         if self.num_keys == 0:
@@ -272,12 +270,12 @@ class KeyIndex:
         return low, flags
 
     def _possible(self, column: pa.Array) -> NDArray[np.int64] | None:
-        """Where the first key column holds one of the source's values; None if that is expensive to find out."""
+        """Where the first key column holds one of the source's values; None if finding out is expensive."""
         if self._flags is None or column.null_count:
             return None
         low, flags = self._flags
         values = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        # As an unsigned number a difference is in range only if the value is; no key has the last flag.
+        # As an unsigned number, a difference is in range only if the value is; no key has the last flag.
         places = (values - low).view(np.uint64)
         np.minimum(places, np.uint64(len(flags) - 1), out=places)
         return np.flatnonzero(flags[places.view(np.int64)])

@@ -1,4 +1,4 @@
-"""A lane: the rows of one partition on their way into files, one open file at a time, rolled by size and rows.
+"""A lane: one partition's rows on their way into files, one open file at a time, rolled by size and row count.
 
 In: routed record batches. Out: `PendingFile`s. Batches wait in the lane until there is enough for a large row group;
 when to flush, and on which thread, is ``task_writer``'s decision.
@@ -23,10 +23,10 @@ from txlog.writer.write_plan import FileNames
 __all__ = ["FileLayout", "PartitionWriter", "held_bytes"]
 
 SMALLEST_PIECE_BYTES = 64 << 10
-"""Files get at least this many rows, however small the target size is: one file per row would be useless."""
+"""Files get at least this many rows, however small the target size: one file per row would be useless."""
 
 ONE_PIECE_BYTES = 16 << 20
-"""Up to this size of their rows, files wait in memory and are written at once."""
+"""Files whose rows are at most this large wait in memory and are written in one piece."""
 
 _UNSHARED_BYTES = 4 << 10
 
@@ -42,7 +42,7 @@ class FileLayout(msgspec.Struct, frozen=True):
 
 
 class PartitionWriter:
-    """Rows of one partition: those waiting, the file in progress, the files finished.
+    """One partition's rows: waiting rows, the file in progress, finished files.
 
     `add` and `take` belong to the routing thread; `write`, `finish` and `abort` run one at a time, on any thread.
     """
@@ -56,7 +56,7 @@ class PartitionWriter:
         self.waiting_rows = 0
         self.ordinal = ordinal
         self.file_bytes = 0
-        """Encoded bytes of the file in progress, as far as they are written."""
+        """The bytes encoded so far for the file in progress."""
         self._layout = layout
         self._directory = directory
         self._partition_values = partition_values
@@ -65,7 +65,7 @@ class PartitionWriter:
         self._files_begun = 0
         self._last_write_bytes = 0
         self._row_bytes = 0.0
-        """Bytes a row takes: encoded, as far as that is known."""
+        """A row's size in bytes; encoded, if that is known."""
 
     def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
         self._waiting.append(self._layout.file_format.labelled(batch))
@@ -73,7 +73,7 @@ class PartitionWriter:
         self.waiting_bytes += size_bytes
 
     def take(self) -> pa.Table:
-        """All rows that wait, as one table without copying."""
+        """All waiting rows, as one table without copying."""
         table = pa.Table.from_batches(self._waiting, self._layout.file_format.schema)
         self._waiting = []
         self.waiting_rows = self.waiting_bytes = 0
@@ -87,10 +87,10 @@ class PartitionWriter:
         *,
         is_last: bool = False,
     ) -> None:
-        """Append ``table``, and start a new file when one is full, also in the middle of the table. ``encoding`` is
-        held while rows are encoded.
+        """Append ``table``, and start a new file when one is full, even in the middle of the table. ``encoding`` is
+        held during encoding.
 
-        ``is_last``: nothing follows this table, so a small file that it starts is written in one piece.
+        With ``is_last``, nothing follows this table, so a small file that it starts is written in one piece.
         """
         if not self._row_bytes:
             self._row_bytes = held_bytes(table) / max(table.num_rows, 1)
@@ -126,7 +126,7 @@ class PartitionWriter:
         self.file_bytes = 0
 
     def abort(self) -> None:
-        """Remove what this lane wrote, pending files too: no commit can name them yet. Never raises."""
+        """Remove what this lane wrote, including pending files: no commit can name them yet. Never raises."""
         self._waiting = []
         if self._writer is not None:
             self._writer.abort()
@@ -147,17 +147,17 @@ class PartitionWriter:
         )
 
     def _room_rows(self, wanted: int) -> int:
-        """How many of ``wanted`` rows go into the file in progress as one row group."""
+        """How many of the ``wanted`` rows go into the file in progress as one row group."""
         written_rows = self._writer.num_rows if self._writer else 0
         room_bytes = max(self._layout.target_file_size_bytes - self.file_bytes, SMALLEST_PIECE_BYTES)
-        # a little more than the target rather than a sliver after it
+        # slightly more than the target is better than a sliver after it
         fits = wanted * self._row_bytes <= 1.5 * room_bytes
         rows = wanted if fits else math.ceil(room_bytes / self._row_bytes)
         most = self._layout.max_records_per_file
         return rows if most is None else min(rows, most - written_rows)
 
     def _is_full(self, writer: DataFileWriter) -> bool:
-        """Whether stopping here comes closer to the target size than one more row group like the last would."""
+        """Whether stopping here comes closer to the target size than another row group like the last one."""
         rows = self._layout.max_records_per_file
         if rows is not None and writer.num_rows >= rows:
             return True
@@ -165,7 +165,7 @@ class PartitionWriter:
 
 
 def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
-    """What ``rows`` take in memory. How much of larger buffers a slice takes costs Arrow as long as encoding a column,
-    and does not matter where the whole is small."""
+    """How much memory ``rows`` take. Computing a slice's part of larger buffers takes Arrow as long as encoding a
+    column, and does not matter if the whole is small."""
     whole_bytes: int = rows.get_total_buffer_size()
     return whole_bytes if whole_bytes <= _UNSHARED_BYTES else int(rows.nbytes)

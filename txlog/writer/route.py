@@ -1,7 +1,7 @@
-"""Which partition each row belongs to: rows are grouped with array operations, never one by one.
+"""Which partition each row belongs to: groups rows with array operations, never one by one.
 
-In: a conformed record batch. Out: for each partition in it one batch of its rows, in their order, without the
-partition columns. Two values belong to one partition exactly if their text in ``add.partitionValues`` is equal.
+In: a conformed record batch. Out: for each partition in it, one batch of its rows, in order, without the partition
+columns. Two values belong to one partition if and only if their text in ``add.partitionValues`` is equal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 """The partition's values as text, in the order of the table's partition columns."""
 
 Codes: TypeAlias = Any
-"""A numpy array of small integers, one a row."""
+"""A numpy array of small integers, one per row."""
 
 
 class Router:
-    """Splits batches by partition. Knows the table's partition columns, holds no rows."""
+    """Splits batches by partition. Knows the table's partition columns, but holds no rows."""
 
     def __init__(self, schema: Struct, partition_columns: Sequence[str]) -> None:
         self._columns: list[Field] = []
@@ -42,9 +42,9 @@ class Router:
     def route(self, batch: pa.RecordBatch, data_columns: list[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
         """One (partition, rows) pair for each partition in ``batch``; rows keep their order and own their memory.
 
-        All rows are sorted by one take, then copied partition by partition. A take for each partition would cost
-        several times as much if there are many, and slices without copies would keep all rows in memory. The batch
-        itself is released before the copies are made. Raises InvalidInputError for a value that has no text.
+        One take sorts all rows, which are then copied partition by partition. A take per partition would cost several
+        times as much if there are many, and slices without copies would keep all rows in memory. The batch itself is
+        released before the copies are made. Raises InvalidInputError for a value that has no text.
         """
         codes, keys = self._codes(batch)
         rows = batch.select(data_columns)
@@ -71,7 +71,7 @@ class Router:
             codes = codes.astype(np.int64) * len(texts) + more
             used, codes = _renumbered(codes, len(keys) * len(texts))
             keys = [(*keys[code // len(texts)], texts[code % len(texts)]) for code in used]
-        # the sort is a radix sort, and so several times faster, up to 16 bits
+        # up to 16 bits, this is a radix sort, which is several times faster
         width = np.uint8 if len(keys) <= 1 << 8 else np.uint16 if len(keys) <= 1 << 16 else np.int64
         return codes.astype(width, copy=False), keys
 

@@ -1,6 +1,6 @@
-"""`RowGuard`: the rules that every new row must meet: the constraints of the table, the lengths of its varchar and char
-columns, and the region that a selective overwrite replaces. A row outside of that region would be added to a part of
-the table that the overwrite keeps.
+"""`RowGuard`: the rules for every new row: the table's constraints, the lengths of its varchar and char columns, and
+the region that a selective overwrite replaces. A row outside that region would be added to a part of the table that the
+overwrite keeps.
 
 In: batches in the table's schema, before they are written. Out: nothing, or an error that names the rule and shows a
 row that breaks it. Rows are judged as readers will see them.
@@ -55,7 +55,7 @@ class RowGuard:
         if found is not None:
             at, length = found
             raise InvalidInputError(
-                f"column {limit.name} is {limit.sql}, and row {first_row + at} of those that are written, counting from"
+                f"column {limit.name} is {limit.sql}, and row {first_row + at} of the written rows, counting from"
                 f" 0, has a value of {length:,} characters there; the limit is {limit.length:,}, and spaces at the end"
                 " count. Nothing was committed; shorten such values, or change the column's type in Spark",
                 table=self._table,
@@ -66,7 +66,7 @@ class RowGuard:
         if found is not None:
             at, values = found
             raise InvalidInputError(
-                f"the data has rows outside of the part that it replaces: they do not satisfy {where}. The first"
+                f"the data has rows outside the part that it replaces: they do not satisfy {where}. The first"
                 f" is row {first_row + at}, counting from 0{values and f', with {values}'}. Nothing was written;"
                 " remove such rows from the data, or widen the predicate",
             )
@@ -77,14 +77,14 @@ class RowGuard:
             at, values = found
             raise InvalidInputError(
                 f"a row violates the {constraint.name}, which is {constraint.sql}{values and f', with {values}'}:"
-                f" row {first_row + at} of those that are written, counting from 0. A condition that is NULL is"
+                f" row {first_row + at} of the written rows, counting from 0. A condition that is NULL is"
                 " violated too. Nothing was committed; correct such rows, or leave them out",
             )
 
 
 def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] | None:
-    """The first row that violates a constraint: its position, and the values that the condition names; None if all meet
-    it.
+    """The first row that violates a constraint: its position, and the values that the condition names; None if none
+    does.
 
     Raises:
         InvalidInputError: The condition has no value for some row, for example because of a division by zero.

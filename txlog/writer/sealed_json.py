@@ -3,7 +3,7 @@
 In: the kind ("committable", "manifest") and a value, or untrusted bytes. Out: the bytes; or the value, from a function
 that checks every field, since a program that can write such bytes can write their checksum too.
 
-The format is a number, so that a later release can change it: see `_FORMAT_VERSION`.
+The format is a number, so a later release can change it: see `_FORMAT_VERSION`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damag
     header, _, body = bytes(data).partition(b"\n")
     parts = header.split(b" ")
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:
-        raise InvalidInputError(f"these bytes are not a {kind} of txlog")
+        raise InvalidInputError(f"these bytes are not a txlog {kind}")
     version = int(parts[1])
     if version != _FORMAT_VERSION:
         raise UnsupportedFeatureError(
@@ -54,11 +54,11 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damag
     try:
         return read(orjson.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidInputError(f"these bytes are not a {kind} of txlog: {error}") from None
+        raise InvalidInputError(f"these bytes are not a txlog {kind}: {error}") from None
 
 
 def checksum(data: bytes) -> str:
-    """SHA-256, in hexadecimal digits."""
+    """SHA-256 in hexadecimal."""
     from hashlib import sha256  # a local append does not need it
 
     return sha256(data).hexdigest()

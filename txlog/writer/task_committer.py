@@ -1,7 +1,7 @@
-"""The end of a task: its pending files are made durable, verified, and sealed into a `Committable`.
+"""The end of a task: makes its pending files durable, verifies them, and seals them into a `Committable`.
 
 In: the result of `TaskWriter.close`. Out: a committable. Each of its files is durable under its final name, and
-is whole: its footer was read back, or the store's acknowledgement says so. The driver makes the commit.
+complete: its footer was read back, or the store's acknowledgment proves it. The driver makes the commit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class TaskCommitter:
         self._plan = plan
 
     def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
-        """Make the names of ``pending`` durable, read their footers back where the store needs it, and seal the files.
+        """Make the names of ``pending`` durable, read back their footers if the store needs it, and seal the files.
 
-        Raises StorageError (also if a footer is torn or counts other rows); nothing is committed then.
+        Raises StorageError (also if a footer is torn or has another row count); nothing is committed then.
         """
         if pending:
             self._files.make_durable([file.path for file in pending])
@@ -88,10 +88,8 @@ class TaskCommitter:
 def write_task(
     files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any, *, encoders: int = ENCODERS
 ) -> Committable:
-    """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error its files are removed.
-
-    ``encoders`` is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError,
-    StorageError.
+    """Write ``data`` (anything `open_data` takes) as one task, and seal it. Any error removes its files. ``encoders``
+    is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError, StorageError.
     """
     with TaskWriter(files, plan, task, encoders=encoders) as writer:
         writer.write(data)
@@ -99,7 +97,7 @@ def write_task(
 
 
 def seal_written(files: FileStore, plan: WritePlan, task: TaskIdentity, writer: TaskWriter) -> Committable:
-    """The end of a task: close its writer and seal its files. On any error they are removed.
+    """The end of a task: close its writer and seal its files. Any error removes them.
 
     Raises SchemaMismatchError, InvalidInputError, StorageError.
     """

@@ -2,12 +2,12 @@
 
     batch -> conform -> (gather, route by partition) -> lanes -> encoder threads -> files -> PendingFiles
 
-Rows wait in lanes, one for each partition, until they make a large row group or the budget needs space; then the
-largest lanes are written first. The rows that wait, are being routed or are held by the encoders never exceed
-``plan.memory_budget_bytes`` by more than one batch of input. In addition, Arrow needs working memory for the row groups
-being encoded (about their own size), and small files need their encoded bytes. Object stores gather parts of 8 MiB: if
-those of all open files reach another ``memory_budget_bytes``, the least recently used files are finished. At most 4
-parts of a file are sent and not yet acknowledged. Data that fits into one small write starts no thread.
+Rows wait in lanes, one per partition, until they make a large row group or the budget needs space; then the largest
+lanes are written first. Rows that wait, are being routed or are held by the encoders never exceed
+``plan.memory_budget_bytes`` by more than one input batch. In addition, Arrow needs working memory for the row groups
+being encoded (about their own size), and small files need their encoded bytes. Object stores gather 8 MiB parts: if the
+parts of all open files reach another ``memory_budget_bytes``, the least recently used files are finished. At most 4
+parts of a file are sent but not yet acknowledged. Data that fits into one small write starts no thread.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = ["TaskWriter"]
 MIB = 1 << 20
 
 ROUTE_ROWS = 262_144
-"""Rows sorted by partition at once: few enough for the caches, enough to make the copy of a partition cheap."""
+"""Rows sorted by partition at a time: few enough for the caches, enough to make copying a partition cheap."""
 ROUTE_ROWS_A_PARTITION = 256
 """With many partitions, rows are gathered until each has about this many, if the budget allows it."""
 ROW_GROUP_ROWS = 1 << 20
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
-"""Up to this size, a task is written on the caller's thread: threads would cost more than they save."""
+"""Up to this size, a task writes on the caller's thread: threads would cost more than they save."""
 
 
 class TaskWriter:
@@ -59,9 +59,9 @@ class TaskWriter:
     Nothing is readable in the table before a commit names the files that `close` returns. A killed task leaves
     in-progress files (hidden) and full files (pending); both are orphans, which a vacuum removes.
 
-    ``encoders``: row groups encoded at once. Without partitions it is also the number of files written in turns, so
-    that a task with one core writes one file and not two of half the size. ``dictionary``: the columns to encode with a
-    dictionary, by their Parquet paths, if that was decided before.
+    ``encoders`` is how many row groups are encoded at a time. Without partitions it is also the number of files written
+    in turns, so a task with one core writes one file, not two of half the size. ``dictionary`` are the columns to
+    encode with a dictionary, by their Parquet paths, if that is already decided.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class TaskWriter:
         self._is_aborted = False
         self.num_rows = 0
         self.peak_pending_bytes = 0
-        """The most bytes of rows that were held at once."""
+        """The maximum bytes of rows held at a time."""
 
         self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
         self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(plan.target_file_size_bytes, MIB))
 
     @property
     def dictionary(self) -> tuple[str, ...] | None:
-        """The columns that are encoded with a dictionary; None before there were enough rows to decide."""
+        """The columns encoded with a dictionary; None before there are enough rows to decide."""
         return self._dictionary
 
     @property
@@ -123,7 +123,7 @@ class TaskWriter:
             raise
 
     def write_empty_file(self) -> None:
-        """Add a file without rows, in the partition of nulls. It records that there are no more rows than in the other
+        """Add a file without rows, in the null partition. It records that there are no rows beyond those in other
         files.
 
         Raises StorageError; the task is aborted then.
@@ -139,8 +139,8 @@ class TaskWriter:
             raise
 
     def close(self) -> tuple[PendingFile, ...]:
-        """Write all waiting rows and publish every file. Returns the same result when called again, () if there was no
-        row.
+        """Write all waiting rows and publish every file. Returns the same result when called again, () if there were no
+        rows.
 
         Raises StorageError; the task is aborted then.
         """
@@ -158,7 +158,7 @@ class TaskWriter:
         return self._result
 
     def abort(self) -> None:
-        """Remove everything this task wrote. Never raises. Must not be called after a committer was given the files."""
+        """Remove everything this task wrote. Never raises. Do not call it after a committer got the files."""
         self._is_aborted = True
         self._result = None
         if self._pool is not None:
@@ -285,7 +285,7 @@ class TaskWriter:
         pool.submit(lane.queue, job, size_bytes)
 
     def _mark_open(self, lane: PartitionWriter, pool: EncoderPool) -> None:
-        """``lane`` is about to have an open file. At the limits, the least recently used files are finished first."""
+        """``lane`` is about to open a file. At the limits, finish the least recently used files first."""
         is_new = lane not in self._open
         self._open.pop(lane, None)
         is_one_too_many = is_new and len(self._open) >= _files_at_once(self._plan.max_open_files)
@@ -298,7 +298,7 @@ class TaskWriter:
         self._open[lane] = None
 
     def _gathers_too_much(self) -> bool:
-        """Whether the open files hold more in unfinished parts, besides the rows, than the budget."""
+        """Whether the open files' unfinished parts, besides the rows, exceed the budget."""
         part_bytes, budget = self._layout.files.part_bytes, self._plan.memory_budget_bytes
         if len(self._open) * part_bytes <= budget:
             return False
@@ -326,7 +326,7 @@ class TaskWriter:
         return functools.partial(lane.write, table, self._dictionary_for(table), encoding, is_last=True)
 
     def _join_flat_remainder(self) -> None:
-        """Rows too few for a file of their own go to the end of another lane's."""
+        """Rows too few for a separate file go to the end of another lane's file."""
         if self._router is not None or not self._open:
             return
         lane = self._flat_lane()
@@ -343,8 +343,7 @@ class TaskWriter:
         return self._pool
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
-        """The columns to encode with a dictionary, decided once for each task on the first table that is large
-        enough."""
+        """The columns to encode with a dictionary, decided once per task on the first table that is large enough."""
         if table.num_rows < SAMPLE_ROWS_MIN:
             return ()
         if self._dictionary is None:

@@ -1,8 +1,8 @@
-"""The data files of one write, which may be deleted only if nothing was ever sent to the log.
+"""One write's data files, which may be deleted only if nothing was ever sent to the log.
 
-In: the paths that a write has created, and a call from the commit run before its first put. Out: when the write ends,
-for whatever reason, files that no commit can name are deleted, and all others stay. The class of the error does not
-matter: after a put the commit may be in the log, and later code, such as a log handler, may raise any error.
+In: the paths that a write created, and a call from the commit run before its first put. Out: when the write ends, for
+whatever reason, files that no commit can name are deleted, and all others stay. The error's class does not matter:
+after a put the commit may be in the log, and later code, such as a log handler, may raise any error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UnsentFiles:
         self._is_sent = False
 
     def own(self, paths: Iterable[str]) -> None:
-        """Take responsibility for files that are written and that no commit names."""
+        """Take responsibility for written files that no commit names."""
         self._paths += paths
 
     def mark_sent(self) -> None:
@@ -34,7 +34,7 @@ class UnsentFiles:
         self._is_sent = True
 
     def discard(self) -> None:
-        """Delete the files, unless something was sent. Never raises: one that stays is an orphan for vacuum."""
+        """Delete the files, unless something was sent. Never raises: a file that stays is an orphan for vacuum."""
         if self._is_sent:
             return
         paths, self._paths = self._paths, []

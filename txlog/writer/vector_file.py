@@ -1,8 +1,8 @@
-"""Files of deletion vectors, written beside the data files: durable before a commit may name them.
+"""Deletion vector files, written next to the data files: durable before a commit may name them.
 
 In: a table's files and, for each data file, the positions of its deleted rows. Out: the descriptors for their ``add``
-actions. One file for all vectors of an attempt, and more if it gets large. Names are new each time, so the files of
-a lost attempt are never read or overwritten; a vacuum removes them.
+actions. An attempt has one file for all vectors, or more if it gets large. Names are new each time, so a lost attempt's
+files are never read or overwritten; a vacuum removes them.
 """
 
 from __future__ import annotations

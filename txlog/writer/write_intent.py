@@ -1,4 +1,4 @@
-"""`WriteIntent`: what a write does with the existing rows of the table.
+"""`WriteIntent`: what a write does to the table's existing rows.
 
 In: the caller's mode and predicate. Out: plain data that travels in a job, a sealed manifest and JSON. The rows that a
 write depends on (its read set) follow from the intent: see ``log/proposal_builder``.
@@ -25,22 +25,22 @@ __all__ = [
 ]
 
 RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
-"""Rows are marked dead by deletion vectors, or their files are written again without them."""
+"""Deletion vectors mark rows dead, or files are rewritten without them."""
 
 SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
 """Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
-for an overwrite of the whole table)."""
+to overwrite the whole table)."""
 
 IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "upsert"]
-"""Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; replace
-the rows with keys that tasks name, and add rows."""
+"""Add rows; replace every row; replace a predicate's rows; replace the partitions that the new rows touch; replace the
+rows with keys that tasks name, and add rows."""
 
 
 class WriteIntent(msgspec.Struct, frozen=True):
-    """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL, and ``keys`` are the key columns
-    of an "upsert", by the table's names for them.
+    """The kind of a write; ``where`` is an "overwrite_where"'s predicate, as SQL, and ``keys`` are an "upsert"'s key
+    columns, by their table names.
 
-    Only a write of kind "append" leaves existing rows alone, and does not depend on them.
+    Only a write of kind "append" leaves existing rows alone and does not depend on them.
     """
 
     kind: IntentKind
@@ -66,7 +66,7 @@ class WriteIntent(msgspec.Struct, frozen=True):
 
     @property
     def mode(self) -> str:
-        """Spark's name for it, as history shows it."""
+        """Spark's name for it, as in history."""
         return "Append" if self.is_append else "Overwrite"
 
     def __str__(self) -> str:
@@ -95,6 +95,6 @@ def read_intent(value: Any) -> WriteIntent:
 
 
 def check_adds_columns(schema_mode: str) -> None:
-    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
+    """Raises ``InvalidInputError`` for a schema mode that row changes lack."""
     if schema_mode not in ("strict", "merge"):
         raise invalid("schema_mode", schema_mode, "'strict', or 'merge' to add columns that the table lacks")

@@ -2,8 +2,7 @@
 
 In: the result of ``write_planning.plan_write``. Out: the ``WritePlan`` and ``TaskIdentity`` of each task, and what the
 `GlobalCommitter` commits besides the files. This module imports nothing that can reach the log, since jobs are
-unpickled
-on executors.
+unpickled on executors.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ __all__ = ["WriteJob"]
 class WriteJob(msgspec.Struct, frozen=True):
     """A planned write of one checkpoint (or of one batch without an application).
 
-    ``intent`` decides what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
-    creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
-    ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
-    ("strict", "merge", "overwrite") allows, and so are ``new_domains``. With ``must_create``, a table that exists by
-    then is an error. ``commit`` is what the caller asked of the commit. ``rows_of_version`` is the version from which
-    the caller made the rows of an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up
-    to ``read_version``. ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to
-    the table. ``mismatch`` decides what is done with changes of keys that do not fit the rows of the table.
+    ``intent`` decides what happens to existing rows. ``read_version`` is the version that it was planned on, -1 if it
+    creates the table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and ``new_protocol``
+    are committed too if the write creates the table or changes its schema, as ``schema_mode`` ("strict", "merge",
+    "overwrite") allows, and so are ``new_domains``. With ``must_create``, an existing table is an error. ``commit``
+    holds the caller's commit options. ``rows_of_version`` is the version that an overwrite's rows come from, if known,
+    and ``unseen_versions`` are other writers' versions after it, up to ``read_version``. ``row_mode`` decides how to
+    remove rows from files that keep other rows; None leaves it to the table. ``mismatch`` decides what happens to
+    changes that do not fit the table's rows.
     """
 
     job_id: str
@@ -55,7 +54,7 @@ class WriteJob(msgspec.Struct, frozen=True):
 
     @property
     def is_reexecuted(self) -> bool:
-        """Whether the write is an overwrite that replaces, after a lost race, what the newest version has."""
+        """Whether the write is an overwrite that, after a lost race, replaces what the newest version has."""
         return self.intent.is_overwrite and self.commit.is_reexecuted("fail")
 
     def task(self, task_id: int = 0, attempt: int = 0) -> TaskIdentity:

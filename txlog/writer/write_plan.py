@@ -1,7 +1,7 @@
-"""The instructions of a task: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
+"""A task's instructions: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
 
 In: the table's metadata and the caller's options. Out: every decision about data files that does not depend on the
-rows. Sizes are bytes; file names are made here, so that a listing shows which files belong to one task.
+rows. Sizes are bytes; file names are made here, so a listing shows which files belong to one task.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["FileNames", "Rows", "TaskIdentity", "WritePlan", "has_random_name"]
 
 Rows: TypeAlias = Literal["new", "completed", "old"]
-"""What a plan writes: rows that may lack columns; rows whose generated columns were computed or checked before, beside
-rows of the table; or only rows that are in the table already, or that are no rows of the table."""
+"""What a plan writes: rows that may lack columns; rows whose generated columns are already computed or checked, along
+with existing rows; or only existing rows, or rows that do not belong to the table."""
 
 MIB = 1 << 20
 
@@ -77,7 +77,7 @@ class FileNames(msgspec.Struct, frozen=True):
         return cls(f"{prefix}-{unique}", f"{suffix}.parquet", plan.random_prefix_length, plan.folder)
 
     def path(self, directory: str, ordinal: int, number: int) -> str:
-        """The ``number``-th file of the ``ordinal``-th partition, whose directory is given."""
+        """The ``number``-th file of the ``ordinal``-th partition, in its directory."""
         if self.random_prefix_length:
             directory = ambient.uuid4().replace("-", "")[: self.random_prefix_length]
         name = f"{self.prefix}-{ordinal:05d}-{number:03d}{self.suffix}"
@@ -85,21 +85,20 @@ class FileNames(msgspec.Struct, frozen=True):
 
 
 def has_random_name(uri_text: str) -> bool:
-    """Whether a path of the log has a name as `FileNames` makes: its random part keeps every other file from having
-    it."""
+    """Whether a log path has a name that `FileNames` makes: with its random part, no other file has it."""
     return _RANDOM_NAME.search(uri_text) is not None
 
 
 class WritePlan(msgspec.Struct, frozen=True):
     """How the tasks of one write lay out their files.
 
-    ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
-    has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
+    ``memory_budget_bytes`` bounds the rows that a task holds (see ``task_writer``), ``max_open_files`` its open data
+    files. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
     are the table's, and ``text_limits``; plans for old rows have neither. ``computed`` are the columns that rows may
-    lack; None if they have all columns. ``hidden_columns`` are columns of ``schema`` that the table does not have:
-    files have them, statistics do not. ``folder`` is the one that change files are below; data files have none. The
-    names of files begin with ``file_kind``.
+    lack; None if they have all columns. ``hidden_columns`` are columns of ``schema`` that the table lacks: files have
+    them, statistics do not. Change files are below ``folder``; data files have none. File names begin with
+    ``file_kind``.
     """
 
     table: str
@@ -137,10 +136,10 @@ class WritePlan(msgspec.Struct, frozen=True):
         max_open_files: int | None = None,
         rows: Rows = "new",
     ) -> WritePlan:
-        """The plan for a table with this metadata; options that are None come from its properties, or have a default.
+        """The plan for a table with this metadata; options that are None come from its properties or a default.
 
         ``schema`` is the parsed ``metadata.schema_string``, if the caller has it. Zero ``max_records_per_file``
-        means no bound, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
+        means no limit, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
         """
         properties = TableProperties.of(metadata.configuration)
         schema = schema if schema is not None else schema_of(metadata)
@@ -206,7 +205,7 @@ def _codec(name: str) -> str:
 
 
 def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> int:
-    """The caller's option, else the table's property, else the default."""
+    """The caller's option, or the table's property, or the default."""
     asked = _at_least_one("target_file_size_bytes", asked_bytes)
     return asked or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
 

@@ -1,1 +1,1 @@
-"""Changelogs as input: rows with a kind (insert, update, delete), combined to one change for each key."""
+"""Changelogs as input: rows with a kind (insert, update, delete), combined into one change for each key."""

@@ -1,8 +1,8 @@
 """The changes of one task until they are written: at most one for each key, in bounded memory.
 
-In: changes in order of arrival. Out: the same, collapsed, in parts that have no key in common. When they exceed the
-memory limit they are collapsed. If that is not enough, they and all later changes are distributed by a hash of their
-keys to temporary files; at the end each file is collapsed separately.
+In: changes in order of arrival. Out: the same, collapsed, in parts that share no key. Changes above the memory limit
+are collapsed. If that is not enough, a hash of their keys distributes them and all later changes to temporary files; at
+the end each file is collapsed separately.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _BUCKET_SHIFT = 40  # the remainder of the hash is the same for all keys of a ta
 
 
 class ChangeBuffer:
-    """Collects changes. One thread. ``memory_max_bytes`` limits their memory, except for what the last batch adds."""
+    """Collects changes. For one thread. ``memory_max_bytes`` limits their memory, except for what the last batch
+    adds."""
 
     def __init__(
         self, keys: Sequence[KeyColumn], merge: MergeFunction | None, memory_max_bytes: int, table: str | None = None
@@ -51,7 +52,7 @@ class ChangeBuffer:
         return self._buckets is not None
 
     def add(self, changes: Changes) -> None:
-        """Add changes that came after all others. Raises ``StorageError`` if there is no space for them."""
+        """Add changes, which come after all earlier ones. Raises ``StorageError`` if there is no space for them."""
         if not len(changes):
             return
         self._waiting.append(changes)
@@ -121,7 +122,7 @@ class ChangeBuffer:
 
 
 def _rows_of(changes: Changes) -> pa.Table:
-    """The changes as one table, with the columns of `Changes` last, whatever the table's columns are called."""
+    """The changes as one table, with the columns of `Changes` last, whatever the table's columns are named."""
     columns = [*changes.rows.columns, pa.chunked_array([pa.array(changes.kinds)])]
     names = [*changes.rows.column_names, _KIND]
     if changes.sequence is not None:
@@ -131,7 +132,7 @@ def _rows_of(changes: Changes) -> pa.Table:
 
 
 def _changes_of(rows: pa.Table) -> Changes:
-    has_sequence = rows.column_names[-1] == _SEQUENCE  # the last column is one of ours, even if the table has the name
+    has_sequence = rows.column_names[-1] == _SEQUENCE  # the last column is ours, even if a table column has the name
     at = rows.num_columns - 1 - has_sequence
     kinds = rows.column(at).to_numpy().astype("int8")
     return Changes(rows.select(range(at)), kinds, rows.column(at + 1) if has_sequence else None)

@@ -1,9 +1,8 @@
-"""`ChangelogWriter`: one task of a write of changes. Batches of a changelog in, a `Committable` out.
+"""`ChangelogWriter`: one task of a write of changes: changelog batches in, a `Committable` out.
 
-    batch -> kinds, sequence, the table's columns -> one change for each key -> data files, and files of keys
+    batch -> kinds, sequence, the table's columns -> one change for each key -> data files and key files
 
-The task reads only its own rows. The commit finds the rows of the table with their keys, on the version that it
-follows.
+The task reads only its own rows. The commit finds the table rows with their keys, on the version that it follows.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = ["ChangelogWriter", "KeepKeys"]
 
 KeepKeys: TypeAlias = Callable[[str, pa.RecordBatch], None]
 
-_KEPT_ROWS = 1 << 14  # of more rows, reading the keys back is a small part of a checkpoint
+_KEPT_ROWS = 1 << 14  # for more rows, reading the keys back is a small part of a checkpoint
 
 
 class ChangelogWriter:
@@ -61,7 +60,8 @@ class ChangelogWriter:
         plan: How data files are written. ``plan.memory_budget_bytes`` also limits the changes in memory.
         task: The task.
         spec: The columns that define what a row does.
-        keep_keys: Is given the key columns of the new rows, in the order of the data file's rows, if that is certain.
+        keep_keys: Called with the key columns of the new rows, in the order of the data file's rows, if that is
+            certain.
 
     Raises:
         InvalidInputError: The table lacks a key column, or its type cannot be one.
@@ -108,9 +108,9 @@ class ChangelogWriter:
         self._take(open_data(data), None)
 
     def delete(self, data: Any) -> None:
-        """Add rows to delete: only their keys are read, and their sequence if the changelog has one.
+        """Add rows to delete: it reads only their keys, and their sequence if the changelog has one.
 
-        Raises as `write`.
+        Raises what `write` raises.
         """
         self._take(open_data(data), DELETE)
 
@@ -132,7 +132,7 @@ class ChangelogWriter:
         rows_writer = TaskWriter(files, replace(self._plan, computed=None), self._task)
         written: list[pa.Table | None] = []
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
-        # Without deletes and a sequence, the data files contain everything that the commit needs of the keys.
+        # Without deletes and a sequence, the data files contain all keys that the commit needs.
         writes_keys = self._has_deletes or self._sequence is not None
         try:
             for changes in self._buffer.drain():
@@ -157,8 +157,8 @@ class ChangelogWriter:
         return self._committable
 
     def _keys_to_keep(self, upserts: Changes) -> pa.Table | None:
-        """The key columns of new rows. A single file of a table without partitions has its rows in the order in which
-        they were written; of other files, and of many rows, nothing is kept."""
+        """The key columns of new rows. A single file of an unpartitioned table has its rows in the order of writing;
+        for other files, and for many rows, nothing is kept."""
         if self._keep_keys is None or self._plan.partition_columns or len(upserts) > _KEPT_ROWS:
             return None
         names = {key.path[0] for key in self._keys}
@@ -168,7 +168,7 @@ class ChangelogWriter:
         return key_plan(self._plan, self._keys, None if self._sequence is None else self._sequence.type)
 
     def _close_staged(self) -> Committable:
-        """Seal the rows as they came, in files of changes, without data files."""
+        """Seal the rows as they arrived, in change files for the commit, without data files."""
         try:
             rows = self._staged.close() if self._staged is not None else ()
             sealed = TaskCommitter(self._files, self._plan).seal(self._task, ())
@@ -179,7 +179,7 @@ class ChangelogWriter:
         return replace(sealed, keys=_key_files(files))
 
     def abort(self) -> None:
-        """Drop the task. Never raises. Must not be called after a committer was given the committable."""
+        """Drop the task. Never raises. Do not call it after a committer got the committable."""
         self._is_aborted = True
         if self._staged is not None:
             self._staged.abort()
@@ -211,7 +211,7 @@ class ChangelogWriter:
         return staged_rows_plan(self._plan)
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
-        """Write rows as they came, for the commit to merge."""
+        """Write rows as they arrived, for the commit to merge."""
         batch, kinds = self._with_kinds(batch, kind)
         check_kinds(engine, kinds)
         rows = self._fitted(batch, kinds)
@@ -284,7 +284,7 @@ class ChangelogWriter:
         return completed(self._nullable, rows, self._generated, self._plan.table, self.num_rows, are_new)
 
     def _sequence_of(self, batch: pa.RecordBatch, rows: pa.RecordBatch, name: str) -> pa.ChunkedArray:
-        """The column that orders changes, in one type for all batches."""
+        """The column that orders changes, with one type for all batches."""
         column = self._plan.schema.find(name)
         if column is not None:
             field, found = Field("sequence", column.type, False, {}), rows.column(column.name)
@@ -313,12 +313,12 @@ class ChangelogWriter:
 
     def _check_required(self, engine: MergeEngine, rows: pa.RecordBatch, kinds: NDArray[np.int8]) -> None:
         """Refuse nulls that no merge can fill. A null may get its value from another row of the key, except in an
-        engine that takes whole rows; and a deleted row needs only its key, except in a feed of rows as they came."""
+        engine that takes whole rows; and a deleted row needs only its key, except in a feed of rows as they arrived."""
         schema, goes = self._plan.schema, (kinds == DELETE) | (kinds == UPDATE_BEFORE)
         tells_input = self._plan.configuration.get(CHANGELOG_PRODUCER) == "input"
         counts = np.ones_like(goes) if tells_input and not engine.ignores_deletes else ~goes
         if tells_input:
-            reason = "which the change feed records as it came (txlog.changelog-producer = input)"
+            reason = "which the change feed records as it arrived (txlog.changelog-producer = input)"
             check_columns(schema, rows, counts, self.num_rows, reason)
         elif engine.takes_whole_rows:
             check_columns(schema, rows, counts, self.num_rows, "which is not deleted")
@@ -340,7 +340,7 @@ def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:
 
 
 def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> MergeEngine | None:
-    """The merge engine of the table, which the commit of a checkpoint will use; None if it has none."""
+    """The table's merge engine, which a checkpoint's commit will use; None if it has none."""
     found = MergeEngine.stored(plan.configuration, plan.schema, keys)
     if found is None or spec.sequence_by is None:
         return found
@@ -348,7 +348,7 @@ def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> Mer
     if column is None or found.sequence != (column.name,):
         ordered = f"by {', '.join(found.sequence)}" if found.sequence else "by arrival or by sequence groups"
         raise InvalidInputError(
-            f"the table orders rows of one key {ordered} (merge-engine {found.name}), not by {spec.sequence_by}:"
+            f"the table orders rows with one key {ordered} (merge-engine {found.name}), not by {spec.sequence_by}:"
             f" leave {argument('sequence_by')} out, or set txlog.sequence.field"
         )
     return found

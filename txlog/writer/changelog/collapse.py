@@ -1,7 +1,7 @@
-"""One change for each key: the combined effect of all changes of a row in a changelog.
+"""One change for each key: the combined effect of all its changes in a changelog.
 
-In: changes in order of arrival. Out: changes with distinct keys. The last change of a key counts, by arrival or by a
-sequence; or a `MergeFunction` combines them. All operations work on columns.
+In: changes in order of arrival. Out: changes with distinct keys. The last change of a key wins, by arrival or sequence;
+or a `MergeFunction` combines them. All operations work on columns.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Changes(msgspec.Struct, frozen=True):
     """Rows and their kinds, in order of arrival.
 
     Attributes:
-        rows: The table's columns. Those of the key are never null; a deleted row may be null everywhere else.
+        rows: The table's columns. Key columns are never null; a deleted row may be null everywhere else.
         kinds: The kind of each row, as ``row_kinds`` numbers them.
-        sequence: The values that order changes of one key, without nulls; None: the order of arrival.
+        sequence: The values that order changes of one key, without nulls; None: order of arrival.
     """
 
     rows: pa.Table
@@ -52,7 +52,7 @@ class Changes(msgspec.Struct, frozen=True):
         return Changes(self.rows.take(at), self.kinds[places], sequence)
 
     def filter(self, stays: NDArray[np.bool_]) -> Changes:
-        """The changes that are marked."""
+        """The marked changes."""
         if stays.all():
             return self
         mask = pa.array(stays)
@@ -77,13 +77,13 @@ class KeyRuns(msgspec.Struct, frozen=True):
 class MergeFunction(Protocol):
     """Combines several changes of one key. Tasks get it by pickle.
 
-    It is applied again to its own results and later changes, so it must be associative in the order of the changes.
+    It is applied to its own results and later changes, so it must be associative in the order of the changes.
     """
 
     def merge(self, changes: Changes, runs: KeyRuns) -> Changes:
-        """One change for each of ``runs``, in their order; its kind is ``+U`` or ``-D``.
+        """One change for each of ``runs``, in order; its kind is ``+U`` or ``-D``.
 
-        ``sequence`` of the result is the greatest of each run.
+        The result's ``sequence`` is the greatest of each run.
         """
 
 
@@ -111,7 +111,7 @@ def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
 
 
 def sorted_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> Changes:
-    """The same in ascending order of their keys, so that files compress well and can be skipped by statistics."""
+    """The same in ascending key order, so files compress well and statistics can skip them."""
     if len(changes) < 2:
         return changes
     names = [str(at) for at in range(len(keys))]
@@ -135,7 +135,7 @@ def joined(parts: Sequence[Changes]) -> Changes:
 
 
 def _order(changes: Changes) -> NDArray[np.int64] | None:
-    """The indices of the changes by sequence, then by arrival; None if they are in order already."""
+    """The indices of the changes by sequence, then by arrival; None if they are already in order."""
     if changes.sequence is None:
         return None
     columns: list[Any] = [changes.sequence, pa.array(np.arange(len(changes)))]

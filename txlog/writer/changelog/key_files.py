@@ -1,12 +1,12 @@
-"""Files of keys: the keys whose rows the commit of a task's changes must find in the table.
+"""Key files: the keys whose rows the commit of a task's changes must find in the table.
 
-In: collapsed changes in ascending order of their keys. Out: the plan and the rows of Parquet files beside the data
-files, and the same rows read back. A row has the values of the key (``key_0``, ``key_1``, ...); ``is_delete``, false
-if the task's data files have a new row with the key; and ``sequence`` if the changelog has one.
+In: collapsed changes in ascending key order. Out: the plan and the rows of Parquet files next to the data files, and
+the same rows read back. A row has the key's values (``key_0``, ``key_1``, ...); ``is_delete``, false if the task's data
+files have a new row with the key; and ``sequence`` if the changelog has one.
 
 A task without deletes and without a sequence writes none: the commit reads the keys of its changes from its data files.
 
-No commit names such a file. It is in the folder of the data files, so that every vacuum removes one left behind.
+No commit names such a file. It is in the data files' folder, so every vacuum removes one left behind.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
 
 _IS_DELETE, _SEQUENCE = "is_delete", "sequence"
 _BATCH_ROWS = 1 << 17
-_AT_ONCE_BYTES = 4 << 20  # a file up to this size is read by one request to the store
+_AT_ONCE_BYTES = 4 << 20  # a file up to this size is read with one request to the store
 
 
 class StagedKeyRows(msgspec.Struct, frozen=True):
-    """Some keys of one file: the values of each key column, which of them are deletes, and their sequence or None."""
+    """Some keys of one file: the values of each key column, which keys are deletes, and their sequence or None."""
 
     columns: tuple[pa.Array, ...]
     are_deletes: NDArray[np.bool_]
@@ -53,7 +53,8 @@ class StagedKeyRows(msgspec.Struct, frozen=True):
 
 
 def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | None) -> WritePlan:
-    """The plan for the keys of a task that writes by ``plan``; ``sequence`` is the type of the changelog's, if any."""
+    """The plan for the keys of a task that writes with ``plan``; ``sequence`` is the type of the changelog's sequence,
+    if any."""
     fields = [Field(f"key_{at}", key.type, False, {}) for at, key in enumerate(keys)]
     fields.append(Field(_IS_DELETE, BOOLEAN, False, {}))
     if sequence is not None:
@@ -62,7 +63,7 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
         plan,
         schema=Struct(tuple(fields)),
         partition_columns=(),
-        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
+        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # statistics never skip these files
         rows_where=None,
         constraints=(),
         computed=None,
@@ -83,7 +84,7 @@ def key_rows(plan: WritePlan, changes: Changes, keys: Sequence[KeyColumn]) -> pa
 def read_keys(
     files: FileStore, file: KeyFile, keys: Sequence[KeyColumn], table: str, *, with_sequence: bool = False
 ) -> Iterator[StagedKeyRows]:
-    """The content of a file of keys, a bounded number of rows at a time; as many rows in total as the committable has.
+    """The content of a key file, a bounded number of rows at a time; in total as many rows as the committable says.
 
     Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has other columns.
     """
@@ -98,7 +99,7 @@ def read_keys(
             there, num_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
             if are_staged_rows(there):
                 raise InvalidInputError(
-                    f"the file of changes {file.path} was written while the table had a merge engine, and it has none"
+                    f"the change file {file.path} was written while the table had a merge engine, but it has none"
                     " now: nothing was committed. Set its properties again, or write the checkpoint again",
                     table=table,
                     path=file.path,
@@ -115,14 +116,14 @@ def read_keys(
     except TxlogError:
         raise
     except FileNotFoundError as error:
-        raise NotFoundError("a staged file of keys is gone", table=table, path=file.path) from error
+        raise NotFoundError("a staged key file is missing", table=table, path=file.path) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _not_what_was_staged(file, f"cannot be read: {error}", table) from error
 
 
 def _not_what_was_staged(file: KeyFile, problem: str, table: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the file of keys {file.path} {problem}, which is not what its task wrote: nothing was committed. Write the"
+        f"the key file {file.path} {problem}, which is not what its task wrote: nothing was committed. Write the"
         " checkpoint again",
         table=table,
         path=file.path,

@@ -1,7 +1,7 @@
 """The hash of keys that distributes rows to tasks: Spark's ``xxhash64``, so that engines agree on it.
 
 In: key columns in the table's types. Out: for each row the number that Spark's ``xxhash64(columns)`` returns, and from
-it the row's task. No file contains it, but programs rely on it, so it does not change between releases.
+it the row's task. No file contains it, but programs rely on it, so it never changes between releases.
 
 Spark hashes one column after the other; the seed is 42 for the first column, then the hash so far, and a null leaves it
 unchanged. Bytes are hashed by XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), integers of up to 32 bits, dates
@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 1 << 15
 
 
 def tasks_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], num_tasks: int) -> NDArray[np.int64]:
-    """The task, from 0, of each key. Raises as `key_hashes`."""
+    """The task, from 0, of each key. Raises what `key_hashes` raises."""
     return key_hashes(keys, columns) % num_tasks
 
 
@@ -70,10 +70,10 @@ def spark_expression(keys: Sequence[KeyColumn], num_tasks: int) -> str:
 
 
 def key_hashes(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], *, is_shared: bool = True) -> NDArray[np.int64]:
-    """Spark's ``xxhash64`` of each row of ``columns``, which are of the types of ``keys``.
+    """Spark's ``xxhash64`` of each row of ``columns``, which have the types of ``keys``.
 
-    Raises ``InvalidInputError`` for a decimal of more than 18 digits, which Spark hashes in a form of Java's. If the
-    hash is not ``is_shared`` with Spark, the lower half of its bits is hashed.
+    Raises ``InvalidInputError`` for a decimal with more than 18 digits, which Spark hashes in Java's representation. If
+    the hash is not ``is_shared`` with Spark, the lower half of the decimal's bits is hashed.
     """
     hashes = np.full(len(columns[0]), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -87,8 +87,8 @@ def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_s
     if isinstance(key.type, Decimal):
         if key.type.precision > _LONG_DIGITS and is_shared:
             raise InvalidInputError(
-                f"key {key.name} is a decimal of {key.type.precision} digits; with more than {_LONG_DIGITS} there is no"
-                " hash that Spark and txlog share: distribute rows by another column of the key"
+                f"key {key.name} is a decimal with {key.type.precision} digits; with more than {_LONG_DIGITS} there is"
+                " no hash that Spark and txlog share: distribute rows by another column of the key"
             )
         return _hash_8(_decimals(column), seeds)
     assert isinstance(key.type, Primitive)
@@ -154,7 +154,7 @@ def _hash_8(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.
 
 
 def _hash_bytes(column: pa.Array, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hashes values of the same length together, as the rows of a matrix of bytes."""
+    """Hashes values of the same length together, as the rows of a byte matrix."""
     column = column.cast(pa.large_binary())
     offsets = np.frombuffer(column.buffers()[1] or b"", "<i8")[column.offset : column.offset + len(column) + 1]
     body = np.frombuffer(column.buffers()[2] or b"", np.uint8)

@@ -1,7 +1,7 @@
 """NOT NULL in changelogs: checks which rows must have the values that the table requires.
 
-In: rows whose columns and members of structs may all be null, and which of the rows to check. Out: nothing, or an
-error with the column and the row. Deleted rows need only their keys, so NOT NULL does not apply to all rows.
+In: rows whose columns and struct fields may all be null, and which rows to check. Out: nothing, or an error with the
+column and the row. Deleted rows need only their keys, so NOT NULL does not apply to all rows.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_
         if len(missing):
             row = first_row + int(missing[0])
             raise InvalidInputError(
-                f"column {field.name} must not be null, and is in row {row} (counting from 0), {reason}"
+                f"column {field.name} must not be null, but is in row {row} (counting from 0), {reason}"
             )
 
 
 def check_members(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int) -> None:
-    """The same for members of structs that are not null themselves."""
+    """The same for fields of structs that are not null themselves."""
     at = [place for place, field in enumerate(schema.fields) if has_required(field.type)]
     if not at:
         return

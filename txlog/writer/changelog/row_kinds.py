@@ -29,7 +29,8 @@ DELETE: Final = 3
 """Flink's ``RowKind.toByteValue()``."""
 
 TAKEN_BACK: Final = 4
-"""In files of changes: a ``-U`` of a retract stream, which deletes the old version until the new one comes."""
+"""In change files for the commit: a ``-U`` of a retract stream, which deletes the old version until the new one
+arrives."""
 
 KINDS: Final = ("+I", "-U", "+U", "-D")
 """Flink's ``RowKind.shortString()``, by code."""
@@ -39,7 +40,7 @@ _OTHER_WORDS: Final = advice(
 )
 _BOOLEANS: Final = advice(
     "booleans as row kinds",
-    f'define their meaning by {argument("row_kinds")}, such as row_kinds={{True: "-D", False: "+U"}}',
+    f'define their meaning with {argument("row_kinds")}, such as row_kinds={{True: "-D", False: "+U"}}',
 )
 
 _WORDS: Final[Mapping[str, int]] = {
@@ -70,7 +71,7 @@ class RowKinds:
             return
         if not isinstance(words, Mapping) or not words:
             raise InvalidInputError(
-                f"{argument('row_kinds')} must map values to {', '.join(KINDS)}, but is {described(words)}"
+                f"{argument('row_kinds')} must map values to {', '.join(KINDS)}, not {described(words)}"
             )
         for word, kind in words.items():
             if kind not in KINDS:
@@ -109,7 +110,7 @@ class RowKinds:
         return found
 
     def _check_type(self, data_type: pa.DataType, name: str) -> None:
-        """In Python True and 1.0 equal 1, so a column of another type would be read as codes."""
+        """In Python, True and 1.0 equal 1, so a column of another type would be read as codes."""
         types = pa.types
         if types.is_boolean(data_type):
             if any(isinstance(word, bool) for word in self._codes):
@@ -118,5 +119,5 @@ class RowKinds:
         is_text = types.is_string(data_type) or types.is_large_string(data_type)
         if not (is_text or types.is_integer(data_type) or types.is_null(data_type)):
             raise InvalidInputError(
-                f"the row kinds in column {name} are of the type {data_type}, and must be strings or whole numbers"
+                f"the row kinds in column {name} have the type {data_type}, but must be strings or whole numbers"
             )

@@ -1,4 +1,4 @@
-"""How to read a changelog: `ChangelogSpec`, plain data that tasks get with the plan of their write.
+"""How to read a changelog: `ChangelogSpec`, plain data that tasks get with their write plan.
 
 In: the caller's arguments. Out: values checked against each other; `bind` resolves them for a table's columns.
 """
@@ -19,20 +19,20 @@ from txlog.writer.changelog.row_kinds import RowKinds
 __all__ = ["ChangelogMode", "ChangelogSpec", "changelog_of"]
 
 ChangelogMode: TypeAlias = Literal["upsert", "retract"]
-"""For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the
-old one first, so that ``-U`` without ``+U`` deletes."""
+"""For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the old
+one first, so ``-U`` without ``+U`` deletes."""
 
 
 class ChangelogSpec(msgspec.Struct, frozen=True):
     """The columns that define what a row of a changelog does.
 
     Attributes:
-        keys: The columns that identify a row; paths with dots name members of structs.
+        keys: The columns that identify a row; paths with dots name struct fields.
         mode: What ``-U`` means.
         row_kind: The column of row kinds; None: every row is an upsert.
         row_kinds: The meaning of its values; see `RowKinds`.
-        sequence_by: The column that orders changes of a key; None: the order of arrival.
-        merge: Combines several changes of one key; None: the last one counts.
+        sequence_by: The column that orders changes of a key; None: order of arrival.
+        merge: Combines several changes of one key; None: the last one wins.
     """
 
     keys: tuple[str, ...]
@@ -69,7 +69,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
         if row_kinds is not None:
             if row_kind is None:
                 raise InvalidInputError(
-                    f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: give"
+                    f"{argument('row_kinds')} defines the values of the {argument('row_kind')} column: pass"
                     f" {argument('row_kind')}, its name, too"
                 )
             RowKinds(row_kinds)
@@ -90,9 +90,9 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
 def changelog_of(
     mode: str, keys: Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
 ) -> ChangelogSpec | None:
-    """What the rows of a sink of this mode are, if they are changes; None if they are plain rows.
+    """How to read the rows of a sink in this mode, if they are changes; None if they are plain rows.
 
-    Raises ``InvalidInputError`` as `ChangelogSpec.of`, and if arguments about changes are given for plain rows.
+    Raises what `ChangelogSpec.of` raises, and ``InvalidInputError`` if arguments about changes come with plain rows.
     """
     if mode in get_args(ChangelogMode):
         return ChangelogSpec.of(keys, mode, row_kind, row_kinds, *others)
@@ -100,6 +100,6 @@ def changelog_of(
     for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), given, strict=True):
         if value is not None:
             raise InvalidInputError(
-                f'{argument(name)} is for changes of rows: give mode="upsert" or "retract", not "{mode}"'
+                f'{argument(name)} is for row changes: pass mode="upsert" or "retract", not "{mode}"'
             )
     return None

@@ -1,11 +1,11 @@
-"""Files of changes: the rows of a changelog as they came, for a commit that merges them with the table's.
+"""Change files for the commit: a changelog's rows as they arrived, to be merged with the table's.
 
-In: rows of a table with a merge engine, and their kinds. Out: the plan and the rows of Parquet files beside the data
-files, and the same rows read back. A row has the columns of the table, none of them required, its ``kind`` and its
-``place`` among the rows of its task. Columns have their physical names, so that columns of the table may be added or
-reordered between the task and the commit.
+In: rows of a table with a merge engine, and their kinds. Out: the plan and the rows of Parquet files next to the data
+files, and the same rows read back. A row has the table's columns, none of them required, its ``kind`` and its ``place``
+among its task's rows. Columns have their physical names, so table columns may be added or reordered between the task
+and the commit.
 
-No commit names such a file. It is in the folder of the data files, so that every vacuum removes one left behind.
+No commit names such a file. It is in the data files' folder, so every vacuum removes one left behind.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["are_staged_rows", "read_staged_rows", "staged_rows", "staged_rows_plan"]
 
 
-_PREFIX = "c_"  # so that no column of the table has the name of one of ours
+_PREFIX = "c_"  # so no table column has the name of one of ours
 _KIND, _PLACE = "kind", "place"
 
 
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
-    """The plan for the changelog rows of a task that writes by ``plan``."""
+    """The plan for the changelog rows of a task that writes with ``plan``."""
     return replace(
         plan,
         schema=_staged_schema(plan.schema),
@@ -59,12 +59,12 @@ def _staged_schema(schema: Struct) -> Struct:
 
 
 def are_staged_rows(names: Sequence[str]) -> bool:
-    """Whether a file with these columns is a file of changes."""
+    """Whether a file with these columns is a change file for the commit."""
     return {_KIND, _PLACE} <= set(names)
 
 
 def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
-    """These rows for files of ``plan``, which `staged_rows_plan` made; ``first`` is the place of the first row."""
+    """These rows, for files of ``plan``, which `staged_rows_plan` made; ``first`` is the first row's place."""
     places = np.arange(first, first + rows.num_rows)
     return pa.RecordBatch.from_arrays([*rows.columns, pa.array(kinds), pa.array(places)], schema=to_arrow(plan.schema))
 
@@ -72,22 +72,22 @@ def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], 
 def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str) -> pa.Table:
     """The rows of a file, with their ``kind`` and ``place`` after the columns of ``schema``.
 
-    A column that was added to the table after the task wrote the file is null in its rows.
+    A column added to the table after the task wrote the file is null in its rows.
 
     Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has columns that the table
-    does not have.
+    lacks.
     """
     try:
         with contextlib.closing(files.open(file.path)) as source:
             found = pq.read_table(source)
     except FileNotFoundError as error:
-        raise NotFoundError("a staged file of changes is gone", table=table, path=file.path) from error
+        raise NotFoundError("a staged change file is missing", table=table, path=file.path) from error
     except (pa.ArrowException, OSError) as error:
         raise _unusable(file, f"cannot be read: {error}", table) from error
     if found.num_rows != file.num_keys:
         raise _unusable(file, f"has {found.num_rows} rows, not the {file.num_keys} that its task wrote", table)
     if not are_staged_rows(found.column_names):
-        raise _unusable(file, "was written while the table had no merge engine, and it has one now", table)
+        raise _unusable(file, "was written while the table had no merge engine, but it has one now", table)
     try:
         conformer = conformer_for(_staged_schema(schema), found.schema, table)
         batches = [conformer.conform(batch) for batch in found.to_batches()]
@@ -100,7 +100,7 @@ def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str
 
 def _unusable(file: KeyFile, problem: str, table: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the file of changes {file.path} {problem}; nothing was committed. Write the checkpoint again",
+        f"the change file {file.path} {problem}; nothing was committed. Write the checkpoint again",
         table=table,
         path=file.path,
     )

@@ -1,1 +1,1 @@
-"""Merge engines: how the rows of one key become one row. Pure, and on columns."""
+"""Merge engines: how the rows of one key become one row. Pure and columnar."""

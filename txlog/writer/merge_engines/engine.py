@@ -1,4 +1,4 @@
-"""The definition of a merge engine: `MergeEngine`, checked against the columns of a table.
+"""A merge engine's definition: `MergeEngine`, checked against a table's columns.
 
 In: options with Apache Paimon's names, from a table's properties or a caller. Out: plain data that is sent to tasks.
 """
@@ -36,20 +36,21 @@ class FieldFunction(msgspec.Struct, frozen=True):
 
 
 class SequenceGroup(msgspec.Struct, frozen=True):
-    """``columns`` are taken from the row with the greatest ``sequence``; its columns are compared one by one."""
+    """``columns`` come from the row with the greatest ``sequence``, whose columns are compared one by one."""
 
     sequence: tuple[str, ...]
     columns: tuple[str, ...]
 
 
 class MergeEngine(msgspec.Struct, frozen=True):
-    """How rows of one key become one, for the columns of one table.
+    """How rows with one key become one, for the columns of one table.
 
     Attributes:
         name: "deduplicate", "partial-update", "aggregation" or "first-row".
-        sequence: The columns that order rows of one key; without them, arrival does.
-        ignores_deletes: Rows of the kinds -U and -D are left out.
-        removes_on_delete: A row of the kind -D deletes the whole row; otherwise it retracts values column by column.
+        sequence: The columns that order rows with one key; without them, arrival does.
+        ignores_deletes: Whether rows of the kinds -U and -D are left out.
+        removes_on_delete: Whether a row of the kind -D deletes the whole row; otherwise it retracts values column by
+            column.
         functions: The functions of columns, by name.
         groups: The sequence groups of "partial-update".
     """
@@ -73,7 +74,7 @@ class MergeEngine(msgspec.Struct, frozen=True):
         Raises:
             InvalidInputError: An option names no column, does not fit the engine or the column's type, or contradicts
                 another one.
-            UnsupportedFeatureError: The engine merges the columns of rows, and the table has generated columns or
+            UnsupportedFeatureError: The engine merges rows column by column, but the table has generated columns or
                 defaults.
         """
         name = options.get("merge-engine", "deduplicate")
@@ -105,12 +106,12 @@ class MergeEngine(msgspec.Struct, frozen=True):
 
     @classmethod
     def stored(cls, configuration: Mapping[str, str], schema: Struct, keys: Sequence[str] = ()) -> MergeEngine | None:
-        """The engine that a table's properties define; None if they define none. Raises as `of`."""
+        """The engine that a table's properties define; None if they define none. Raises what `of` raises."""
         options = merge_options(configuration)
         return cls.of(options, schema, keys) if options else None
 
     def is_commutative(self, columns: Iterable[str], *, retracts: bool = True, deletes: bool = True) -> bool:
-        """Whether rows without a sequence may come in any order without an effect on ``columns``.
+        """Whether rows without a sequence may arrive in any order without affecting ``columns``.
 
         Args:
             columns: Columns that are not key columns.
@@ -122,8 +123,7 @@ class MergeEngine(msgspec.Struct, frozen=True):
         return all(self.commutes(column, retracts=retracts) for column in columns if column not in self.sequence)
 
     def commutes(self, column: str, *, retracts: bool) -> bool:
-        """Whether the function of a column has the same result for any order of its values, also if some are
-        retracted."""
+        """Whether a column's function has the same result for any order of values, even if some are retracted."""
         function = self.functions.get(column)
         if function is None or function.name not in _COMMUTATIVE:
             return False
@@ -138,11 +138,11 @@ class MergeEngine(msgspec.Struct, frozen=True):
 
     @property
     def reads_old_rows(self) -> bool:
-        """Whether the result depends on the values that the table has for a key."""
+        """Whether the result depends on the table's values for a key."""
         return not self.takes_whole_rows or (self.name == "deduplicate" and bool(self.sequence))
 
     def group_of(self, column: str) -> SequenceGroup | None:
-        """The sequence group of a column, whether the column is taken or compared."""
+        """A column's sequence group, whether the column is taken or compared."""
         return next((each for each in self.groups if column in each.columns or column in each.sequence), None)
 
 
@@ -177,7 +177,7 @@ class _Options:
             )
 
     def functions(self) -> dict[str, FieldFunction]:
-        """The function of each column that has one, by the column's name."""
+        """The function of each column that has one, by column name."""
         given: dict[str, dict[str, str]] = {}
         for option, value in self._options.items():
             found = field_option(option)
@@ -210,7 +210,7 @@ class _Options:
         name = options.get("aggregate-function")
         if name is None:
             raise InvalidInputError(
-                f"{PREFIX}fields.{column}.{next(iter(options))} is for an aggregate function, and the column has none:"
+                f"{PREFIX}fields.{column}.{next(iter(options))} is for an aggregate function, but the column has none:"
                 f" set {PREFIX}fields.{column}.aggregate-function too"
             )
         for option, owner in (("list-agg-delimiter", "listagg"), ("distinct", "collect")):
@@ -276,32 +276,34 @@ class _Options:
                     f"{PREFIX}{flag}.remove-record-on-delete is for merge-engine {flag}, not {name}"
                 )
         if name == "first-row" and engine.sequence:
-            raise InvalidInputError("merge-engine first-row keeps the row that came first: it has no sequence.field")
+            raise InvalidInputError("merge-engine first-row keeps the row that arrived first: it has no sequence.field")
         if engine.groups and engine.sequence:
             raise InvalidInputError(
-                "give sequence groups or sequence.field, not both: either defines which row of a key is the last"
+                "set sequence groups or sequence.field, not both: each defines which row of a key is the last"
             )
         if engine.ignores_deletes and engine.removes_on_delete:
             raise InvalidInputError(
-                "give ignore-delete or remove-record-on-delete: deletes are left out, or they count"
+                "set ignore-delete or remove-record-on-delete, not both: deletes are left out, or they count"
             )
         if engine.groups and engine.removes_on_delete:
             raise InvalidInputError(
-                "give sequence groups or remove-record-on-delete: a delete takes back columns of a group, or the row"
+                "set sequence groups or remove-record-on-delete, not both: a delete retracts a group, or the row"
             )
         if is_partial:
             grouped = {column for group in engine.groups for column in group.columns}
             outside = [column for column in engine.functions if column not in grouped]
             if outside:
                 raise InvalidInputError(
-                    f"{', '.join(outside)} has an aggregate function and is in no sequence group, which would order its"
+                    f"{', '.join(outside)} has an aggregate function but is in no sequence group, which would order its"
                     " values: put it into one, or use merge-engine aggregation"
                 )
         ordering = {column for group in engine.groups for column in group.sequence} | set(engine.sequence)
         if both := sorted(ordering & set(engine.functions)):
-            raise InvalidInputError(f"{', '.join(both)} orders rows, and keeps the greatest value: it has no function")
+            raise InvalidInputError(
+                f"{', '.join(both)} orders rows and keeps the greatest value, so it has no function"
+            )
         if of_key := [column for column in engine.sequence if self._is_key(column)]:
-            raise InvalidInputError(f"{of_key[0]} is a key column, so it cannot order rows of one key")
+            raise InvalidInputError(f"{of_key[0]} is a key column, so it cannot order rows with one key")
 
     def _is_key(self, column: str) -> bool:
         return fold_name(column) in self._keys

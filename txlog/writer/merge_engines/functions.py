@@ -1,7 +1,7 @@
 """Aggregate functions: they combine the values of one column for each key.
 
 In: `Runs` and the column. Out: one value for each key number. Functions that choose one of the values (first, last,
-least, greatest) work for every type; the others count, sum, multiply or join. A row that retracts removes its value.
+least, greatest) work for every type; the others count, sum, multiply or join. A retracting row removes its value.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _first_non_null_value(runs: Runs, column: pa.ChunkedArray, _: FieldFunction)
 
 
 def _by_value(runs: Runs, column: pa.ChunkedArray) -> Runs:
-    """The rows with a value, within each key in the order of their values."""
+    """The rows with a value, sorted by value within each key."""
     with_value = runs.filter(runs.valid(column))
     order = np.lexsort((ranks(column)[with_value.rows], with_value.keys))
     rows, keys = with_value.rows[order], with_value.keys[order]
@@ -110,7 +110,7 @@ def _sums(values: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
 
 
 def _wide(data_type: pa.DataType) -> pa.DataType:
-    """A type into which sums of any number of values fit."""
+    """A type that holds sums of any number of values."""
     if pa.types.is_decimal(data_type):
         return pa.decimal256(76, data_type.scale)
     if pa.types.is_floating(data_type):
@@ -119,7 +119,7 @@ def _wide(data_type: pa.DataType) -> pa.DataType:
 
 
 def _by_key(values: pa.ChunkedArray, keys: NDArray[np.int64], num_keys: int) -> pa.ChunkedArray:
-    """The values of some keys as one value for each key number, null for the others."""
+    """Some keys' values as one value for each key number, null for the others."""
     at = np.full(num_keys, -1, dtype=np.int64)
     at[keys] = np.arange(len(keys))
     return values.take(pa.array(at, mask=at < 0))
@@ -127,21 +127,21 @@ def _by_key(values: pa.ChunkedArray, keys: NDArray[np.int64], num_keys: int) -> 
 
 def _product(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArray:
     runs = runs.filter(runs.valid(column))
-    first = runs.first(~runs.retracts)  # a factor is retracted from a product: before the first one there is none
+    first = runs.first(~runs.retracts)  # before the first factor, there is no product to retract from
     runs = runs.filter((first[runs.keys] >= 0) & (np.arange(len(runs.rows)) >= first[runs.keys]))
     is_float = pa.types.is_floating(column.type)
     values = column.take(pa.array(runs.rows)).cast(pa.float64() if is_float else pa.int64()).to_numpy()
     keys, product = _products(values[~runs.retracts], runs.keys[~runs.retracts])
     divisor = _products(np.where(runs.retracts, values, 1), runs.keys)[1]
     if not is_float and ((divisor == 0) | (product % np.where(divisor == 0, 1, divisor) != 0)).any():
-        raise _NotRetractable("a factor that the product does not have, or zero, after which the product is unknown")
+        raise _NotRetractable("a factor that the product does not have, or zero, which leaves the product unknown")
     result = product / divisor if is_float else (product // divisor).tolist()
     values = pa.array(result, pa.float64() if is_float else pa.int64())
     return _by_key(pa.chunked_array([values]), keys, runs.num_keys)
 
 
 def _products(values: NDArray[Any], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The keys that have values, ascending, and the product of each one's values. Integers of any size are exact."""
+    """The keys that have values, ascending, and the product of each one's values; exact for integers of any size."""
     found, starts = np.unique(keys, return_index=True)
     if not len(found):
         return found, values
@@ -189,7 +189,7 @@ def _collect(runs: Runs, column: pa.ChunkedArray, function: FieldFunction) -> pa
 def _left(
     elements: pa.ChunkedArray, keys: NDArray[np.int64], retracts: NDArray[np.bool_], is_distinct: bool
 ) -> NDArray[np.bool_]:
-    """Which elements are left: a retracted element removes the first equal one, if there is one at that point."""
+    """Which elements are left: a retracted element removes the first equal one, if there is one by then."""
     try:
         encoded = elements.combine_chunks().dictionary_encode("encode")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:

@@ -1,12 +1,12 @@
-"""The merge: combines the rows that the table and a changelog have for each key into one row.
+"""The merge: combines the table's and a changelog's rows for each key into one row.
 
 In: a `MergeEngine`, and rows with the numbers of their keys. Out: `Merged`, a row for each key that has one. Pure: it
 depends only on the old rows and the changelog, so it can be repeated on a newer version.
 
-Order. The old rows of a key come first, then the changelog as it arrived. A sequence sorts all of them, old rows before
-new ones that are equal. Without a sequence a merge is a fold, so its result does not depend on how a changelog is split
-into commits. With a sequence, a committed delete leaves no trace unless the table keeps tombstones (old rows of the
-kind -D), so a row that comes later counts even if it is older; and all values of a table's row have its greatest
+Order. A key's old rows come first, then the changelog as it arrived. A sequence sorts all of them; among equals, old
+rows come before new ones. Without a sequence, a merge is a fold, so its result does not depend on how a changelog is
+split into commits. With a sequence, a committed delete leaves no trace unless the table keeps tombstones (old rows of
+the kind -D), so a row that arrives later counts even if it is older; and all values of a table row have its greatest
 sequence.
 """
 
@@ -41,8 +41,8 @@ class KeyedRows(msgspec.Struct, frozen=True):
     Attributes:
         rows: In order of arrival.
         keys: Key numbers, from 0.
-        kinds: As ``row_kinds`` numbers them; None: all of them are inserts and updates.
-        came_as: The kinds that the changelog has, if some of them are merged as others; None: ``kinds``.
+        kinds: Numbered as in ``row_kinds``; None: all are inserts and updates.
+        came_as: The changelog's own kinds, if some are merged as other kinds; None: ``kinds``.
     """
 
     rows: pa.Table
@@ -51,7 +51,7 @@ class KeyedRows(msgspec.Struct, frozen=True):
     came_as: NDArray[np.int8] | None = None
 
     def of_keys(self, is_meant: NDArray[np.bool_]) -> KeyedRows:
-        """Those whose keys are marked."""
+        """The rows whose keys are marked."""
         stays = is_meant[self.keys]
         if stays.all():
             return self
@@ -63,10 +63,10 @@ class Merged(msgspec.Struct, frozen=True):
     """The result for each key.
 
     Attributes:
-        rows: A row for each key that has a new one, by key number.
+        rows: A row for each key with a new one, by key number.
         has_row: Which keys these are.
-        is_dead: Which keys have no row any more. A key in neither keeps its row in the table.
-        deletes: Of an engine that takes whole rows, the row that deleted each of these keys.
+        is_dead: Which keys no longer have a row. A key in neither keeps its row in the table.
+        deletes: In an engine that takes whole rows, the row that deleted each of these keys.
     """
 
     rows: pa.Table
@@ -100,7 +100,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
         ]
         if retracts and refused:
             raise InvalidInputError(
-                "the changelog retracts rows (-U or -D), which the functions of these columns cannot:"
+                "the changelog retracts rows (-U or -D), which these columns' functions cannot do:"
                 f" {', '.join(refused)}. Set txlog.fields.<column>.ignore-retract = true, or txlog.ignore-delete"
             )
         return
@@ -130,13 +130,12 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     Args:
         engine: For the table's columns.
         num_keys: Key numbers are lower.
-        new: The rows to merge into the table, with all of its columns; rows of the kinds -U and -D may have only the
-            key.
-        old: The table's rows for the keys, with `needed_columns` at least; None if there are none, or they do not
+        new: The rows to merge into the table, with all its columns; rows of the kinds -U and -D may have only the key.
+        old: The table's rows for the keys, with at least `needed_columns`; None if there are none, or they do not
             matter.
 
     Raises:
-        InvalidInputError: A row is of a kind that the engine cannot take, or a result does not fit its column.
+        InvalidInputError: A row has a kind that the engine cannot take, or a result does not fit its column.
     """
     if new.kinds is not None:
         check_kinds(engine, new.kinds)
@@ -166,7 +165,7 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
 
 
 def without_same(merged: Merged, old: KeyedRows) -> Merged:
-    """The same, except that keys whose single old row equals the new one keep it. ``old`` has all columns.
+    """The same, but a key whose single old row equals the new one keeps it. ``old`` has all columns.
 
     Values of nested types count as changed.
     """
@@ -228,7 +227,7 @@ class _Columns:
 
 
 class _Merging:
-    """Computes the columns of merged rows, each in the order of its sequence group, or of the rows."""
+    """Computes the columns of merged rows, each in the order of its sequence group or of the rows."""
 
     def __init__(
         self,

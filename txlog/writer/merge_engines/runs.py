@@ -1,7 +1,7 @@
 """Rows grouped by key, in order: the input of every merge engine and aggregate function.
 
-In: the key number of each row, and the columns that order rows of one key. Out: `Runs`. A key number identifies one of
-the keys of a merge; rows are numbered across old and new rows, the table's old rows first.
+In: each row's key number, and the columns that order rows with one key. Out: `Runs`. A key number identifies a key of a
+merge; rows are numbered across old and new rows, the table's old rows first.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Runs", "ranks", "runs_of"]
 
 
 class Runs(msgspec.Struct, frozen=True):
-    """Rows by key number, ascending; rows of one key are adjacent and in order.
+    """Rows by key number, ascending; rows with one key are adjacent and in order.
 
     Attributes:
         rows: The number of each row.
         keys: The key number of each row.
         retracts: Which rows retract their values instead of adding them.
         num_keys: The number of keys; some may have no row here.
-        num_old: Rows with a lower number are rows of the table.
+        num_old: Rows with a lower number are the table's.
     """
 
     rows: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Runs(msgspec.Struct, frozen=True):
         return found
 
     def after(self, places: NDArray[np.int64]) -> Runs:
-        """The rows after one index for each key; all rows of a key whose index is -1."""
+        """The rows after one index per key; all rows of a key whose index is -1."""
         return self.filter(np.arange(len(self.rows)) > places[self.keys])
 
     def has_row(self) -> NDArray[np.bool_]:
@@ -77,7 +77,7 @@ class Runs(msgspec.Struct, frozen=True):
         return found
 
     def picked(self, column: pa.ChunkedArray, places: NDArray[np.int64], *, nulls: bool = True) -> pa.ChunkedArray:
-        """The value at one index for each key; null if that is -1 or, with ``nulls``, a row that retracts."""
+        """The value at one index per key; null if that is -1 or, with ``nulls``, a retracting row."""
         rows = np.full(len(places), -1, dtype=np.int64)
         there = places >= 0
         rows[there] = self.rows[places[there]]
@@ -104,7 +104,7 @@ def runs_of(
 
 
 def ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """The rank of each value, equal ones alike: null has rank 0, NaN the highest."""
+    """Each value's rank; equal values share one: null has rank 0, NaN the highest."""
     found: NDArray[np.int64] = pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     if column.null_count:
         found[column.is_null().to_numpy()] = 0

@@ -1,7 +1,7 @@
-"""Which keys keep a merge from being stored: found after it failed, so that all others can be merged without them.
+"""Which keys keep a merge from being stored: found after it failed, so all others can be merged without them.
 
-In: a `MergeEngine` and the rows that were merged. Out: the keys for which no row can be made, or whose row lacks a
-value that the table requires. Pure.
+In: a `MergeEngine` and the rows that were merged. Out: the keys whose row cannot be made, or lacks a value that the
+table requires. Pure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["keys_that_lack_values", "unfit_keys"]
 
 _UNFIT_MAX = 1000
-"""Each unfit key costs some merges of others. If there are more, not only single rows are wrong."""
+"""Each unfit key costs several merges of the others. If there are more, the problem is not just single rows."""
 
 
 def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows) -> NDArray[np.bool_]:
-    """The keys that cannot be merged, of rows whose merge has failed.
+    """The keys that cannot be merged, among rows whose merge failed.
 
-    Raises ``InvalidInputError``, the reason of one of them, where they are too many.
+    Raises ``InvalidInputError``, one key's reason, if there are too many.
     """
     found = np.zeros(num_keys, dtype=bool)
     waiting = [np.unique(new.keys)]
