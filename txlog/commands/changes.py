@@ -11,22 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.commands.follower import Feed, Follower, bind_to_feed
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
-from txlog.expressions.predicates import Predicate, bind_predicate
-from txlog.log.changes import changed_rows, incompatible_change
-from txlog.log.state import TableState, advance
-from txlog.protocol.actions import Metadata
-from txlog.protocol.change_data import FEED_FIELDS, reserved_columns
-from txlog.protocol.column_mapping import physical_path
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.expressions.predicates import Predicate
+from txlog.log.state import TableState
+from txlog.protocol.change_data import FEED_FIELDS
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field, Struct, fold_name
-from txlog.read.change_rows import ChangeReader, VersionChanges
+from txlog.read.change_rows import ChangeReader
 from txlog.read.scan_plan import select
-from txlog.util import ambient
 from txlog.util.arguments import invalid, whole_number
-from txlog.util.wording import argument, call
+from txlog.util.wording import argument
 
 __all__ = ["read_changes"]
 
@@ -45,25 +42,18 @@ def read_changes(
     end = newest if last >= newest.version else log.state_at(last)
     with TxlogError.located(uri, end.version):
         check_can_read(end.protocol, end.metadata)
-        if taken := reserved_columns(end.schema):
-            raise UnsupportedFeatureError(
-                f"the table has a column {taken[0]}, which is a name of the change data feed", features=(taken[0],)
-            )
         fields = _fields(end.schema, columns)
-        everything = Struct((*end.schema.fields, *FEED_FIELDS))
-        predicate = None if where is None else bind_predicate(where, everything, now=ambient.now())
-    reader = ChangeReader(log.store, select(uri, end), fields, predicate)
-    commits = _commits(open_table, first, last)
+    predicate = bind_to_feed(uri, end, where)
     read = None
     if columns is not None:
         read = frozenset(f.name for f in fields) | (predicate.columns() if predicate is not None else frozenset())
-    _check_versions(open_table, commits, end, read)
-    times = log.timestamps_ms(commits)
-    changes = []
-    for commit in commits:
-        with TxlogError.located(uri, commit.version):
-            rows = changed_rows(commit, is_partitioned=bool(end.partition_columns))
-        changes.append(VersionChanges(commit.version, times[commit.version], tuple(rows)))
+    selection = select(uri, end)
+    follower = Follower(log, end, selection, read, feed=Feed(fields, predicate))
+    commits = _commits(open_table, first, last)
+    if not commits:
+        follower.check_definition(end, end.version)
+    changes = follower.changes(commits)
+    reader = ChangeReader(log.store, selection, fields, predicate)
     batches = (batch for each in changes for batch in reader.batches(each))
     return pa.RecordBatchReader.from_batches(reader.schema, batches)
 
@@ -111,52 +101,3 @@ def _commits(open_table: OpenTable, first: int, last: int) -> list[Commit]:
             table=open_table.uri,
             version=error.version,
         ) from error
-
-
-def _check_versions(
-    open_table: OpenTable, commits: Sequence[Commit], end: TableState, read: frozenset[str] | None
-) -> None:
-    """Refuse a range in which the feed was off, or a schema that the last one cannot read.
-
-    A version that changes the table's definition is checked with its own definition, which its rows are written by.
-    """
-    if not commits:
-        _check_state(open_table.uri, end, end, read)
-        return
-    state = _state_at(open_table, commits[0].version)
-    _check_state(open_table.uri, state, end, read)
-    for commit in commits[1:]:
-        state = advance(state, commit)
-        if any(isinstance(action, Metadata) for action in commit.actions):
-            _check_state(open_table.uri, state, end, read)
-
-
-def _state_at(open_table: OpenTable, version: int) -> TableState:
-    newest = open_table.log.newest_state(refresh=False)
-    return newest if newest.version == version else open_table.log.state_at(version)
-
-
-def _check_state(uri: str, state: TableState, end: TableState, read: frozenset[str] | None) -> None:
-    if not state.properties.enable_change_data_feed:
-        raise InvalidInputError(
-            f"the change data feed was off at version {state.version}, so its changes were not recorded. Read from the"
-            f" version that turned it on; {call('set_properties', {'delta.enableChangeDataFeed': 'true'})} turns it on"
-            " for later versions",
-            table=uri,
-            version=state.version,
-        )
-    with TxlogError.located(uri, state.version):
-        problem = incompatible_change(state.schema, end.schema, read)
-    if problem is not None or _partitions(state) != _partitions(end):
-        why = problem or "the table had other partition columns"
-        raise InvalidInputError(
-            f"the changes of version {state.version} cannot be read with the schema of version {end.version}: {why}."
-            " Read the versions before and after that in two calls, or only columns that stayed the same",
-            table=uri,
-            version=state.version,
-        )
-
-
-def _partitions(state: TableState) -> list[tuple[str, ...]]:
-    """The partition columns by their physical names, which a renamed column keeps."""
-    return [physical_path(state.schema, (name,)) for name in state.partition_columns]

@@ -12,19 +12,15 @@ from typing import Any, Literal, get_args
 import msgspec
 import pyarrow as pa
 
+from txlog.commands.follower import Follower
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate, bind_predicate
-from txlog.log.changes import added_files, incompatible_change
-from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, Metadata
-from txlog.protocol.commit_file import Commit
-from txlog.protocol.file_columns import adds_to_batch
-from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.log.stream_offsets import StreamOffset, file_ranges
+from txlog.read.scan_plan import select
+from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of, whole_number
-from txlog.util.wording import setting
 
 __all__ = ["CommittedBatch", "OnChange", "follow_table"]
 
@@ -68,29 +64,25 @@ def follow_table(
     with TxlogError.located(uri, newest.version):
         predicate = None if where is None else bind_predicate(where, newest.schema, now=ambient.now())
     selection = select(uri, newest, columns, predicate)
-    return _batches(open_table, newest, selection, first, skipped, on_change)
-
-
-def _batches(
-    open_table: OpenTable, newest: TableState, selection: Selection, first: int, skipped: int, on_change: OnChange
-) -> Iterator[CommittedBatch]:
-    reader = TaskReader(open_table.store, selection)
     read = frozenset(each.name for each in selection.needed())
-    for version in range(first, newest.version + 1):
-        commit = _commit(open_table, version)
-        if version == first or any(isinstance(action, Metadata) for action in commit.actions):
-            _check_schema(open_table, newest, version, read)
-        files = ScanPlan(selection, pa.Table.from_batches([adds_to_batch(_added(open_table.uri, commit, on_change))]))
-        for number, task in enumerate(files.tasks()):
-            if version == first and number < skipped:
-                continue
+    start = StreamOffset(newest.metadata.id, first, skipped - 1)
+    return _batches(TaskReader(open_table.store, selection), Follower(log, newest, selection, read, on_change), start)
+
+
+def _batches(reader: TaskReader, follower: Follower, start: StreamOffset) -> Iterator[CommittedBatch]:
+    end = StreamOffset(start.table_id, follower.known.version).after_version()
+    for files in file_ranges(start, end) if start.version < end.version else ():
+        if files.version == end.version:
+            return
+        for number, task in follower.scan_tasks(files):
             held: pa.RecordBatch | None = None
-            for batch in _rows_of(reader, task, version):
+            for batch in _rows_of(reader, task, files.version):
                 if held is not None:
-                    yield CommittedBatch(version, number, False, held)
+                    yield CommittedBatch(files.version, number, False, held)
                 held = batch
             if held is not None:
-                yield CommittedBatch(version, number, True, held)
+                yield CommittedBatch(files.version, number, True, held)
+        follower.forget_before(StreamOffset(start.table_id, files.version).after_version())
 
 
 def _rows_of(reader: TaskReader, task: ScanTask, version: int) -> Iterator[pa.RecordBatch]:
@@ -108,44 +100,3 @@ def _rows_of(reader: TaskReader, task: ScanTask, version: int) -> Iterator[pa.Re
     except TxlogError as error:
         error.version = version
         raise
-
-
-def _commit(open_table: OpenTable, version: int) -> Commit:
-    try:
-        return open_table.log.read_commit(version)
-    except NotFoundError as error:
-        raise NotFoundError(
-            f"the rows added by version {version} are unknown: its commit was cleaned up (delta.logRetentionDuration)."
-            " Read the table as of a version that table.history() lists, and follow it from the version after that",
-            table=open_table.uri,
-            version=version,
-        ) from error
-
-
-def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
-    """The files whose rows a commit added, without files that only hold moved rows."""
-    added, changes_rows = added_files(commit)
-    if on_change == "added" or not changes_rows:
-        return added
-    if on_change == "skip":
-        return []
-    raise InvalidInputError(
-        f"version {commit.version} changed or deleted rows, which following does not show."
-        f" {setting('on_change', 'skip')} leaves such versions out; {setting('on_change', 'added')} returns the files"
-        " that they added, including their unchanged rows; table.changes() returns the rows that were inserted,"
-        " updated and deleted",
-        table=uri,
-        version=commit.version,
-    )
-
-
-def _check_schema(open_table: OpenTable, newest: TableState, version: int, read: frozenset[str]) -> None:
-    state = newest if version == newest.version else open_table.log.state_at(version)
-    problem = incompatible_change(state.schema, newest.schema, read)
-    if problem is not None:
-        raise InvalidInputError(
-            f"the rows of version {version} cannot be read with the schema of version {newest.version}: {problem}. Read"
-            " only columns that stayed the same, or the table as it is now",
-            table=open_table.uri,
-            version=version,
-        )

@@ -30,7 +30,7 @@ from txlog.store.base import TableFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeReader", "VersionChanges"]
+__all__ = ["ChangeReader", "ChangeTask", "VersionChanges"]
 
 _POSITION = "row\0position"
 
@@ -41,6 +41,20 @@ class VersionChanges(msgspec.Struct, frozen=True):
     version: int
     timestamp_ms: int
     files: tuple[ChangedRows, ...]
+
+
+class ChangeTask(msgspec.Struct, frozen=True):
+    """Changes of one version to read from one file: plain data, without credentials.
+
+    ``table`` selects all columns of the table; ``fields`` are the columns to return, in this order, including those of
+    the feed.
+    """
+
+    table: Selection
+    fields: tuple[Field, ...]
+    predicate: Predicate | None
+    changes: VersionChanges
+    size_bytes: int
 
 
 class ChangeReader:

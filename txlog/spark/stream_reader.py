@@ -18,10 +18,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from txlog.errors import NotFoundError, UnsupportedFeatureError
 from txlog.log.stream_offsets import ReadLimits, StreamOffset, end_of_batch, file_ranges, replayed_start
+from txlog.read.change_rows import ChangeTask
 from txlog.read.scan_task import ScanTask
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import StreamReadOptions
-from txlog.spark.stream_log import ChangeTask, StreamLog
+from txlog.spark.stream_log import StreamLog
 from txlog.spark.task_reader import read_change_tasks, read_tasks, spark_arrow_schema, task_partitions
 
 try:
@@ -87,12 +88,12 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
             newest = log.newest_version() if self._last is None else self._last
             if at is None:
                 return StreamOffset(log.table_id, newest + 1).to_json()
-            log.forget_before(at)
+            log.follower.forget_before(at)
             if self._options.starts_at_latest and at == self._initial:
                 # An empty first batch records the start in Spark's checkpoint, since "latest" changes over time.
                 self._initial = None
                 return at.to_json()
-            return end_of_batch(at, log.versions_from(at, newest), self._limits(limit)).to_json()
+            return end_of_batch(at, log.follower.versions_from(at, newest), self._limits(limit)).to_json()
 
     def getDefaultReadLimit(self) -> Any:
         """The limit that Spark passes to `latestOffset`, unless the trigger reads all available rows."""
@@ -130,7 +131,7 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
                     table=self._options.path,
                     version=stop.version,
                 )
-            tasks: list[Any] = [task for each in file_ranges(begin, stop) for task in log.tasks(each)]
+            tasks: list[Any] = [task for each in file_ranges(begin, stop) for task in log.follower.tasks(each)]
             return [StreamPartition(group) for group in task_partitions(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -147,7 +148,7 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
         """Spark has finished everything up to ``end``."""
         with crossing():
             log = self._opened()
-            log.forget_before(StreamOffset.from_json(end, log.table_id))
+            log.follower.forget_before(StreamOffset.from_json(end, log.table_id))
 
     def _opened(self) -> StreamLog:
         if self._log is None:

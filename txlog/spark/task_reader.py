@@ -22,7 +22,7 @@ from txlog.store.open import open_store
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from txlog.spark.stream_log import ChangeTask
+    from txlog.read.change_rows import ChangeTask
 
 __all__ = ["PickledTasks", "balanced", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
 

@@ -36,8 +36,24 @@ OPTIONS = {
 """Argument -> option of ``df.write``."""
 
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+_NEW_CHECKPOINT = "start the stream with a new checkpointLocation"
+_SKIPS_CHANGES = "skipChangeCommits=true skips such versions"
+_READS_CHANGES = "readChangeFeed=true reads the change of each row, if the table has a change feed"
 _ADVICE = {
-    "one task for each key": "Bring all rows of a key into one task with df.repartition(<upsertKeys>)",
+    "follow a new definition": "Start the query again, so that it reads with the columns of that version",
+    "follow an old definition": (f"Set the option columns to the columns that stayed the same, or {_NEW_CHECKPOINT}"),
+    "follow changed rows": (
+        f"{_SKIPS_CHANGES}; ignoreChanges=true reads the files that they added, which repeats unchanged rows;"
+        f" {_READS_CHANGES}"
+    ),
+    "follow deleted rows": (
+        f"{_SKIPS_CHANGES}; ignoreDeletes=true skips versions that only delete whole files; {_READS_CHANGES}"
+    ),
+    "follow what is left": (f"The query was stopped for longer than that, so rows may be missing: {_NEW_CHECKPOINT}"),
+    "follow with a feed": (
+        f"Set delta.enableChangeDataFeed=true on the table, and {_NEW_CHECKPOINT} and a startingVersion after that"
+    ),
+    "one task for each key": "Bring all rows of a key into one task by df.repartition(<upsertKeys>)",
     "booleans as row kinds": "convert them in the DataFrame",
     "other words for row kinds": "Convert other values in the DataFrame",
     "own credentials": "pass them in the environment, or with .options(**txlog.spark.storage_options(spark))",

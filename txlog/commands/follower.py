@@ -1,0 +1,309 @@
+"""What comes after a position in a table's history: for `Table.follow`, `Table.changes` and streams from a table.
+
+In: a log, the version whose columns are read, a rule for versions that changed rows, and positions
+(`log.stream_offsets`). Out: the files that each version adds or changes, as tasks, in the order in which positions
+count them. A version whose rows those columns would misread, or that the rule does not allow, is an error.
+PROTOCOL.md, "Add File and Remove File", "Change Data Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from txlog.arrow.arrays import flags_of, from_numbers
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
+from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.log.changes import added_files, changed_rows, incompatible_change, redefinition
+from txlog.log.state import TableState
+from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import AddFile, Metadata, Protocol
+from txlog.protocol.change_data import FEED_FIELDS, INSERT, reserved_columns
+from txlog.protocol.changed_rows import ChangedRows
+from txlog.protocol.column_mapping import physical_path
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.features import check_can_read
+from txlog.protocol.file_columns import adds_to_batch
+from txlog.protocol.schema import Field, Struct
+from txlog.read.change_rows import ChangeTask, VersionChanges
+from txlog.read.scan_plan import ScanPlan
+from txlog.read.scan_task import ScanTask, Selection
+from txlog.skipping.many_files import prune_files
+from txlog.util import ambient
+from txlog.util.parallel import parallel_map
+from txlog.util.wording import advice, call, setting
+
+__all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
+
+RowRule = Literal["fail", "skip", "added", "skip_deletes"]
+"""What becomes of a version that removed rows: an error; none of its rows; the rows of all files that it added; or none
+of its rows if it added no file, else an error."""
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """The columns of the table and of the change data feed to return, and which rows (None: all)."""
+
+    fields: tuple[Field, ...]
+    predicate: Predicate | None
+
+
+class _VersionFiles(msgspec.Struct):
+    """The files of one version: as a table of ``add`` actions, or as changes for a feed. ``sizes`` are in bytes."""
+
+    sizes: list[int]
+    files: pa.Table | None = None
+    changes: Sequence[ChangedRows] = ()
+    timestamp_ms: int = 0
+
+
+class Follower:
+    """A table, followed from version to version.
+
+    Args:
+        log: The table's log.
+        known: The version whose columns are read; versions before and after it may follow.
+        selection: The columns and rows to read; all columns of the table with a feed.
+        read: The columns that are read; None means all, and then no version may have another one.
+        rule: What becomes of versions that removed rows.
+        feed: Read the changes of each row instead of the rows that were added.
+    """
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        known: TableState,
+        selection: Selection,
+        read: frozenset[str] | None,
+        rule: RowRule = "fail",
+        feed: Feed | None = None,
+    ) -> None:
+        self._log = log
+        self.known = known
+        self._selection = selection
+        self._read = read
+        self._rule = rule
+        self._feed = feed
+        self._versions: dict[tuple[int, bool], _VersionFiles] = {}
+        self._is_checked = False
+
+    def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
+        """The sizes of the files of each version from ``start`` to ``last``. Raises the errors of `tasks`."""
+        if start.is_initial:
+            yield VersionSizes(start.version, True, self._files_of(start.version, is_initial=True).sizes)
+        for version in range(start.version + int(start.is_initial), last + 1):
+            yield VersionSizes(version, False, self._files_of(version, is_initial=False).sizes)
+
+    def tasks(self, files: FileRange) -> list[ScanTask] | list[ChangeTask]:
+        """The tasks that read some files of one version.
+
+        Raises:
+            SchemaMismatchError: The version's rows cannot be read with the known columns.
+            InvalidInputError: The version changed or deleted rows, which the rule does not allow, or its feed was off.
+            NotFoundError: The version was cleaned up.
+            UnsupportedFeatureError: The version needs a reader feature that this release lacks, or has a file outside
+                the table's folder.
+            CorruptLogError, StorageError: The log is damaged, or the store failed.
+        """
+        return self._change_tasks(files) if self._feed is not None else [task for _, task in self.scan_tasks(files)]
+
+    def scan_tasks(self, files: FileRange) -> Iterator[tuple[int, ScanTask]]:
+        """The same without a feed, each task with the index of its file. Files that hold no matching row are left out.
+
+        Raises the errors of `tasks`.
+        """
+        found = self._files_of(files.version, is_initial=files.is_initial)
+        assert found.files is not None
+        stop = found.files.num_rows if files.stop is None else files.stop
+        chosen = found.files.slice(files.first, max(stop - files.first, 0))
+        indices = np.arange(files.first, files.first + chosen.num_rows)
+        if self._selection.predicate is not None and chosen.num_rows:
+            judged_by = (self._selection.predicate, self.known.schema, self.known.partition_columns)
+            rows = np.flatnonzero(flags_of(prune_files(chosen, *judged_by, parallel_map)))
+            chosen, indices = chosen.take(from_numbers(rows)), indices[rows]
+        return zip(indices.tolist(), ScanPlan(self._selection, chosen).tasks(), strict=True)
+
+    def changes(self, commits: Sequence[Commit]) -> list[VersionChanges]:
+        """What each of these successive versions changed. Raises the errors of `tasks`."""
+        for commit in commits:
+            self._check_commit(commit)
+        times = self._log.timestamps_ms(commits)
+        return [VersionChanges(each.version, times[each.version], tuple(self._changed(each))) for each in commits]
+
+    def forget_before(self, offset: StreamOffset) -> None:
+        """Forget the files of versions before ``offset``, which were read."""
+        order = offset.version, not offset.is_initial
+        self._versions = {key: found for key, found in self._versions.items() if (key[0], not key[1]) >= order}
+
+    # --- files ------------------------------------------------------------------------------------------
+
+    def _change_tasks(self, files: FileRange) -> list[ChangeTask]:
+        assert self._feed is not None
+        found = self._files_of(files.version, is_initial=files.is_initial)
+        stop = len(found.sizes) if files.stop is None else min(files.stop, len(found.sizes))
+        if not files.is_initial and found.changes and (files.first, stop) != (0, len(found.changes)):
+            raise InvalidInputError(
+                f"the stream's checkpoint stopped in the middle of the changes of version {files.version}, but txlog"
+                " reads the changes of whole versions: continue with the source that wrote it, or start the stream with"
+                " a new checkpointLocation",
+                table=self._log.uri,
+                version=files.version,
+            )
+        return [
+            ChangeTask(
+                self._selection,
+                self._feed.fields,
+                self._feed.predicate,
+                VersionChanges(files.version, found.timestamp_ms, (rows,)),
+                rows.size_bytes,
+            )
+            for rows in found.changes[files.first : stop]
+        ]
+
+    def _files_of(self, version: int, *, is_initial: bool) -> _VersionFiles:
+        found = self._versions.get((version, is_initial))
+        if found is None:
+            found = self._snapshot_files(version) if is_initial else self._commit_files(version)
+            self._versions[version, is_initial] = found
+        return found
+
+    def _snapshot_files(self, version: int) -> _VersionFiles:
+        """All live files of a version, in the order in which Delta's source counts them."""
+        state = self._checked_state(version)
+        files = self._log.files(state).sort_by([("modificationTime", "ascending"), ("path", "ascending")])
+        found = _VersionFiles(files.column("size").to_pylist(), files)
+        if self._feed is not None:
+            found.changes = [
+                ChangedRows(each.log_path, each.partition_values, each.size_bytes, INSERT, each.deletion_vector)
+                for each in ScanPlan(self._selection, files).tasks()
+            ]
+            found.timestamp_ms = self._log.timestamp_ms(version)
+        return found
+
+    def _commit_files(self, version: int) -> _VersionFiles:
+        """The files of a commit that are read, in the order of the commit's lines."""
+        try:
+            commit = self._log.read_commit(version)
+        except NotFoundError as error:
+            raise self._cleaned_up(version) from error
+        self._check_commit(commit)
+        if self._feed is None:
+            added = self._added(commit)
+            files = pa.Table.from_batches([adds_to_batch(added)])
+            return _VersionFiles([add.size for add in added], files)
+        rows = self._changed(commit)
+        timestamp_ms = self._log.timestamps_ms([commit])[version] if rows else 0
+        return _VersionFiles([each.size_bytes for each in rows], None, rows, timestamp_ms)
+
+    def _changed(self, commit: Commit) -> list[ChangedRows]:
+        with TxlogError.located(self._log.uri, commit.version):
+            return changed_rows(commit, is_partitioned=bool(self.known.partition_columns))
+
+    def _added(self, commit: Commit) -> list[AddFile]:
+        added, removes_rows = added_files(commit)
+        if not removes_rows or self._rule == "added":
+            return added
+        if self._rule == "skip" or (self._rule == "skip_deletes" and not added):
+            return []
+        ways = (
+            f"{setting('on_change', 'skip')} leaves such versions out; {setting('on_change', 'added')} returns the"
+            " files that they added, including their unchanged rows; table.changes() returns the rows that were"
+            " inserted, updated and deleted"
+        )
+        raise InvalidInputError(
+            f"version {commit.version} ({commit.operation}) {'changed' if added else 'deleted'} rows, which following"
+            f" does not show. {advice('follow changed rows' if added else 'follow deleted rows', ways)}",
+            table=self._log.uri,
+            version=commit.version,
+        )
+
+    # --- definitions ------------------------------------------------------------------------------------
+
+    def _checked_state(self, version: int) -> TableState:
+        """The state of a version, after a check that the known columns can read its rows."""
+        try:
+            state = self.known if version == self.known.version else self._log.state_at(version)
+        except NotFoundError as error:
+            raise self._cleaned_up(version) from error
+        self.check_definition(state, version)
+        self._is_checked = True
+        return state
+
+    def _check_commit(self, commit: Commit) -> None:
+        """Check the definition that a version's rows are written by: the first version's, then each new one."""
+        if not self._is_checked and commit.version <= self.known.version:
+            self._checked_state(commit.version)
+        metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
+        protocol = next((each for each in commit.actions if isinstance(each, Protocol)), None)
+        if metadata is not None or (protocol is not None and commit.version > self.known.version):
+            self.check_definition(self.known.defined_as(metadata or self.known.metadata, protocol), commit.version)
+
+    def check_definition(self, defined: TableState, version: int) -> None:
+        """Check that the known columns can read the rows of a version with this definition, and that its feed was on.
+
+        Raises the errors of `tasks`.
+        """
+        known, is_newer = self.known, version > self.known.version
+        with TxlogError.located(self._log.uri, version):
+            if is_newer:
+                check_can_read(defined.protocol, defined.metadata)
+                problem = redefinition(known.schema, defined.schema, self._read)
+            else:
+                problem = incompatible_change(defined.schema, known.schema, self._read)
+            if problem is None and _partitioning(defined) != _partitioning(known):
+                problem = "the partition columns were different"
+            if problem is not None:
+                what_to_do = (
+                    advice("follow a new definition", "Begin again, with the columns of that version")
+                    if is_newer
+                    else advice(
+                        "follow an old definition",
+                        "Read only columns that stayed the same, or the table as it is now, and what follows it",
+                    )
+                )
+                raise SchemaMismatchError(
+                    f"the rows of version {version} cannot be read with the columns of version {known.version}:"
+                    f" {problem}. {what_to_do}"
+                )
+            if self._feed is not None and not defined.properties.enable_change_data_feed:
+                turns_on = call("set_properties", {"delta.enableChangeDataFeed": "true"})
+                way = f"Read from the version that turned it on; {turns_on} turns it on for later versions"
+                raise InvalidInputError(
+                    f"the change data feed was off at version {version}, so its changes were not recorded."
+                    f" {advice('follow with a feed', way)}"
+                )
+
+    def _cleaned_up(self, version: int) -> NotFoundError:
+        way = "Read the table as of a version that table.history() lists, and follow it from the version after that"
+        return NotFoundError(
+            f"the rows of version {version} are unknown: its commit was cleaned up (delta.logRetentionDuration)."
+            f" {advice('follow what is left', way)}",
+            table=self._log.uri,
+            version=version,
+        )
+
+
+def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> Predicate | None:
+    """A condition on rows of the feed, which may use its columns.
+
+    Raises:
+        UnsupportedFeatureError: The table has a column with a name of the feed.
+        InvalidInputError: The condition does not fit the table.
+    """
+    with TxlogError.located(uri, state.version):
+        if taken := reserved_columns(state.schema):
+            raise UnsupportedFeatureError(
+                f"the table has a column {taken[0]}, which is a name of the change data feed", features=(taken[0],)
+            )
+        if where is None:
+            return None
+        return bind_predicate(where, Struct((*state.schema.fields, *FEED_FIELDS)), now=ambient.now())
+
+
+def _partitioning(state: TableState) -> list[tuple[str, ...]]:
+    """The partition columns by their physical names, which a renamed column keeps."""
+    return [physical_path(state.schema, (name,)) for name in state.partition_columns]
