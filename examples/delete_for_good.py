@@ -23,7 +23,7 @@ def files_with_the_letters() -> int:
 
 # 1. The rows leave the table. The files still contain them.
 deleted = table.delete("customer = 4711").version
-print(table.snapshot().to_arrow()["customer"].to_pylist(), "in the table;", files_with_the_letters(), "files have more")
+print(table.to_arrow()["customer"].to_pylist(), "in the table;", files_with_the_letters(), "files have more")
 
 # 2. No live file contains them any more. Older versions do, for time travel.
 print(table.purge())

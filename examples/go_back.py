@@ -17,7 +17,7 @@ print(table.snapshot(version=mistake.version - 1).to_arrow(where="sku = 1"))
 
 print(table.restore(mistake.version - 1, dry_run=True))
 print(table.restore(mistake.version - 1))
-print(table.snapshot().to_arrow()["price"])
+print(table.to_arrow()["price"])
 
 # A name keeps a version: no txlog vacuum and no log cleanup deletes it.
 table.tag("release-7")

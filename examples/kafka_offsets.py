@@ -42,7 +42,7 @@ def write(table: txlog.Table, batch: Batch) -> txlog.WriteResult:
 
 def consume(uri: str, size: int, crash_after: int | None = None) -> None:
     table = txlog.Table.open(uri)
-    committed = {p: table.snapshot().transaction_version(app_id(p)) for p in TOPIC}
+    committed = {p: table.transaction_version(app_id(p)) for p in TOPIC}
     positions = {p: 0 if offset is None else offset + 1 for p, offset in committed.items()}
     print(f"consumer starts at {positions}")
     for number, batch in enumerate(poll(positions, size)):

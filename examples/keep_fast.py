@@ -25,7 +25,7 @@ print(table.optimize())
 # Filters on a part of the map then read few files, whichever of the two columns they use.
 print(table.optimize(cluster_by=["lon", "lat"], target_file_size=100_000))
 box = "lon between 0.2 and 0.3 and lat between 0.6 and 0.7"
-print(table.snapshot().files(where=box).num_rows, "of", table.snapshot().files().num_rows, "files for", box)
+print(table.files(where=box).num_rows, "of", table.files().num_rows, "files for", box)
 
 # Deleted rows stay in their file until it is rewritten; a vacuum deletes the old file after the retention.
 table.delete("id = 4711")

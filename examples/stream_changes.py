@@ -43,7 +43,7 @@ write(2, pa.table({"op": ["u", "d"], "id": [1, 4], "city": ["Roma", None], "ts":
 sink = txlog.Sink(table, "customers-stream", mode="upsert", keys=["id"], row_kind="op", sequence_by="ts")
 print("last checkpoint:", sink.last_checkpoint_id())
 
-rows = table.snapshot().to_arrow().sort_by("id").to_pylist()
+rows = table.to_arrow().sort_by("id").to_pylist()
 assert rows == [{"id": 1, "city": "Roma"}, {"id": 2, "city": "Bergen"}], rows
 for row in rows:
     print(row)

@@ -51,4 +51,4 @@ try:
 except txlog.ConflictError as error:
     print(f"{error.kind}: read it again")
 
-print(table.snapshot().to_arrow().sort_by("id").to_pylist())
+print(table.to_arrow().sort_by("id").to_pylist())

@@ -88,6 +88,7 @@ def read(table: Table, snapshot: Snapshot) -> int:
     for found in table.follow(0, on_change="skip"):
         print(found.version, found.file, found.rows.num_rows)
     print(table.to_pandas().shape, table.to_polars().shape, snapshot.to_pandas().shape, snapshot.to_polars().shape)
+    print(table.files("id = 1").num_rows, table.num_files, table.properties["x"], table.partition_columns[0])
     print(names, snapshot.timestamp_ms, snapshot.table_id, snapshot.properties["x"])
     print(snapshot.protocol.min_reader_version, snapshot.partition_columns[0], snapshot.clustering_columns)
     print(len(table.history()), snapshot.transactions)  # type: ignore[misc]  # a commit's values are any JSON
@@ -200,7 +201,7 @@ print(table.append(rows).outcome == "commited")  # comparison-overlap
 def test_the_program_of_every_call_makes_every_call() -> None:
     called = {node.attr for node in ast.walk(ast.parse(EVERY)) if isinstance(node, ast.Attribute)}
     faces = (txlog.Table, txlog.Snapshot, txlog.Transaction, txlog.Sink)
-    public = {name for face in faces for name in vars(face) if not name.startswith("_")}
+    public = {name for face in faces for name in dir(face) if not name.startswith("_")}
     assert public - called == set()
 
 

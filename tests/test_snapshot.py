@@ -54,6 +54,47 @@ def test_an_older_version_has_its_own_files_while_those_of_a_newer_one_are_held(
     assert not set(oldest.files()["path"].to_pylist()) & set(newest["path"].to_pylist())
 
 
+# --- a table reads as its newest version ------------------------------------------------------------------------------
+
+
+def test_a_table_tells_what_its_newest_version_tells(table: Table) -> None:
+    snapshot = table.snapshot()
+    public = [name for name in dir(snapshot) if not name.startswith("_")]
+    assert {"files", "to_batches", "properties", "transactions"} <= {*public}
+    calls: dict[str, tuple[Any, ...]] = {"transaction_version": ("app",)}
+    for name in public:
+        of_table, of_version = getattr(table, name), getattr(snapshot, name)
+        if callable(of_version):
+            of_table, of_version = (each(*calls.get(name, ())) for each in (of_table, of_version))
+        if name == "to_dataset":
+            of_table, of_version = of_table.to_table(), of_version.to_table()
+        if name == "to_batches":
+            of_table, of_version = list(of_table), list(of_version)
+        same = of_table.equals(of_version) if hasattr(of_version, "equals") else of_table == of_version
+        assert same, name
+    table.append(rows_of(8))
+    assert (table.num_files, snapshot.num_files, ids_of(table.to_arrow())) == (2, 1, [4, 8])
+
+
+@pytest.mark.parametrize(
+    "reads", [Table.to_arrow, Table.count, Table.files, pa.table, lambda table: [*table.to_batches()]]
+)
+def test_an_overwrite_of_rows_that_a_table_read_loses_to_a_change_after_that(
+    reads: Callable[[Table], object], table: Table
+) -> None:
+    reads(table)
+    assert Table.open(table.uri).delete("id = 4").version == 4
+    print(table.num_files, table.schema, table.properties)  # facts, of which no rows are made
+    with pytest.raises(txlog.ConflictError):
+        table.overwrite(rows_of(5), where="id > 0")
+
+
+def test_a_wrong_call_is_named_after_the_class_that_it_was_made_on(table: Table) -> None:
+    for owner in (table, table.snapshot()):
+        with pytest.raises(txlog.InvalidInputError, match=rf"^{type(owner).__name__}.count\(\) takes no 'predicate'"):
+            owner.count(predicate="id = 1")  # type: ignore[call-arg]
+
+
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 

@@ -97,7 +97,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("asyncio", "obstore", "pandas", "pyarrow.compute", "pyarrow.json", "pyiceberg", "pyroaring", "pyspark"),
         *("sqlglot", "tenacity", "typer"),
         *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
-        *("txlog.snapshot", "txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
+        *("txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
         *("txlog.commands.row_change", "txlog.commands.table_definition", "txlog.commands.upsert"),
         *("txlog.tasks", "txlog.workers"),
         *("txlog.maintenance.optimize", "txlog.result.maintenance", "txlog.store.options"),

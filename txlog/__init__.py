@@ -2,7 +2,7 @@
 
     table = txlog.Table.create("/data/orders", schema, partition_by=["day"])
     table.append(data)                  # pyarrow, polars, pandas, duckdb, or an iterator of record batches
-    table.snapshot().to_arrow(where="day = '2026-11-20'")
+    table.to_arrow(where="day = '2026-11-20'")
 
 `write` and `Table` are the main interface, `Sink` is for other engines, and ``txlog.spark`` is for Spark. Everything
 else is an error to catch or a value that they return. The steps of a write:

@@ -1,7 +1,7 @@
-"""`Snapshot`: one version of a table, for users. Immutable; loads rows and files on demand.
+"""`Snapshot`: one version of a table, for users; and `Readable`, which it shares with `Table`: all ways to read one.
 
-In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and metadata of exactly that version, whatever
-is committed later. It is an Arrow stream, so polars, duckdb, pandas and pyarrow read it directly.
+In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and metadata of exactly that version, loaded on
+demand. A `Readable` is an Arrow stream, so polars, duckdb, pandas and pyarrow read it directly.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from txlog.arrow.arrays import numbers_of
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -33,30 +33,70 @@ if TYPE_CHECKING:
     from txlog.read.scan_plan import ScanPlan
     from txlog.store.table_store import TableStore
 
-__all__ = ["Snapshot", "version_summary"]
+__all__ = ["Readable", "Snapshot", "Version", "version_summary"]
 
 _COMMITS_SHOWN = 5
 _COLUMNS_SHOWN = 12
 
 
-@explains_calls
-class Snapshot:
-    """One version of a table. It does not change when the table changes. Made by `Table.snapshot`.
-
-    ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and other consumers of Arrow streams read all of it;
-    `to_arrow` and `to_batches` read selected columns and rows. Thread-safe; pickles without secrets.
-    """
+class Version:
+    """A version of a table with what reads it: its log, its state, its live files, read once."""
 
     def __init__(self, log: DeltaLog, state: TableState) -> None:
-        self._log = log
-        self._state = state
+        self.log = log
+        self.state = state
+
+    @cached_property
+    def files(self) -> pa.Table:
+        return self.log.files(self.state)
+
+    def matching(self, predicate: Predicate | None) -> pa.Table:
+        """The live files that may hold a row that matches."""
+        return self.files if predicate is None else self.log.matching_files(self.state, predicate)
+
+    def plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
+        from txlog.read.scan_plan import ScanPlan, select
+
+        return ScanPlan(select(self.log.uri, self.state, columns, predicate), self.matching(predicate))
+
+    def predicate(self, where: str | Predicate | None) -> Predicate | None:
+        """A condition, bound to the table's columns."""
+        if where is None:
+            return None
+        from txlog.expressions.predicates import bind_predicate
+
+        with TxlogError.located(self.log.uri, self.state.version):
+            return bind_predicate(where, self.state.schema, now=ambient.now())
+
+    def as_html(self, kind: str) -> str:
+        from txlog.read.notebook import version_as_html
+
+        entries = self.log.history(_COMMITS_SHOWN, self.state)
+        last = [(each.version, each.timestamp_ms, each.commit_info) for each in entries]
+        return version_as_html(f"{kind} {self.log.uri}", self.state, self.files, last)
+
+
+@explains_calls
+class Readable:
+    """What a version of a table tells, and its rows. A `Snapshot` is one version; a `Table` reads as its newest one.
+
+    A `Table` looks up its newest version each time: use one `Table.snapshot` for several facts about the same version.
+    """
+
+    def _told(self) -> Version:
+        """The version that facts are about."""
+        raise NotImplementedError
+
+    def _read(self) -> Version:
+        """The version whose rows are about to be read."""
+        return self._told()
 
     # --- facts that need no file list -------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
         """The number of the commit that made it, from 0."""
-        return self._state.version
+        return self._told().state.version
 
     @property
     def timestamp_ms(self) -> int:
@@ -64,12 +104,13 @@ class Snapshot:
 
         History and time travel use the same time: later versions have later times.
         """
-        return self._log.timestamp_ms(self.version)
+        told = self._told()
+        return told.log.timestamp_ms(told.state.version)
 
     @property
     def table_id(self) -> str:
         """``metaData.id``: the same for all versions of a table, different if it is dropped and created again."""
-        return self._state.metadata.id
+        return self._told().state.metadata.id
 
     @property
     def schema(self) -> pa.Schema:
@@ -79,13 +120,14 @@ class Snapshot:
     @property
     def delta_schema(self) -> Struct:
         """The same columns as `schema`, in Delta's own types."""
-        with TxlogError.located(self._log.uri, self.version):
-            return self._state.schema
+        told = self._told()
+        with TxlogError.located(told.log.uri, told.state.version):
+            return told.state.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The names of the partition columns, in order; empty if the table is not partitioned."""
-        return self._state.partition_columns
+        return self._told().state.partition_columns
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
@@ -93,23 +135,24 @@ class Snapshot:
         from txlog.expressions.tree import path_text
         from txlog.protocol.clustering import clustering_columns
 
-        with TxlogError.located(self._log.uri, self.version):
-            return tuple(path_text(path) for path in clustering_columns(self._state.domains, self._state.schema))
+        told = self._told()
+        with TxlogError.located(told.log.uri, told.state.version):
+            return tuple(path_text(path) for path in clustering_columns(told.state.domains, told.state.schema))
 
     @property
     def properties(self) -> Mapping[str, str]:
         """A copy of the table properties, such as ``delta.appendOnly``."""
-        return dict(self._state.metadata.configuration)
+        return dict(self._told().state.metadata.configuration)
 
     @property
     def protocol(self) -> Protocol:
         """The protocol versions and features that readers and writers need. PROTOCOL.md, "Protocol Evolution"."""
-        return self._state.protocol
+        return self._told().state.protocol
 
     @property
     def transactions(self) -> Mapping[str, int]:
         """The last ``checkpoint_id`` (``txn`` version) of every application that committed with one and is retained."""
-        return {app_id: transaction.version for app_id, transaction in self._state.transactions.items()}
+        return {app_id: transaction.version for app_id, transaction in self._told().state.transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last ``checkpoint_id`` (``txn`` version) that an application committed.
@@ -120,23 +163,19 @@ class Snapshot:
         Returns:
             The number; None if the application has committed nothing, or its record is past its retention.
         """
-        return self._state.transaction_version(app_id)
+        return self._told().state.transaction_version(app_id)
 
     # --- files ------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _files(self) -> pa.Table:
-        return self._log.files(self._state)
 
     @property
     def num_files(self) -> int:
         """The number of live data files; loads the list of them."""
-        return int(self._files.num_rows)
+        return int(self._told().files.num_rows)
 
     @property
     def size_bytes(self) -> int:
         """The total size of the live data files in bytes; loads the list of them."""
-        return int(pc.sum(self._files.column("size")).as_py() or 0)
+        return sum(int(numbers_of(sizes).sum()) for sizes in self._told().files.column("size").chunks)
 
     def files(self, where: str | Predicate | None = None) -> pa.Table:
         """The live data files of this version.
@@ -152,7 +191,8 @@ class Snapshot:
         Raises:
             InvalidInputError: The predicate does not fit the table.
         """
-        return self._matching(self._predicate(where))
+        read = self._read()
+        return read.matching(read.predicate(where))
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -175,7 +215,8 @@ class Snapshot:
             CorruptLogError: A data file or deletion vector is damaged.
             StorageError: The store failed.
         """
-        return self._plan(columns, self._predicate(where)).batches(self._log.store)
+        read = self._read()
+        return read.plan(columns, read.predicate(where)).batches(read.log.store)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The rows as one Arrow table.
@@ -190,7 +231,8 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        return self._plan(columns, self._predicate(where)).to_arrow(self._log.store)
+        read = self._read()
+        return read.plan(columns, read.predicate(where)).to_arrow(read.log.store)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
         """The rows as a pandas DataFrame.
@@ -241,8 +283,9 @@ class Snapshot:
         """
         from txlog.read.dataset import SnapshotDataset
 
-        plan = self._plan(None, None)
-        return SnapshotDataset(self._log.store, plan.selection, plan.files)
+        read = self._read()
+        plan = read.plan(None, None)
+        return SnapshotDataset(read.log.store, plan.selection, plan.files)
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The first rows found; reads no more files than necessary.
@@ -258,10 +301,11 @@ class Snapshot:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        left = whole_number("n", n, table=self._log.uri)
-        plan = self._plan(columns, self._predicate(where))
+        read = self._read()
+        left = whole_number("n", n, table=read.log.uri)
+        plan = read.plan(columns, read.predicate(where))
         taken = []
-        for batch in plan.batches(self._log.store) if left else ():
+        for batch in plan.batches(read.log.store) if left else ():
             taken.append(batch.slice(0, left))
             left -= taken[-1].num_rows
             if not left:
@@ -285,67 +329,57 @@ class Snapshot:
         """
         from txlog.read.row_count import count_rows
 
-        plan = self._plan([], self._predicate(where))
+        read = self._read()
+        plan = read.plan([], read.predicate(where))
         if where is not None:
-            return sum(batch.num_rows for batch in plan.batches(self._log.store))
-        return count_rows(self._log.store, plan.selection, plan.files)
+            return sum(batch.num_rows for batch in plan.batches(read.log.store))
+        return count_rows(read.log.store, plan.selection, plan.files)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow PyCapsule interface: ``pl.DataFrame(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
-        plan = self._plan(None, None)
-        reader = pa.RecordBatchReader.from_batches(plan.selection.arrow_schema(), plan.batches(self._log.store))
+        """The Arrow PyCapsule interface: ``pl.DataFrame(table)``, ``duckdb.from_arrow``, ``pa.table(table)``."""
+        read = self._read()
+        plan = read.plan(None, None)
+        reader = pa.RecordBatchReader.from_batches(plan.selection.arrow_schema(), plan.batches(read.log.store))
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
-        from txlog.read.scan_plan import ScanPlan, select
+    def _repr_html_(self) -> str:
+        return self._read().as_html(type(self).__name__)
 
-        selection = select(self._log.uri, self._state, columns, predicate)
-        return ScanPlan(selection, self._matching(predicate))
 
-    def _matching(self, predicate: Predicate | None) -> pa.Table:
-        return self._files if predicate is None else self._log.matching_files(self._state, predicate)
+@explains_calls
+class Snapshot(Readable):
+    """One version of a table. It does not change when the table changes. Made by `Table.snapshot`.
 
-    def _predicate(self, where: str | Predicate | None) -> Predicate | None:
-        if where is None:
-            return None
-        from txlog.expressions.predicates import bind_predicate
+    ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and other consumers of Arrow streams read all of it;
+    `to_arrow` and `to_batches` read selected columns and rows. Thread-safe; pickles without secrets.
+    """
 
-        with TxlogError.located(self._log.uri, self.version):
-            return bind_predicate(where, self._state.schema, now=ambient.now())
+    def __init__(self, log: DeltaLog, state: TableState) -> None:
+        self._version = Version(log, state)
+
+    def _told(self) -> Version:
+        return self._version
 
     def __repr__(self) -> str:
-        return f"Snapshot({', '.join([self._log.uri, *version_summary(self._state)])})"
-
-    def _repr_html_(self) -> str:
-        return self._as_html("Snapshot")
-
-    def _as_html(self, kind: str) -> str:
-        from txlog.read.notebook import version_as_html
-
-        last = [
-            (entry.version, entry.timestamp_ms, entry.commit_info)
-            for entry in self._log.history(_COMMITS_SHOWN, self._state)
-        ]
-        return version_as_html(f"{kind} {self._log.uri}", self._state, self._files, last)
+        return f"Snapshot({', '.join([self._version.log.uri, *version_summary(self._version.state)])})"
 
     if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
-            log = self.__dict__.get("_log")
-            raise no_attribute(self, name, log and log.uri)
+            version = self.__dict__.get("_version")
+            raise no_attribute(self, name, version and version.log.uri)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Snapshot) and (self._log.uri, self.table_id, self.version) == (
-            other._log.uri,
-            other.table_id,
-            other.version,
-        )
+        return isinstance(other, Snapshot) and self._key() == other._key()
+
+    def _key(self) -> tuple[str, str, int]:
+        return self._version.log.uri, self.table_id, self.version
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _at, (self._log.store, self.version)
+        return _at, (self._version.log.store, self.version)
 
     def __hash__(self) -> int:
-        return hash((self._log.uri, self.table_id, self.version))
+        return hash(self._key())
 
 
 def version_summary(state: TableState) -> list[str]:

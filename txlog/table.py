@@ -21,6 +21,7 @@ from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
+from txlog.snapshot import Readable, Snapshot, Version, version_summary
 from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
@@ -29,9 +30,6 @@ from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import SchemaMode
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from txlog.iceberg_files.exporter import IcebergExport
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
-    from txlog.read.dataset import SnapshotDataset
     from txlog.result.maintenance import (
         LogCleanUp,
         LogCompaction,
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
         RewriteResult,
         VacuumResult,
     )
-    from txlog.snapshot import Snapshot
     from txlog.store.retry import RetryPolicy
     from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
@@ -200,7 +196,7 @@ def resolve(
 
 
 @explains_calls
-class Table(metaclass=Hinted):
+class Table(Readable, metaclass=Hinted):
     """One Delta table, open. Thread-safe; pickles without secrets.
 
     A handle keeps what it has read of the log, so the cost of an append does not depend on the table's size. Make one
@@ -333,18 +329,6 @@ class Table(metaclass=Hinted):
         """The location, without credentials."""
         return self._open_table.uri
 
-    @property
-    def version(self) -> int:
-        """The newest version, looked up each time."""
-        return self._open_table.log.newest_state().version
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the newest version (see `Snapshot.schema`), looked up each time."""
-        from txlog.snapshot import Snapshot
-
-        return Snapshot(self._open_table.log, self._open_table.log.newest_state()).schema
-
     # --- reading ------------------------------------------------------------------------------------------------
 
     def snapshot(
@@ -367,8 +351,6 @@ class Table(metaclass=Hinted):
                 newest, or no version has this name.
             InvalidInputError: More than one of the three is given, or one is invalid.
         """
-        from txlog.snapshot import Snapshot
-
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
             raise InvalidInputError("give a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
@@ -379,100 +361,17 @@ class Table(metaclass=Hinted):
         if timestamp is not None:
             version = log.version_at(milliseconds(timestamp))
         if version is None:
-            state = log.newest_state()
-            self._open_table.last_read.read(state.metadata.id, state.version)
-            return Snapshot(log, state)
+            return Snapshot(log, self._read().state)
         return Snapshot(log, log.state_at(whole_number("version", version, table=self.uri)))
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The newest version as an Arrow stream: ``polars.DataFrame(table)``, ``pyarrow.table(table)``."""
-        return self.snapshot().__arrow_c_stream__(requested_schema)
+    def _told(self) -> Version:
+        return Version(self._open_table.log, self._open_table.log.newest_state())
 
-    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The rows of the newest version as one Arrow table; see `Snapshot.to_arrow`.
-
-        Args:
-            columns: The names of the columns to read; None means all.
-            where: A condition in SQL; only matching rows are returned.
-
-        Returns:
-            All matching rows, in memory.
-
-        Raises:
-            TxlogError: What `Snapshot.to_batches` raises.
-        """
-        return self.snapshot().to_arrow(columns, where)
-
-    def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
-        """The rows of the newest version as a pandas DataFrame; see `Snapshot.to_pandas`.
-
-        Args:
-            columns: The names of the columns to read; None means all.
-            where: A condition in SQL; only matching rows are returned.
-
-        Returns:
-            All matching rows, in memory.
-
-        Raises:
-            TxlogError: What `Snapshot.to_batches` raises.
-        """
-        return self.snapshot().to_pandas(columns, where)
-
-    def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
-        """The rows of the newest version as a polars DataFrame; see `Snapshot.to_polars`.
-
-        Args:
-            columns: The names of the columns to read; None means all.
-            where: A condition in SQL; only matching rows are returned.
-
-        Returns:
-            All matching rows, in memory.
-
-        Raises:
-            TxlogError: What `Snapshot.to_batches` raises.
-        """
-        return self.snapshot().to_polars(columns, where)
-
-    def to_dataset(self) -> SnapshotDataset:
-        """The newest version as a dataset, for duckdb, polars and others; see `Snapshot.to_dataset`.
-
-        Returns:
-            A dataset of all columns and rows of this version, whatever is committed later.
-
-        Raises:
-            UnsupportedFeatureError: The table needs a reader feature that this release lacks.
-        """
-        return self.snapshot().to_dataset()
-
-    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The first rows found in the newest version; see `Snapshot.head`.
-
-        Args:
-            n: The number of rows.
-            columns: The names of the columns to read; None means all.
-            where: A condition in SQL; only matching rows are returned.
-
-        Returns:
-            At most ``n`` rows.
-
-        Raises:
-            TxlogError: What `Snapshot.to_batches` raises.
-        """
-        return self.snapshot().head(n, columns, where)
-
-    def count(self, where: str | Predicate | None = None) -> int:
-        """The number of rows in the newest version, or of matching rows; see `Snapshot.count`.
-
-        Args:
-            where: A condition in SQL; None counts all rows.
-
-        Returns:
-            The number.
-
-        Raises:
-            TxlogError: What `Snapshot.to_batches` raises.
-        """
-        return self.snapshot().count(where)
+    def _read(self) -> Version:
+        """The newest version, which is then the one that rows of an `overwrite` are made from."""
+        told = self._told()
+        self._open_table.last_read.read(told.state.metadata.id, told.state.version)
+        return told
 
     def follow(
         self,
@@ -1529,15 +1428,10 @@ class Table(metaclass=Hinted):
 
     def __repr__(self) -> str:
         """Shows the newest version that the handle knows, without reading the log."""
-        from txlog.snapshot import version_summary
-
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
 
-    def _repr_html_(self) -> str:
-        return self.snapshot()._as_html("Table")
-
-    if not TYPE_CHECKING:  # a type checker reports a misspelled name
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")

@@ -19,29 +19,29 @@ ADVICE = [
     "table.schema.names",
     "table.uri",
     "table.snapshot(timestamp=...)",
-    'table.snapshot().transaction_version("app")',
-    'table.snapshot().files()["partitionValues"]',
-    "table.snapshot(), which is always the newest",
+    'table.transaction_version("app")',
+    'table.files()["partitionValues"]',
+    "table.snapshot(), which is the newest",
     "Table.create(uri, schema) and table.add_files(paths)",
     "table.add_columns(schema)",
     "table.set_properties(properties)",
     "table.clean_up_log()",
     "table.create_checkpoint()",
     "table.snapshot(version)",
-    "table.snapshot().table_id",
-    "table.snapshot().files()",
-    'table.snapshot().files()["path"]',
-    "table.snapshot().partition_columns",
-    "table.snapshot().properties",
-    "table.snapshot().protocol",
-    "table.snapshot().schema",
-    "table.snapshot().schema.names",
+    "table.table_id",
+    "table.files()",
+    'table.files()["path"]',
+    "table.partition_columns",
+    "table.properties",
+    "table.protocol",
+    "table.schema",
+    "table.schema.names",
     "table.count()",
     "table.to_dataset()",
     "table.to_arrow(columns, where)",
-    "table.snapshot().version",
+    "table.version",
     "table.to_pandas()",
-    "table.snapshot().to_batches(columns, where)",
+    "table.to_batches(columns, where)",
     "table.append(data)",
     "table.overwrite(data)",
     'table.overwrite(rows, schema_mode="overwrite")',
@@ -56,7 +56,7 @@ ADVICE = [
     "snapshot.to_arrow(columns, where)",
     "snapshot.to_batches(columns, where)",
     "table.changes(from_version, to_version)",
-    "table.snapshot().num_files",
+    "table.num_files",
     "table.delete()",
     "table.overwrite(rows, where=condition)",
     "table.tag(name, version)",
@@ -124,13 +124,13 @@ def test_a_misspelled_name_is_an_attribute_error_like_any_other(table: Table) ->
     ],
 )
 def test_a_call_with_an_argument_of_another_library_is_answered_with_ours(table: Table, call: str, advice: str) -> None:
-    names = {"Table": Table, "txlog": txlog, "table": table, "schema": table.snapshot().schema, "data": rows_of(1)}
+    names = {"Table": Table, "txlog": txlog, "table": table, "schema": table.schema, "data": rows_of(1)}
     with pytest.raises(txlog.InvalidInputError) as caught:
         eval(call, names)
     assert advice in caught.value.message
     assert isinstance(caught.value, TypeError)
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
-    assert table.snapshot().version == 0
+    assert table.version == 0
 
 
 def test_an_error_of_the_callers_own_code_is_not_taken_for_a_wrong_call(table: Table) -> None:

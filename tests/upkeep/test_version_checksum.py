@@ -243,7 +243,7 @@ def test_commits_after_the_checksum_file_count(table: txlog.Table) -> None:
     txlog.Table.open(table.uri).append(rows(9), app_id="a", checkpoint_id=9)
     snapshot = reopened(table)
     assert (snapshot.version, snapshot.transaction_version("a")) == (6, 9)
-    state = snapshot._state
+    state = snapshot._version.state
     assert state.totals == Totals(snapshot.num_files, snapshot.size_bytes)
 
 

@@ -47,7 +47,7 @@ def iceberg(
             "metadata_location": done.metadata_location,
             "snapshots": done.snapshots,
             "attempts": done.attempts,
-            "catalog_entry": table.snapshot().properties.get(ICEBERG_CATALOG),
+            "catalog_entry": table.properties.get(ICEBERG_CATALOG),
         }
         new = f"{counted(done.snapshots, 'new snapshot')}" if done.snapshots else "nothing new"
         out.result(facts, Text(f"Iceberg readers see version {done.version}: {new}\n{done.metadata_location}"))

@@ -145,7 +145,7 @@ class _Addition:
         return InvalidInputError(
             f"rows of the table violate the constraint {self._name} ({self._constraint.sql}), such as one with"
             f" {values}: nothing was changed. A condition that is NULL is violated too. Find the rows by"
-            " table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
+            " table.to_arrow(where=...), correct or delete them, and add it again",
             table=self._open_table.uri,
             version=state.version,
         )

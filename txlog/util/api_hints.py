@@ -63,27 +63,23 @@ ELSEWHERE = {
         "create_if_not_exists": "Table.create(uri, schema, exist_ok=True)",
         "create_tag": "table.tag(name, version)",
         "delete_tag": "table.untag(name)",
-        "detail": "table.snapshot().num_files, .properties, .partition_columns",
+        "detail": "table.num_files, .properties, .partition_columns",
         "drop_column": _REWRITE,
         "drop_columns": _REWRITE,
-        "file_uris": 'table.snapshot().files()["path"], relative to table.uri',
-        "files": "table.snapshot().files()",
+        "file_uris": 'table.files()["path"], relative to table.uri',
         "for_name": "Table.open(uri)",
         "for_path": "Table.open(uri)",
         "from_data_catalog": "Table.open(uri)",
-        "get_add_actions": "table.snapshot().files()",
+        "get_add_actions": "table.files()",
         "insert": "table.append(data)",
         "is_deltatable": "Table.exists(uri)",
         "load_cdf": "table.changes(from_version, to_version)",
         "load_as_version": "table.snapshot(version), table.snapshot(timestamp=...)",
         "load_version": "table.snapshot(version)",
         "load_with_datetime": "table.snapshot(timestamp=...)",
-        "metadata": "table.snapshot().table_id, .properties, .partition_columns",
+        "metadata": "table.table_id, .properties, .partition_columns",
         "num_rows": "table.count()",
-        "partition_columns": "table.snapshot().partition_columns",
-        "partitions": 'table.snapshot().files()["partitionValues"]',
-        "properties": "table.snapshot().properties",
-        "protocol": "table.snapshot().protocol",
+        "partitions": 'table.files()["partitionValues"]',
         "rename_column": _REWRITE,
         "reorg": "table.purge()",
         "repair": "table.verify(), whose findings say what is wrong",
@@ -92,15 +88,13 @@ ELSEWHERE = {
         "restore_to_timestamp": "table.restore(timestamp=...)",
         "restore_to_version": "table.restore(version)",
         "rollback": "table.restore(version)",
-        "scan": "table.snapshot().to_batches(columns, where)",
+        "scan": "table.to_batches(columns, where)",
         "table_changes": "table.changes(from_version, to_version)",
-        "table_config": "table.snapshot().properties",
+        "table_config": "table.properties",
         "table_uri": "table.uri",
-        "to_batches": "table.snapshot().to_batches(columns, where)",
         "to_df": "table.to_pandas()",
         "to_pyarrow_dataset": "table.to_dataset()",
         "to_pyarrow_table": "table.to_arrow(columns, where)",
-        "transaction_version": 'table.snapshot().transaction_version("app")',
         "truncate": "table.delete() without a condition",
         "update_incremental": "table.snapshot(), which is always the newest version",
         "write": "table.append(data), table.overwrite(data)",
@@ -303,7 +297,7 @@ def explains_call(function: Function) -> Function:
             trace = error.__traceback__
             if trace is None or trace.tb_next is not None:
                 raise  # the function had started: the error comes from inside it
-            raise _wrong_call(function, named, str(error)) from None
+            raise _wrong_call(function, given, named, str(error)) from None
 
     for name, use in ON_METHODS.get(function.__qualname__, {}).items():
         setattr(call, name, _refused(f"{function.__qualname__} is a method and has no {name}: use {use}"))
@@ -331,7 +325,7 @@ def explains_options(options: type) -> Callable[[Function], Function]:
             try:
                 signature.bind(*given, **named)
             except TypeError as error:
-                raise _wrong_call(call, named, f"{function.__qualname__}(): {error}") from None
+                raise _wrong_call(call, (), named, f"{function.__qualname__}(): {error}") from None
             return function(*given, **named)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -347,11 +341,13 @@ def _refused(message: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_says: str) -> InvalidInputError:
+def _wrong_call(
+    function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any], python_says: str
+) -> InvalidInputError:
     import inspect
 
     owner, _, method = function.__qualname__.rpartition(".")
-    called = owner if method == "__init__" else function.__qualname__
+    called = owner if method == "__init__" else f"{_heir(owner, given)}.{method}".lstrip(".")
     if method == "__init__" and owner in MADE_BY:
         return InvalidInputError(f"Do not call {owner}(): use {MADE_BY[owner]}")
     takes = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
@@ -359,6 +355,12 @@ def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_s
     if unknown is None:
         return InvalidInputError(f"{python_says.replace(function.__qualname__, called)}; it takes {', '.join(takes)}")
     return InvalidInputError(f"{called}() takes no {unknown!r}: {_advice(unknown, takes)}")
+
+
+def _heir(owner: str, given: tuple[Any, ...]) -> str:
+    """The class of the object that a method of ``owner`` was called on, which may have inherited it."""
+    kind = given[0] if given and isinstance(given[0], type) else type(given[0]) if given else object
+    return kind.__name__ if any(each.__name__ == owner for each in kind.__mro__) else owner
 
 
 def _advice(unknown: str, takes: list[str]) -> str:

@@ -320,7 +320,7 @@ def look_again(session: Session) -> None:
 
 def _look(session: Session, table: Table, version: int | None, not_before: int) -> int:
     snapshot = table.snapshot(version)
-    seen = seen_by(snapshot._state, snapshot.files().column("path").to_pylist())
+    seen = seen_by(snapshot._version.state, snapshot.files().column("path").to_pylist())
     session.run.ledger.check_reader(snapshot.version, seen, not_before=not_before)
     return snapshot.version
 

@@ -144,7 +144,7 @@ def tag_version(session: Session, *, version: int = 3) -> None:
     table.tag("kept", version)
     session.run.ledger.named.add(version)
     kept = table.snapshot(tag="kept")
-    session.run.ledger.check_reader(kept.version, seen_by(kept._state, kept.files().column("path").to_pylist()))
+    session.run.ledger.check_reader(kept.version, seen_by(kept._version.state, kept.files().column("path").to_pylist()))
 
 
 def vacuum_later(session: Session, *, hours: int) -> None:

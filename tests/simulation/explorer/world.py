@@ -166,10 +166,10 @@ class World(msgspec.Struct):
         """Check that a handle that was open during the story reads the same as a new one."""
         try:
             snapshot = table.snapshot()
-            paths = self._paths(table._open_table.log, snapshot._state)
+            paths = self._paths(table._open_table.log, snapshot._version.state)
         except TxlogError as error:
             raise InvariantBroken("a handle that lives long can read", str(error)) from error
-        ledger.check_reader(snapshot.version, seen_by(snapshot._state, paths), not_before=ledger.latest)
+        ledger.check_reader(snapshot.version, seen_by(snapshot._version.state, paths), not_before=ledger.latest)
 
     def _check_rows(self, ledger: Ledger) -> None:
         """Check, in a story about rows, that txlog's reader finds exactly the rows of the files."""
