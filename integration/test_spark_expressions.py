@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
 
 from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import from_arrow, type_name
 
@@ -188,7 +189,7 @@ def compare(spark: SparkSession, table: pa.Table, texts: list[str]) -> list[str]
         theirs = type_name(from_arrow(pa.schema([("c", answer.type)])).fields[0].type)
         if type_name(expression.type) != theirs:
             differences.append(f"{text}: type {type_name(expression.type)}, Spark has {theirs}")
-        found = expression.evaluate(table).to_pylist()
+        found = evaluate(expression, table).to_pylist()
         for row, ours, wanted in zip(table.to_pylist(), found, answer.to_pylist(), strict=True):
             if not same(ours, wanted):
                 read = {name: value for name, value in row.items() if value is not None and name in text}
@@ -241,7 +242,7 @@ def test_every_letter_is_mapped_as_java_maps_it_or_refused(ansi: SparkSession) -
 def mapped(expression: Any, rows: pa.Table) -> list[str | None]:
     """What the letters are mapped to; None for one that is refused."""
     try:
-        return list(expression.evaluate(rows).to_pylist())
+        return list(evaluate(expression, rows).to_pylist())
     except InvalidInputError:
         if rows.num_rows == 1:
             return [None]
@@ -278,4 +279,4 @@ def test_an_expression_that_fails_in_spark_fails_in_txlog(ansi: SparkSession, te
     with pytest.raises(PySparkException):
         ansi.range(1).selectExpr(text).collect()
     with pytest.raises(InvalidInputError):
-        parse(text, SCHEMA).evaluate(batch_of([{}]))
+        evaluate(parse(text, SCHEMA), batch_of([{}]))

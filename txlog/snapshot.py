@@ -63,7 +63,7 @@ class Version:
         """A condition, bound to the table's columns."""
         if where is None:
             return None
-        from txlog.expressions.predicates import bind_predicate
+        from txlog.expressions.conditions import bind_predicate
 
         with TxlogError.located(self.log.uri, self.state.version):
             return bind_predicate(where, self.state.schema, now=ambient.now())

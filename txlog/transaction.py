@@ -121,7 +121,7 @@ class Transaction:
         if where is None:
             self._builder.read_table()
             return self._snapshot.to_arrow(columns)
-        from txlog.expressions.predicates import bind_predicate
+        from txlog.expressions.conditions import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
 
         log, state = self._open_table.log, self._state
@@ -191,7 +191,7 @@ class Transaction:
         Raises:
             InvalidInputError: Partition values do not decide the condition, or the table is append-only.
         """
-        from txlog.expressions.predicates import bind_predicate
+        from txlog.expressions.conditions import bind_predicate
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):

@@ -23,7 +23,9 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Constant, Predicate, bind, bind_predicate, col
+from txlog.expressions.conditions import bind_predicate
+from txlog.expressions.evaluate import evaluate
+from txlog.expressions.predicates import Constant, Predicate, bind, col
 from txlog.expressions.sql import parse_predicate
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, to_arrow
@@ -152,7 +154,7 @@ def test_the_exact_filter_keeps_the_rows_that_sql_keeps(
 ) -> None:
     table = table_of(rows)
     predicate = parse_predicate(text, SCHEMA)
-    assert table.filter(predicate.to_arrow()).column("row").to_pylist() == matching(oracle, table, text)
+    assert table.filter(evaluate(predicate, table)).column("row").to_pylist() == matching(oracle, table, text)
 
 
 # --- pruning ----------------------------------------------------------------------------------------------------
@@ -427,7 +429,7 @@ def test_a_decimal_keeps_all_of_its_38_digits_below_zero(literal: str, kept: int
     below = ("-99999999999999999999.999999999999999999", "-99999999999999999999.999999999999999998")
     rows = pa.table({"x": pa.array([*map(Decimal, below), Decimal("-12345678901234567890.123456789012345678")])})
     predicate = parse_predicate(f"x < {literal}", Struct((Field("x", delta.Decimal(38, 18)),)))
-    assert rows.filter(predicate.to_arrow()).num_rows == kept
+    assert rows.filter(evaluate(predicate, rows)).num_rows == kept
 
 
 def test_binary_values_are_written_in_hex() -> None:
@@ -435,14 +437,14 @@ def test_binary_values_are_written_in_hex() -> None:
     bound = parse_predicate("raw >= X'00ff'", schema)
     assert bound == bind(col("raw") >= b"\x00\xff", schema)
     table = pa.table({"raw": pa.array([b"\x00", b"\x00\xff", None], pa.binary())})
-    assert table.filter(bound.to_arrow()).num_rows == 1
+    assert table.filter(evaluate(bound, table)).num_rows == 1
 
 
 def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
     text = " OR ".join(f"l = {number}" for number in range(1000))
     predicate = parse_predicate(text, SCHEMA)
-    assert table_of([{"l": 999}, {"l": 1000}]).filter(predicate.to_arrow()).num_rows == 1
-    assert may_match(predicate, {}, ONE_FILE, SCHEMA, ())
+    assert evaluate(predicate, table_of([{"l": 999}, {"l": 1000}])).true_count == 1
+    assert Pruner(predicate, SCHEMA, ()).may_match({}, ONE_FILE)
 
 
 def test_a_chain_too_deep_to_follow_says_what_to_use_instead() -> None:
@@ -458,7 +460,7 @@ def test_a_predicate_has_no_truth_value_so_that_and_or_not_are_never_used_by_mis
 
 def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
     with pytest.raises(TypeError, match="bind"):
-        (col("l") == 1).to_arrow()
+        evaluate(col("l") == 1, table_of([{"l": 1}]))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
-from txlog.expressions.predicates import bind_predicate
+from txlog.expressions.conditions import bind_predicate
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.state import TableState
 from txlog.log_files import checkpoint_parquet, delta_log, file_loader

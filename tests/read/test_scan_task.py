@@ -25,7 +25,7 @@ import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.expressions import sql
-from txlog.expressions.predicates import bind_predicate
+from txlog.expressions.conditions import bind_predicate
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import from_arrow

@@ -15,7 +15,8 @@ import pyarrow as pa
 from txlog.commands.follower import Follower
 from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError, TxlogError
-from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.expressions.conditions import bind_predicate
+from txlog.expressions.predicates import Predicate
 from txlog.log.stream_offsets import StreamOffset, file_ranges
 from txlog.read.scan_plan import select
 from txlog.read.scan_task import ScanTask, TaskReader

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
-from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.expressions.conditions import bind_predicate
+from txlog.expressions.predicates import Predicate
 from txlog.log.changes import added_files, changed_rows, incompatible_change, redefinition
 from txlog.log.state import TableState
 from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes

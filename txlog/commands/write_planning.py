@@ -141,7 +141,7 @@ def _job(
         keys = tuple(key.name for key in key_columns(options.keys, plan.schema))
     intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)
     if options.where is not None:
-        from txlog.expressions.predicates import bind_predicate
+        from txlog.expressions.conditions import bind_predicate
 
         plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)

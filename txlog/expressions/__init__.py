@@ -3,8 +3,8 @@
 What other rooms call:
 
 * ``sql.parse(text, schema, source=, target_alias=, source_alias=, now=)`` -> `tree.Expression`: ``.type`` (a Delta
-  type), ``.sides``, ``tree.columns_of(e)``, ``.evaluate(target, source=None)`` -> array, ``.to_arrow()``, ``str(e)``;
-* ``sql.parse_predicate(...)`` -> `predicates.Predicate`, a condition; ``predicates.bind_predicate`` accepts what
+  type), ``.sides``, ``tree.columns_of(e)``, ``str(e)``; ``evaluate.evaluate(e, target, source=None)`` -> array;
+* ``sql.parse_predicate(...)`` -> `predicates.Predicate`, a condition; ``conditions.bind_predicate`` accepts what
   users pass;
 * ``sql.assign(value, column, schema, ...)``: a value as UPDATE SET stores it, cast to the column's type and checked;
 * ``predicates.prunable(p)``: the part that ``skipping`` understands; the other parts exclude no file;

@@ -1,8 +1,8 @@
 """Evaluation: the value of a bound expression for each row of a batch, computed with Arrow's kernels.
 
-In: a bound tree and batches of one or two sides. Out: arrays, or a ``pyarrow.compute.Expression`` that does the same
-later. The kernels of each function are in ``kernels`` and ``casts``. This module adds what SQL requires: AND, OR, CASE
-and COALESCE compute an operand that can fail only for the rows that need it, so ``b != 0 AND a / b > 1`` is safe.
+In: a bound tree and batches of one or two sides. Out: arrays. The kernels of each function are in ``kernels`` and
+``casts``. This module adds what SQL requires: AND, OR, CASE and COALESCE compute an operand that can fail only for the
+rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
 """
 
 from __future__ import annotations
@@ -16,19 +16,35 @@ import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.casts import cast, cast_can_fail
-from txlog.expressions.kernels import EAGER, FALLIBLE, KERNELS
+from txlog.expressions.kernels import FALLIBLE, KERNELS
 from txlog.expressions.predicates import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
 from txlog.expressions.row_filter import comparison, membership
 from txlog.expressions.tree import Call, Expression, Path, Reference, Side, Value, walk
-from txlog.protocol.schema import STRING, DataType, type_to_arrow
+from txlog.protocol.schema import DataType, type_to_arrow
 
-__all__ = ["can_fail", "evaluate", "to_arrow"]
+__all__ = ["can_fail", "evaluate"]
 
 
 def evaluate(
-    expression: Expression, target: pa.RecordBatch | pa.Table | None, source: pa.RecordBatch | pa.Table | None = None
+    expression: Expression,
+    target: pa.RecordBatch | pa.Table | None = None,
+    source: pa.RecordBatch | pa.Table | None = None,
 ) -> pa.Array:
-    """See `Expression.evaluate`."""
+    """Compute the value for each row of ``target`` or of ``source``, or for each pair of their rows.
+
+    Args:
+        expression: A bound expression.
+        target: Rows of the Delta table, with at least the columns that the expression reads on this side.
+        source: Rows of the source. If both are given, they have the same length, and rows at the same position are a
+            pair.
+
+    Returns:
+        An array of the Arrow form of the expression's type; null for SQL's NULL.
+
+    Raises:
+        InvalidInputError: For a value that SQL in ANSI mode refuses: an overflow, a division by zero, a string that
+            does not hold a value of the type it is cast to.
+    """
     given = [rows for rows in (target, source) if rows is not None]
     if not given or len({rows.num_rows for rows in given}) > 1:
         raise TypeError("evaluate() needs the rows of at least one side, and the same number of rows of both")
@@ -40,24 +56,6 @@ def evaluate(
     elif isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
     return found if found.type == arrow_type else found.cast(arrow_type)
-
-
-def to_arrow(expression: Expression) -> pc.Expression:
-    """See `Expression.to_arrow`. Both sides' columns are fields by their path."""
-    for node in walk(expression):
-        if _is_lazy(node) and any(can_fail(operand) for operand in _operands(node)[1:]):
-            raise InvalidInputError(
-                f"Arrow cannot delay {node}: it would compute every branch for every row, even if that fails."
-                " Use evaluate() on batches"
-            )
-        if isinstance(node, Call) and (node.name in EAGER or (node.name == "cast" and _is_parsed(node))):
-            raise InvalidInputError(f"Arrow cannot delay {node}, which looks at the values first. Use evaluate()")
-    found = _compute(expression, _Fields())
-    return found if isinstance(found, pc.Expression) else pc.scalar(found)
-
-
-def _is_parsed(node: Call) -> bool:
-    return node.arguments[0].type == STRING
 
 
 def can_fail(expression: Expression) -> bool:
@@ -74,7 +72,7 @@ def _fails(node: Call) -> bool:
     return test is not None and test(node)
 
 
-# --- rows and fields ------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -96,40 +94,27 @@ class _Rows(msgspec.Struct, frozen=True):
         arrow_type = type_to_arrow(data_type)
         return found if found.type == arrow_type else found.cast(arrow_type)
 
-    def literal(self, scalar: pa.Scalar) -> Any:
-        return scalar
-
     def taken(self, numbers: Any) -> _Rows:
         chosen = numbers if self.numbers is None else self.numbers[numbers]
         return _Rows(self.sides, len(chosen), chosen)
 
 
-class _Fields:
-    """Replaces `_Rows` to build a ``pyarrow.compute.Expression``: its columns are fields."""
-
-    def column(self, path: Path, data_type: DataType, side: Side) -> Any:
-        return pc.field(*path)
-
-    def literal(self, scalar: pa.Scalar) -> Any:
-        return pc.scalar(scalar)
-
-
 # --- the walk --------------------------------------------------------------------------------------------------
 
 
-def _compute(node: Expression, rows: Any) -> Any:
+def _compute(node: Expression, rows: _Rows) -> Any:
     match node:
         case Reference(path, data_type, side):
             return rows.column(path, data_type, side)
         case Value(value, data_type):
-            return rows.literal(pa.scalar(value, type_to_arrow(data_type)))
+            return pa.scalar(value, type_to_arrow(data_type))
         case Constant(value):
-            return rows.literal(pa.scalar(value, pa.bool_()))
+            return pa.scalar(value, pa.bool_())
         case Comparison(path, operator, value, data_type):
-            return comparison(rows.column(path, _bound(node, data_type), "target"), operator, value, data_type, rows)
+            return comparison(rows.column(path, _bound(node, data_type), "target"), operator, value, data_type)
         case In(path, values, has_null, data_type):
             column = rows.column(path, _bound(node, data_type), "target")
-            return membership(column, values, has_null, data_type, rows)
+            return membership(column, values, has_null, data_type)
         case StartsWith(path, prefix, data_type):
             return pc.starts_with(rows.column(path, _bound(node, data_type), "target"), prefix)
         case IsNull(path, data_type):
@@ -142,7 +127,7 @@ def _compute(node: Expression, rows: Any) -> Any:
         return _compute_lazily(node, rows)
     if isinstance(node, Call):
         arguments = [_compute(argument, rows) for argument in node.arguments]
-        return _call(node, arguments, rows)
+        return _call(node, arguments)
     raise TypeError(f"not an expression: {node!r}")
 
 
@@ -152,13 +137,13 @@ def _bound(node: Expression, data_type: DataType | None) -> DataType:
     return data_type
 
 
-def _call(node: Call, arguments: list[Any], rows: Any) -> Any:
+def _call(node: Call, arguments: list[Any]) -> Any:
     try:
         if node.name == "cast":
             return cast(arguments[0], node.arguments[0].type, node.type)
         if node.name == "in":
             values, has_null = node.options
-            return membership(arguments[0], values, has_null, node.arguments[0].type, rows)
+            return membership(arguments[0], values, has_null, node.arguments[0].type)
         return KERNELS[node.name](node, *arguments)
     except pa.ArrowInvalid as error:
         raise InvalidInputError(f"cannot compute {node}: {error}") from None
@@ -178,10 +163,10 @@ def _operands(node: Expression) -> tuple[Expression, ...]:
     return node.arguments
 
 
-def _compute_lazily(node: Expression, rows: Any) -> Any:
+def _compute_lazily(node: Expression, rows: _Rows) -> Any:
     operands = _operands(node)
-    if isinstance(rows, _Fields) or not any(can_fail(operand) for operand in operands[1:]):
-        return _joined(node, [_compute(operand, rows) for operand in operands], rows)
+    if not any(can_fail(operand) for operand in operands[1:]):
+        return _joined(node, [_compute(operand, rows) for operand in operands])
     if isinstance(node, (And, Or)):
         return _compute_connective(node, rows)
     assert isinstance(node, Call)
@@ -223,16 +208,16 @@ def _compute_connective(node: And | Or, rows: _Rows) -> Any:
         return left
     part = rows if len(open_rows) == rows.num_rows else rows.taken(open_rows)
     found = _whole(_compute(node.right, part), len(open_rows))
-    return _joined(node, [left, _scattered([(open_rows, found)], rows.num_rows, pa.bool_())], rows)
+    return _joined(node, [left, _scattered([(open_rows, found)], rows.num_rows, pa.bool_())])
 
 
-def _joined(node: Expression, operands: list[Any], rows: Any) -> Any:
+def _joined(node: Expression, operands: list[Any]) -> Any:
     if isinstance(node, And):
         return pc.and_kleene(*operands)
     if isinstance(node, Or):
         return pc.or_kleene(*operands)
     assert isinstance(node, Call)
-    return _call(node, operands, rows)
+    return _call(node, operands)
 
 
 def _whole(found: Any, num_rows: int) -> pa.Array:

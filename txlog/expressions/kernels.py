@@ -19,17 +19,11 @@ from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
 from txlog.protocol.schema import Decimal, type_to_arrow
 
-__all__ = ["EAGER", "FALLIBLE", "KERNELS"]
+__all__ = ["FALLIBLE", "KERNELS"]
 
 # Letters whose other case is two letters, depends on context, or exists only in the newest Unicode version.
 _UPPER_DIFFERS = r"[ßŉǰɷɼΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{ab4b}\x{ab4c}\x{fb00}-\x{fb17}\x{1df40}-\x{1df7f}]"
 _LOWER_DIFFERS = r"[İΣ\x{a7dd}\x{a7e2}\x{ab6c}\x{ab6d}\x{1df40}-\x{1df7f}]"
-
-
-def _literal(beside: Any, value: Any, arrow_type: pa.DataType) -> Any:
-    """A scalar; an Arrow expression if ``beside``, the other argument, is one."""
-    scalar = pa.scalar(value, arrow_type)
-    return pc.scalar(scalar) if isinstance(beside, pc.Expression) else scalar
 
 
 # --- numbers --------------------------------------------------------------------------------------------------
@@ -75,8 +69,8 @@ def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any
 
 
 def _wide(values: Any, data_type: Decimal) -> Any:
-    """The values as 256-bit decimals; unchanged if they already are."""
-    if not isinstance(values, pc.Expression) and pa.types.is_decimal256(values.type):
+    """The values as decimals of 256 bits; unchanged if they are so already."""
+    if pa.types.is_decimal256(values.type):
         return values
     return values.cast(pa.decimal256(data_type.precision, data_type.scale))
 
@@ -99,7 +93,7 @@ def _divide(call: Call, left: Any, right: Any) -> Any:
 def _remainder(call: Call, left: Any, right: Any) -> Any:
     """Computed from the quotient. 1 replaces a divisor of -1: the remainder is 0 too, and no quotient overflows."""
     arrow_type = type_to_arrow(call.type)
-    minus_one, one = _literal(right, -1, arrow_type), _literal(right, 1, arrow_type)
+    minus_one, one = pa.scalar(-1, arrow_type), pa.scalar(1, arrow_type)
     divisor = pc.if_else(pc.equal(right, minus_one), one, right)
     return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
 
@@ -157,7 +151,7 @@ def _same_decimals(call: Call, left: Any, right: Any) -> tuple[Any, Any]:
 def _null_safe_equal(call: Call, left: Any, right: Any) -> Any:
     equal = _compare(Call("=", call.arguments, call.type), left, right)
     both_null = pc.and_kleene(pc.is_null(left), pc.is_null(right))
-    return pc.or_kleene(both_null, pc.coalesce(equal, _literal(equal, False, pa.bool_())))
+    return pc.or_kleene(both_null, pc.coalesce(equal, pa.scalar(False, pa.bool_())))
 
 
 def _case(call: Call, *arguments: Any) -> Any:
@@ -166,7 +160,7 @@ def _case(call: Call, *arguments: Any) -> Any:
 
 
 def _is_true(call: Call, values: Any) -> Any:
-    return pc.coalesce(values, _literal(values, False, pa.bool_()))
+    return pc.coalesce(values, pa.scalar(False, pa.bool_()))
 
 
 # --- strings --------------------------------------------------------------------------------------------------
@@ -190,7 +184,7 @@ def _mapped_alike(call: Call, values: Any, differs: str) -> Any:
 
 
 def _concat(call: Call, *values: Any) -> Any:
-    separator = _literal(values[0], "", pa.string())
+    separator = pa.scalar("", pa.string())
     return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
 
 
@@ -252,7 +246,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "ceil": _ceil,
     "floor": _floor,
     "sqrt": lambda call, values: pc.sqrt(values),
-    "isnan": lambda call, values: pc.coalesce(pc.is_nan(values), _literal(values, False, pa.bool_())),
+    "isnan": lambda call, values: pc.coalesce(pc.is_nan(values), pa.scalar(False, pa.bool_())),
     **dict.fromkeys(ARROW_COMPARISONS, _compare),
     "<=>": _null_safe_equal,
     "is_null": lambda call, values: pc.is_null(values),
@@ -321,7 +315,4 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "lower": lambda call: True,
     "date_format": lambda call: True,
 }
-"""The functions that can fail for some row, and in which calls."""
-
-EAGER = frozenset({"upper", "lower", "date_format"})
-"""The functions that look at the values before they compute, which an Arrow expression cannot do."""
+"""The functions that can raise for some row, and for which calls they can."""

@@ -16,10 +16,9 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, operand_text, path_text
+from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, path_text
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
-from txlog.util.arguments import invalid
 
 __all__ = [
     "And",
@@ -38,7 +37,6 @@ __all__ = [
     "StartsWith",
     "bind",
     "bind_leaf",
-    "bind_predicate",
     "col",
     "paths_of",
     "prunable",
@@ -141,6 +139,9 @@ class Holds(Predicate, frozen=True):
     def __str__(self) -> str:
         return str(self.condition)
 
+    def as_operand(self) -> str:
+        return self.condition.as_operand()
+
 
 class Anything(Predicate, frozen=True):
     """Replaces a condition that excludes no file: it may be true for some rows and false for others."""
@@ -154,7 +155,10 @@ class And(Predicate, frozen=True):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{operand_text(self.left)} AND {operand_text(self.right)}"
+        return f"{self.left.as_operand()} AND {self.right.as_operand()}"
+
+    def as_operand(self) -> str:
+        return f"({self})"
 
 
 class Or(Predicate, frozen=True):
@@ -162,14 +166,20 @@ class Or(Predicate, frozen=True):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{operand_text(self.left)} OR {operand_text(self.right)}"
+        return f"{self.left.as_operand()} OR {self.right.as_operand()}"
+
+    def as_operand(self) -> str:
+        return f"({self})"
 
 
 class Not(Predicate, frozen=True):
     operand: Predicate
 
     def __str__(self) -> str:
-        return f"NOT {operand_text(self.operand)}"
+        return f"NOT {self.operand.as_operand()}"
+
+    def as_operand(self) -> str:
+        return f"({self})"
 
 
 class Column:
@@ -280,34 +290,6 @@ def col(*path: str) -> Column:
     if not path or not all(type(name) is str and name for name in path):
         raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
     return Column(path)
-
-
-def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None = None) -> Predicate:
-    """A condition from a caller, bound to the table's schema.
-
-    Args:
-        where: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``.
-        schema: The table's schema.
-        now: The time of ``current_timestamp()`` and ``current_date()``; without it they are refused.
-
-    Raises:
-        InvalidInputError: The condition cannot be parsed, or does not fit the schema.
-    """
-    from txlog.expressions.arrow_input import is_arrow_expression
-    from txlog.expressions.build import as_condition
-    from txlog.expressions.sql import bind_value, parse_predicate
-
-    if isinstance(where, str):
-        return parse_predicate(where, schema, now=now)
-    if is_arrow_expression(where):
-        try:
-            return as_condition(bind_value(where, schema))
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from None
-    if not isinstance(where, Predicate):
-        example = "\"day = '2026-11-20' and amount > 100\""
-        raise invalid("condition", where, f"SQL, such as {example}")
-    return bind(where, schema)
 
 
 def bind(predicate: Predicate, schema: Struct) -> Predicate:

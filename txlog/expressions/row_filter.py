@@ -1,8 +1,7 @@
 """The exact filter: Arrow's computation of the predicate leaves that compare a column with literals.
 
-In: a column, as an array or as a field of a ``pyarrow.compute.Expression``, and literals. Out: SQL's three truth values
-(Arrow's Kleene logic), with Spark's order of floats. In Arrow itself, NaN differs from itself and is not greater than
-any number.
+In: a column and literals. Out: SQL's three truth values (Arrow's Kleene logic) in Spark's order of floats. For Arrow
+alone, NaN differs from itself and is not greater than any number.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ ARROW_COMPARISONS = {
 }
 
 
-def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:
-    """``column operator value``; ``rows.literal`` makes a scalar of the column's kind."""
+def comparison(column: Any, operator: str, value: Any, data_type: Any) -> Any:
+    """``column operator value``."""
     import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 
     compare = ARROW_COMPARISONS[operator]
     if not is_floating(data_type):
-        return compare(column, rows.literal(pa.scalar(value, type_to_arrow(data_type))))
+        return compare(column, pa.scalar(value, type_to_arrow(data_type)))
     column = _as_double(column)
     is_nan = pc.is_nan(column)
     if value == value:
-        compared = compare(column, rows.literal(pa.scalar(value, pa.float64())))
+        compared = compare(column, pa.scalar(value, pa.float64()))
         return pc.or_kleene(compared, is_nan) if operator in (">", ">=") else compared
     match operator:
         case "=" | ">=":
@@ -49,7 +48,7 @@ def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any
     return pc.and_kleene(is_nan, pc.invert(is_nan))
 
 
-def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any, rows: Any) -> Any:
+def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any) -> Any:
     """``column IN (values)``. Without a match, the result is unknown if the value is null or the list has a null;
     Arrow's ``is_in`` would return false."""
     import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
@@ -63,7 +62,7 @@ def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: 
     found = pc.is_in(column, value_set=pa.array(kept, arrow_type))
     if any(value != value for value in values):
         found = pc.or_kleene(found, pc.is_nan(column))
-    unknown = rows.literal(pa.scalar(None, pa.bool_()))
+    unknown = pa.scalar(None, pa.bool_())
     return pc.or_kleene(found, unknown if has_null else pc.and_kleene(pc.is_null(column), unknown))
 
 

@@ -8,7 +8,7 @@ refused with an error that says what to write instead. Nothing is guessed: a DEL
     stored = assign("amount * 1.1", field, schema)                          # checked cast to the column's type
     where = parse_predicate("day >= '2026-11-20' AND upper(s) = 'A'", schema)
     on = parse_predicate("t.id = s.id", schema, source=rows, target_alias="t", source_alias="s")
-    value.evaluate(batch); on.evaluate(target_batch, source_batch)          # pyarrow arrays
+    evaluate(value, batch); evaluate(on, target_batch, source_batch)        # pyarrow arrays
 
 A string is in single quotes; ``''`` or ``\\'`` inside it is an apostrophe, and a backslash escapes as in Spark.
 Backticks quote names. Double quotes are refused: Spark takes them for a string, the SQL standard for a name.

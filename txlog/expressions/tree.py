@@ -4,9 +4,9 @@ In: nothing; ``sql`` builds trees from SQL text, and ``predicates`` adds the con
 Out: immutable plain data that pickles into tasks. Every node has
 
 * ``type``: the Delta type of its value; `columns_of`: the columns that it reads, per side;
-* ``evaluate(target, source=None)``: its value for each row, computed by ``pyarrow.compute`` (see ``evaluate``);
-* ``to_arrow()``: the same as a ``pyarrow.compute.Expression``, if Arrow can delay it;
 * ``str()``: its text as SQL.
+
+``evaluate`` computes its value for each row.
 
 The expressions of a MERGE read two sides: ``target`` is the Delta table, ``source`` the rows to merge into it. All
 other expressions read only the target.
@@ -18,14 +18,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
-import pyarrow.compute as pc
 from msgspec.structs import fields
 
 from txlog.expressions.values import Ordered, value_text
 from txlog.protocol.schema import DataType, type_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Call",
@@ -35,7 +31,6 @@ __all__ = [
     "Side",
     "Value",
     "columns_of",
-    "operand_text",
     "path_text",
     "walk",
 ]
@@ -60,37 +55,9 @@ class Expression(msgspec.Struct, frozen=True):
         """The sides that the expression reads; empty for a constant."""
         return frozenset(side for side, _ in columns_of(self))
 
-    def evaluate(
-        self, target: pa.RecordBatch | pa.Table | None = None, source: pa.RecordBatch | pa.Table | None = None
-    ) -> pa.Array:
-        """Compute the value for each row of ``target`` or of ``source``, or for each pair of their rows.
-
-        Args:
-            target: Rows of the Delta table, with at least the columns that the expression reads on this side.
-            source: Rows of the source. If both are given, they have the same length, and rows at the same position
-                are a pair.
-
-        Returns:
-            An array of the Arrow form of ``type``; null for SQL's NULL.
-
-        Raises:
-            InvalidInputError: A value that SQL in ANSI mode refuses: an overflow, a division by zero, a string that is
-                not a value of the type it is cast to.
-        """
-        from txlog.expressions.evaluate import evaluate
-
-        return evaluate(self, target, source)
-
-    def to_arrow(self) -> pc.Expression:
-        """The expression for ``pyarrow.dataset`` and ``RecordBatch.filter``.
-
-        Raises:
-            InvalidInputError: Only `evaluate` gives the right result: Arrow computes all branches of a CASE for all
-                rows, so ``CASE WHEN b != 0 THEN a / b END`` would fail for the rows with ``b = 0``.
-        """
-        from txlog.expressions.evaluate import to_arrow
-
-        return to_arrow(self)
+    def as_operand(self) -> str:
+        """The text as an operand of another expression: in parentheses if it is an operator itself."""
+        return str(self)
 
 
 class Reference(Expression, frozen=True):
@@ -140,7 +107,7 @@ class Call(Expression, frozen=True):
     options: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        texts = [operand_text(argument) for argument in self.arguments]
+        texts = [argument.as_operand() for argument in self.arguments]
         if self.name == "cast":
             return f"CAST({self.arguments[0]} AS {type_name(self.type).upper()})"
         if self.name == "case":
@@ -165,6 +132,9 @@ class Call(Expression, frozen=True):
             return self._substring_text()
         options = [value_text(option, None) for option in self.options]
         return f"{self.name}({', '.join([*map(str, self.arguments), *options])})"
+
+    def as_operand(self) -> str:
+        return str(self) if self.name.isidentifier() else f"({self})"
 
     def _substring_text(self) -> str:
         start, stop = self.options
@@ -195,16 +165,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
             waiting += node.arguments
         elif not isinstance(node, (Reference, Value)):
             waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))
-
-
-def operand_text(expression: Expression) -> str:
-    """The text of an operand, in parentheses if it is an operator itself."""
-    from txlog.expressions.predicates import And, Holds, Not, Or
-
-    if isinstance(expression, Holds):
-        expression = expression.condition
-    is_operator = isinstance(expression, Call) and not expression.name.isidentifier()
-    return f"({expression})" if is_operator or isinstance(expression, (And, Or, Not)) else str(expression)
 
 
 def path_text(path: Path) -> str:

@@ -19,7 +19,7 @@ from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
 
 if TYPE_CHECKING:
-    from txlog.util.parallel import Apply
+    from txlog.util.apply import Apply
 
 __all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree_type"]
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
@@ -148,7 +149,7 @@ class ChangeReader:
         batch = batch.append_column(COMMIT_VERSION.name, version)
         batch = batch.append_column(COMMIT_TIMESTAMP.name, pa.repeat(moment, count))
         if self._predicate is not None:
-            batch = batch.filter(self._predicate.evaluate(batch))
+            batch = batch.filter(evaluate(self._predicate, batch))
         return pa.RecordBatch.from_arrays([batch.column(name) for name in self.schema.names], schema=self.schema)
 
     def _explained(self, error: TxlogError, rows: ChangedRows, version: int) -> TxlogError:

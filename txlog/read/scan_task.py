@@ -202,8 +202,10 @@ class TaskReader:
                 yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
 
     def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+        from txlog.expressions.evaluate import evaluate
+
         with TxlogError.located(self._selection.uri, self._selection.version):
-            return predicate.evaluate(batch)
+            return evaluate(predicate, batch)
 
     def _opened(self, task: ScanTask, at: NDArray[np.int64] | None) -> Iterator[tuple[_Rows, pa.RecordBatch]]:
         """The live rows of the row groups that may match, as the columns that the selection needs."""

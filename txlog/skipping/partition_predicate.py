@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.defined_table import DefinedTable
@@ -48,4 +49,4 @@ class PartitionPredicate:
         ]
         arrays = [pa.array([value], each.type) for value, each in zip(values, self._schema, strict=True)]
         row = pa.RecordBatch.from_arrays([*arrays, pa.nulls(1)], names=[*self._schema.names, ""])
-        return self._predicate.evaluate(row)[0].as_py() is True
+        return evaluate(self._predicate, row)[0].as_py() is True

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.expressions.conditions import bind_predicate
+from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds

@@ -10,8 +10,7 @@ import msgspec
 from txlog.errors import TxlogError
 from txlog.read.scan_plan import ScanPlan
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.constraints import Constraint
-from txlog.writer.row_guard import violation
+from txlog.writer.constraints import Constraint, violation
 
 __all__ = ["FindViolation"]
 

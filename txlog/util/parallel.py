@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.util import ambient
 
@@ -25,19 +25,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Apply", "Threads", "begin", "can_start_threads", "parallel_map"]
+__all__ = ["Threads", "begin", "can_start_threads", "parallel_map"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 _IDLE_S = 1.0
 """An idle thread ends after this time, so workers that are never closed leave nothing behind."""
-
-
-class Apply(Protocol):
-    """``map`` or `parallel_map`. Pure code takes one as an argument, so it need not know about threads."""
-
-    def __call__(self, work: Callable[[In], Out], items: Iterable[In], /) -> Iterable[Out]: ...
 
 
 def begin(work: Callable[[], Out]) -> Callable[[], Out]:

@@ -97,7 +97,10 @@ class Completer:
         """See `Conformer.conform`. Generated columns are checked in the rows ``are_new``; None means all."""
         rows = self._conformer.conform(batch, first_row)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        columns.update({name: value.evaluate(rows) for name, value in self._defaults.items()})
+        if self._defaults:
+            from txlog.expressions.evaluate import evaluate
+
+            columns.update({name: evaluate(value, rows) for name, value in self._defaults.items()})
         known = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         with contextlib.nullcontext() if self._table is None else TxlogError.located(self._table):
             columns.update({each.name: each.of(known) for each in self._absent})

@@ -18,6 +18,8 @@ from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from txlog.expressions.predicates import Predicate
 
 __all__ = [
@@ -26,10 +28,13 @@ __all__ = [
     "check_invariants",
     "check_same_conditions",
     "constraints_of",
+    "first_not_true",
     "stored_constraints",
+    "violation",
 ]
 
 _INVARIANTS = "delta.invariants"
+_SHOWN_CHARACTERS_MAX = 200
 
 
 class Constraint(msgspec.Struct, frozen=True):
@@ -176,3 +181,30 @@ def _members_of_lists(data_type: DataType, path: str = "", *, is_below: bool = F
         case Map(key, value):
             yield from _members_of_lists(key, f"{prefix}key", is_below=True)
             yield from _members_of_lists(value, f"{prefix}value", is_below=True)
+
+
+def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] | None:
+    """The first row that violates a constraint: its position, and the values that the condition names; None if all meet
+    it.
+
+    Raises:
+        InvalidInputError: The condition has no value for some row, for example because of a division by zero.
+    """
+    try:
+        return first_not_true(constraint.condition, rows)
+    except InvalidInputError as error:
+        error.template = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.template}"
+        raise
+
+
+def first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
+    """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
+    from txlog.arrow.compute import pc
+    from txlog.expressions.evaluate import evaluate
+
+    at = pc.index(pc.fill_null(evaluate(predicate, rows), False), False).as_py()
+    if at < 0:
+        return None
+    sample = rows.slice(at, 1).to_pylist()[0]
+    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(predicate.columns()))
+    return at, values[:_SHOWN_CHARACTERS_MAX]

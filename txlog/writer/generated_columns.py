@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
-from txlog.writer.constraints import Constraint
+from txlog.writer.constraints import Constraint, violation
 
 if TYPE_CHECKING:
     import datetime
@@ -69,8 +69,10 @@ class GeneratedColumn(msgspec.Struct, frozen=True):
         Raises:
             InvalidInputError: A row has no value, for example because of an overflow.
         """
+        from txlog.expressions.evaluate import evaluate
+
         try:
-            return self.value.evaluate(self.stored(rows))
+            return evaluate(self.value, self.stored(rows))
         except InvalidInputError as error:
             error.template = f"the generated column {self.name} ({self.sql}) cannot be computed: {error.template}"
             raise
@@ -162,8 +164,6 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidInputError: A row's value differs from the expression.
         """
-        from txlog.writer.row_guard import violation
-
         places = None if are_new is None or are_new.all() else are_new.nonzero()[0]
         checked = rows if places is None else rows.take(pa.array(places))
         for column in columns:
@@ -325,13 +325,14 @@ def _default(field: Field, now: datetime.datetime | None) -> DefaultColumn:
     import datetime
 
     from txlog.expressions.build import assigned
+    from txlog.expressions.evaluate import evaluate
     from txlog.expressions.sql import parse_stored_value
 
     sql = str(field.metadata[_DEFAULT])
     at = now or datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
     try:
         value = assigned(parse_stored_value(sql, Struct(()), now=at), field.type)
-        value.evaluate(pa.record_batch([pa.nulls(1)], names=[""]))
+        evaluate(value, pa.record_batch([pa.nulls(1)], names=[""]))
     except (InvalidInputError, ValueError) as error:
         return DefaultColumn(field.name, sql, None, str(getattr(error, "message", error)))
     try:

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.writer.constraints import Constraint
+from txlog.writer.constraints import Constraint, first_not_true, violation
 from txlog.writer.text_limits import TextLimit, too_long
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.writer.write_plan import WritePlan
 
-__all__ = ["RowGuard", "violation"]
-
-_SHOWN_CHARACTERS_MAX = 200
+__all__ = ["RowGuard"]
 
 
 class RowGuard:
@@ -62,7 +60,7 @@ class RowGuard:
             )
 
     def _check_region(self, where: Predicate, rows: pa.RecordBatch, first_row: int) -> None:
-        found = _first_not_true(where, rows)
+        found = first_not_true(where, rows)
         if found is not None:
             at, values = found
             raise InvalidInputError(
@@ -80,29 +78,3 @@ class RowGuard:
                 f" row {first_row + at} of the written rows, counting from 0. A condition that is NULL is"
                 " violated too. Nothing was committed; correct such rows, or leave them out",
             )
-
-
-def violation(constraint: Constraint, rows: pa.RecordBatch) -> tuple[int, str] | None:
-    """The first row that violates a constraint: its position, and the values that the condition names; None if none
-    does.
-
-    Raises:
-        InvalidInputError: The condition has no value for some row, for example because of a division by zero.
-    """
-    try:
-        return _first_not_true(constraint.condition, rows)
-    except InvalidInputError as error:
-        error.template = f"the {constraint.name} ({constraint.sql}) cannot be checked: {error.template}"
-        raise
-
-
-def _first_not_true(predicate: Predicate, rows: pa.RecordBatch) -> tuple[int, str] | None:
-    """The first row for which a predicate is false or NULL: its position, and the values of the predicate's columns."""
-    from txlog.arrow.compute import pc
-
-    at = pc.index(pc.fill_null(predicate.evaluate(rows), False), False).as_py()
-    if at < 0:
-        return None
-    sample = rows.slice(at, 1).to_pylist()[0]
-    values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(predicate.columns()))
-    return at, values[:_SHOWN_CHARACTERS_MAX]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import literal
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, columns_of
 from txlog.protocol.schema import Field, Struct, type_to_arrow
@@ -108,7 +109,7 @@ class Assignments:
         if isinstance(value, Expression):
             if rows is None and source is None:
                 rows = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=[""])
-            return value.evaluate(rows, source)
+            return evaluate(value, rows, source)
         assert rows is not None
         found = value(rows)
         if isinstance(found, pa.ChunkedArray):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from txlog.expressions.predicates import Constant, Predicate, bind_predicate
+from txlog.expressions.conditions import bind_predicate
+from txlog.expressions.predicates import Constant, Predicate
 from txlog.expressions.sql import parse_predicate
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.defined_table import DefinedTable

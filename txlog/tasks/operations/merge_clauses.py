@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from txlog.arrow.taken import taken_batches
 from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
@@ -182,7 +183,7 @@ class MergeClauses:
             applies = np.empty(len(left), dtype=bool)
             for here, source in self.beside(None if source_rows is None else source_rows[left], len(left)):
                 target = None if batch is None or rows is None else batch.take(pa.array(rows[left[here]]))
-                applies[here] = _is_true(bound.predicate.evaluate(target, source))
+                applies[here] = _is_true(evaluate(bound.predicate, target, source))
             clauses[left[applies]] = bound.number
             left = left[~applies]
         return clauses

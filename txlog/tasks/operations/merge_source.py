@@ -20,6 +20,7 @@ import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows
 from txlog.errors import InvalidInputError, StorageError
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.join import JoinCondition, split_join
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import parse_predicate
@@ -59,7 +60,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         """The number of the source row that each table row joins: the last of several, -1 for none."""
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
-            can_join = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
+            can_join = pc.fill_null(evaluate(self.target_term, batch), False).to_numpy(zero_copy_only=False)
             found = np.where(can_join, found, -1)
         if len(self.indexed) == self.rows.num_rows:
             return found

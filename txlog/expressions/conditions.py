@@ -1,0 +1,45 @@
+"""A condition in any form that a user passes, bound to a table's schema.
+
+In: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``. Out: a `Predicate`. Only text needs the
+SQL parser, whose import takes long.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import Predicate, bind
+from txlog.protocol.schema import Struct
+from txlog.util.arguments import invalid
+
+__all__ = ["bind_predicate"]
+
+
+def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None = None) -> Predicate:
+    """A condition from a caller, bound to the table's schema.
+
+    Args:
+        where: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``.
+        schema: The table's schema.
+        now: The time of ``current_timestamp()`` and ``current_date()``; without it they are refused.
+
+    Raises:
+        InvalidInputError: The condition cannot be parsed, or does not fit the schema.
+    """
+    if isinstance(where, Predicate):
+        return bind(where, schema)
+    from txlog.expressions.arrow_input import is_arrow_expression
+    from txlog.expressions.build import as_condition
+    from txlog.expressions.sql import bind_value, parse_predicate
+
+    if isinstance(where, str):
+        return parse_predicate(where, schema, now=now)
+    if is_arrow_expression(where):
+        try:
+            return as_condition(bind_value(where, schema))
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from None
+    example = "\"day = '2026-11-20' and amount > 100\""
+    raise invalid("condition", where, f"SQL, such as {example}")
