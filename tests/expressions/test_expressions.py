@@ -33,7 +33,7 @@ from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
-from txlog.skipping.one_file import may_match
+from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
 
@@ -82,7 +82,7 @@ def test_a_file_of_matching_rows_is_never_skipped(rows: list[dict[str, Any]], te
     numbers = [row["i"] for row in rows if row["i"] is not None]
     bounds = {"minValues": {"i": min(numbers)}, "maxValues": {"i": max(numbers)}} if numbers else {}
     stats = {"numRecords": len(rows), "nullCount": {"i": len(rows) - len(numbers)}, **bounds}
-    if any(evaluate(predicate, batch_of(rows)).to_pylist()):
+    if any(predicate.evaluate(batch_of(rows)).to_pylist()):
         assert Pruner(predicate, SCHEMA, ()).may_match({}, json.dumps(stats))
 
 
@@ -262,7 +262,7 @@ def test_a_condition_that_cannot_prune_excludes_no_file_even_below_not() -> None
     predicate = parse_predicate("i = 5 AND NOT (upper(s) = 'A' OR j > 3)", SCHEMA)
     assert prunable(predicate).columns() == {"i", "j"}
     stats = '{"numRecords": 2, "minValues": {"i": %s, "j": %s}, "maxValues": {"i": 9, "j": 9}, "nullCount": {}}'
-    judged = [may_match(predicate, {}, stats % bounds, SCHEMA, ()) for bounds in ((5, 0), (6, 0), (5, 4))]
+    judged = [Pruner(predicate, SCHEMA, ()).may_match({}, stats % bounds) for bounds in ((5, 0), (6, 0), (5, 4))]
     assert judged == [True, False, False]
 
 

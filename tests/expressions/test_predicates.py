@@ -30,7 +30,7 @@ from txlog.expressions.sql import parse_predicate
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.skipping.many_files import prune_files
-from txlog.skipping.one_file import Pruner, may_match
+from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
 TYPES: dict[str, delta.DataType] = {
@@ -316,7 +316,7 @@ ONE_FILE = json.dumps(
     ],
 )
 def test_files_are_pruned_as_far_as_what_is_known_of_them_allows(text: str, kept: bool) -> None:
-    assert may_match(parse_predicate(text, SCHEMA), {"p": "x", "q": None}, ONE_FILE, SCHEMA, ("p", "q")) is kept
+    assert Pruner(parse_predicate(text, SCHEMA), SCHEMA, ("p", "q")).may_match({"p": "x", "q": None}, ONE_FILE) is kept
 
 
 @pytest.mark.parametrize(
@@ -335,11 +335,11 @@ def test_a_file_with_missing_or_unclear_statistics_is_not_skipped(
     partition_values: dict[str, str | None], stats: str | None
 ) -> None:
     predicate = parse_predicate("l = 5 AND q = 1 AND p = 'x'", SCHEMA)
-    assert may_match(predicate, partition_values, stats, SCHEMA, ("p", "q"))
+    assert Pruner(predicate, SCHEMA, ("p", "q")).may_match(partition_values, stats)
 
 
 def test_a_file_without_rows_matches_nothing() -> None:
-    assert not may_match(parse_predicate("l = 5 OR l IS NULL", SCHEMA), {}, '{"numRecords": 0}', SCHEMA, ())
+    assert not Pruner(parse_predicate("l = 5 OR l IS NULL", SCHEMA), SCHEMA, ()).may_match({}, '{"numRecords": 0}')
 
 
 def test_null_counts_of_a_file_with_a_deletion_vector_count_only_at_their_ends() -> None:
@@ -347,7 +347,7 @@ def test_null_counts_of_a_file_with_a_deletion_vector_count_only_at_their_ends()
         return json.dumps({"numRecords": 9, "tightBounds": False, "nullCount": {"l": nulls}})
 
     is_null, not_null = parse_predicate("l IS NULL", SCHEMA), parse_predicate("l IS NOT NULL", SCHEMA)
-    kept = [[may_match(p, {}, stats(n), SCHEMA, ()) for p in (is_null, not_null)] for n in (0, 5, 9)]
+    kept = [[Pruner(p, SCHEMA, ()).may_match({}, stats(n)) for p in (is_null, not_null)] for n in (0, 5, 9)]
     assert kept == [[False, True], [True, True], [True, False]]
 
 
@@ -443,7 +443,7 @@ def test_binary_values_are_written_in_hex() -> None:
 def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
     text = " OR ".join(f"l = {number}" for number in range(1000))
     predicate = parse_predicate(text, SCHEMA)
-    assert evaluate(predicate, table_of([{"l": 999}, {"l": 1000}])).true_count == 1
+    assert table_of([{"l": 999}, {"l": 1000}]).filter(predicate.to_arrow()).num_rows == 1
     assert Pruner(predicate, SCHEMA, ()).may_match({}, ONE_FILE)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, bind, col
 from txlog.protocol.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
-from txlog.skipping.one_file import may_match
+from txlog.skipping.one_file import Pruner
 from txlog.skipping.proof import MatchProver, without_nan_doubts
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
@@ -92,7 +92,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
         assert found == len(given)
     necessary = without_nan_doubts(bound, SCHEMA)
     assert matching(necessary, given, partition) >= found
-    if not may_match(necessary, {"p": partition}, stats, SCHEMA, PARTITIONS):
+    if not Pruner(necessary, SCHEMA, PARTITIONS).may_match({"p": partition}, stats):
         assert found == 0
 
 
@@ -139,4 +139,4 @@ def test_bounds_without_nan_do_not_exclude_a_file_with_nan(predicate: Predicate)
     given = [{"n": 1, "s": "a", "x": 0.0}, {"n": 1, "s": "a", "x": math.nan}]
     bound = bind(predicate, SCHEMA)
     assert matching(bound, given, "a") == 1
-    assert may_match(without_nan_doubts(bound, SCHEMA), {"p": "a"}, statistics(given, 0), SCHEMA, PARTITIONS)
+    assert Pruner(without_nan_doubts(bound, SCHEMA), SCHEMA, PARTITIONS).may_match({"p": "a"}, statistics(given, 0))

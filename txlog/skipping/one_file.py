@@ -1,9 +1,13 @@
-"""Pruning: which data files may hold a row that a predicate keeps.
+"""Pruning: which data files may hold a row that a predicate keeps. The rule; `many_files` computes it by columns.
 
-In: a predicate and what the log knows about a file: partition values and statistics. Out: False only if no row of the
-file can match; in doubt, True. Partition values are exact. Statistics are bounds that may be wide or missing; decimal
-bounds may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's order, and
-as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
+In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row of the
+file can match; every doubt is True. Partition values are exact. Statistics are bounds that may be wide or missing;
+those of decimals may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's
+order, and as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
+
+There are two ways because one file by columns costs fifty times what it costs here (1.1 ms instead of 0.02): each Arrow
+kernel has a fixed price. So few files, such as those of a commit that won a race, and partition values, row groups and
+texts that Arrow's JSON reader might misread, are judged here, and whole tables there. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import DataType, Decimal, Struct
 from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
-__all__ = ["Facts", "Pruner", "may_match", "possible"]
+__all__ = ["Facts", "Pruner", "possible"]
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -131,17 +135,6 @@ class Pruner:
                 exact = ordered(value, data_type)
                 facts[(name,)] = Facts(exact, exact, may_be_null=False)
         return facts
-
-
-def may_match(
-    predicate: Predicate,
-    partition_values: Mapping[str, str | None],
-    stats_json: str | None,
-    schema: Struct,
-    partition_columns: tuple[str, ...],
-) -> bool:
-    """Whether a file with these partition values and statistics may hold a matching row. For many: `Pruner`."""
-    return Pruner(predicate, schema, partition_columns).may_match(partition_values, stats_json)
 
 
 # --- one file -----------------------------------------------------------------------------------------------
