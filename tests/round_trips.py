@@ -27,7 +27,7 @@ _REQUESTS = frozenset(
 
 class RoundTrips(ambient.Ambient):
     """The time of a process that waits for nothing but its stores. ``count`` is the length of the longest chain of
-    requests, and ``requests`` are all of them, each with the round trip that it was part of."""
+    requests that follow one another, and ``requests`` are all of them, each with the round trip that it was part of."""
 
     uses_threads = False
 
@@ -36,16 +36,25 @@ class RoundTrips(ambient.Ambient):
         self.thread = threading.get_ident()
         self.requests: list[tuple[int, str, str]] = []
 
-    def without_thread(self, work: Callable[[], Out]) -> Callable[[], Out]:
-        begun_at = self.count
-        result = super().without_thread(work)
-        ended_at, self.count = self.count, begun_at
+    def without_thread(self, work: Callable[[], Out], lanes: ambient.Lanes) -> Callable[[], Out]:
+        """The work begins as soon as a lane is free, and who asks for its result goes on when it has ended."""
+        if threading.get_ident() != self.thread:
+            return super().without_thread(work, lanes)
+        asked_at, lane = self.count, lanes.free_at.index(min(lanes.free_at))
+        self.count = max(asked_at, lanes.free_at[lane])
+        result = super().without_thread(work, lanes)
+        ended_at = lanes.free_at[lane] = self.count
+        self.count = asked_at
 
         def wait() -> Out:
             self.count = max(self.count, ended_at)
             return result()
 
         return wait
+
+    def requests_of(self, name: str) -> int:
+        """How many of them are of this kind."""
+        return sum(name == each for _, each, _ in self.requests)
 
     def watched(self, store: TableStore) -> TableStore:
         """The same store, whose requests are counted."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.read.scan_task import ScanTask, TaskReader
-from txlog.util import ambient
 from txlog.util.parallel import Threads
 
 if TYPE_CHECKING:
@@ -35,10 +34,6 @@ def read_ahead(reader: TaskReader, tasks: Iterable[ScanTask]) -> Generator[pa.Re
     other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches` raises after all
     batches before it.
     """
-    if not ambient.uses_threads():
-        for task in tasks:
-            yield from reader.batches(task)
-        return
     remaining = iter(tasks)
     upcoming = next(remaining, None)
     streams: deque[_Stream] = deque()

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 __all__ = [
     "Ambient",
     "Instant",
+    "Lanes",
     "age_s",
     "instant",
     "monotonic_s",
@@ -45,14 +46,24 @@ class Instant(NamedTuple):
     wall_ms: int
 
 
+class Lanes:
+    """The threads that a pool would have, for an `Ambient` that uses none. ``free_at`` is when each has ended its last
+    call, in the unit of the ambient."""
+
+    __slots__ = ("free_at",)
+
+    def __init__(self, most: int) -> None:
+        self.free_at = [0] * most
+
+
 class Ambient:
     """The real clocks and random numbers. Subclass it to script them."""
 
     uses_threads = True
     """Whether work may be split among threads. False if one thread decides the order of everything."""
 
-    def without_thread(self, work: Callable[[], Out]) -> Callable[[], Out]:
-        """What a thread would do, without threads; the returned function returns the result.
+    def without_thread(self, work: Callable[[], Out], lanes: Lanes) -> Callable[[], Out]:
+        """What one of ``lanes`` would do, where there are no threads; the function that is returned gives the result.
 
         Here the work is done immediately, and its error is raised with the result. Subclass it to do the work later, or
         to measure what threads would save.
@@ -152,8 +163,8 @@ def uses_threads() -> bool:
     return _current.get().uses_threads
 
 
-def without_thread(work: Callable[[], Out]) -> Callable[[], Out]:
-    return _current.get().without_thread(work)
+def without_thread(work: Callable[[], Out], lanes: Lanes) -> Callable[[], Out]:
+    return _current.get().without_thread(work, lanes)
 
 
 def uniform(low: float, high: float) -> float:

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from txlog.util import ambient
 
@@ -37,12 +37,11 @@ _IDLE_S = 1.0
 def begin(work: Callable[[], Out]) -> Callable[[], Out]:
     """Start ``work`` in parallel with the caller; the returned function waits for its result.
 
-    For requests whose answers are needed later. Asking for the result raises what ``work`` raised. Each call has a copy
-    of the caller's context. Without threads, the work is done immediately.
+    For requests whose answers are needed later, or never: a caller that fails meanwhile does not wait, and the thread
+    ends with the request. What ``work`` raises is raised where the result is asked for. Each call has a copy of the
+    caller's context. Without threads the work is done here and now.
     """
-    if not ambient.uses_threads():
-        return ambient.without_thread(work)
-    return Threads(1).submit(work).result
+    return Threads(1, idle_s=0.0).submit(work).result
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
@@ -58,11 +57,6 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
     if len(drawn) < 2:
         yield from map(work, items)
         return
-    if not ambient.uses_threads():
-        while begun := [ambient.without_thread(partial(work, item)) for item in itertools.islice(items, threads)]:
-            for result in begun:
-                yield result()
-        return
     with Threads(threads) as workers:
         ahead: deque[Future[Out]] = deque()
         for item in items:
@@ -74,11 +68,17 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
 
 
 class Threads:
-    """Up to ``most`` threads that make calls. Use as a context manager, or call `close`. Thread-safe."""
+    """Up to ``most`` threads that make calls. Use as a context manager, or call `close`. Thread-safe.
 
-    def __init__(self, most: int, name: str = "txlog-work") -> None:
+    A thread without a call waits ``idle_s`` seconds for the next one. Where the caller's `ambient` has no threads, the
+    ambient makes the calls.
+    """
+
+    def __init__(self, most: int, name: str = "txlog-work", *, idle_s: float = _IDLE_S) -> None:
         self._most = most
         self._name = name
+        self._idle_s = idle_s
+        self._lanes = ambient.Lanes(most)
         self._changed = threading.Condition(threading.Lock())
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads: set[threading.Thread] = set()
@@ -96,10 +96,12 @@ class Threads:
 
         If there is no thread and none can be started, the call is done when this returns.
         """
+        call = partial(contextvars.copy_context().run, work, *arguments)
+        if not ambient.uses_threads():
+            return cast("Future[Out]", _WithoutThread(ambient.without_thread(call, self._lanes)))
         from concurrent.futures import Future
 
         future: Future[Out] = Future()
-        call = partial(contextvars.copy_context().run, work, *arguments)
         with self._changed:
             self._calls.append((future, call))
             if self._idle >= len(self._calls):
@@ -142,7 +144,7 @@ class Threads:
         with self._changed:
             while not self._calls:
                 self._idle += 1
-                is_called = not self._is_closed and self._changed.wait(_IDLE_S)
+                is_called = not self._is_closed and self._changed.wait(self._idle_s)
                 self._idle -= 1
                 if not self._calls and not is_called:
                     self._threads.discard(threading.current_thread())
@@ -150,8 +152,20 @@ class Threads:
             return self._calls.popleft()
 
 
+class _WithoutThread(Generic[Out]):
+    """The part of a `Future` that callers use, of a call that an `ambient` without threads makes."""
+
+    def __init__(self, result: Callable[[], Out]) -> None:
+        self.result = result
+
+    def cancel(self) -> bool:
+        return False
+
+
 def can_start_threads() -> bool:
-    """Whether threads can still be started; the interpreter refuses this shortly before it ends."""
+    """Whether threads can be started, which the interpreter refuses shortly before it ends."""
+    if not ambient.uses_threads():
+        return False
     thread = threading.Thread(target=int, daemon=True)
     try:
         thread.start()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from txlog.util import ambient
-from txlog.util.parallel import Threads
+from txlog.util.parallel import Threads, parallel_map
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,8 +33,11 @@ class ThreadWorkers(msgspec.Struct, frozen=True):
     slots: int = 2
 
     def map(self, work: Callable[[In], Out], items: Sequence[In]) -> Iterator[tuple[int, Out]]:
-        if len(items) < 2 or self.slots < 2 or not ambient.uses_threads():
+        if len(items) < 2 or self.slots < 2:
             yield from enumerate(map(work, items))
+            return
+        if not ambient.uses_threads():
+            yield from enumerate(parallel_map(work, items, threads=self.slots))
             return
         from concurrent.futures import FIRST_COMPLETED, wait
 

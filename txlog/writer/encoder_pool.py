@@ -10,9 +10,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from txlog.util.parallel import Threads
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
 
@@ -26,13 +29,14 @@ Job: TypeAlias = Callable[[], None]
 
 
 class JobQueue:
-    """A lane's jobs that have not started, and whether a thread runs them."""
+    """The jobs of one lane that have not started, whether a thread runs them, and the last call that does or did."""
 
-    __slots__ = ("is_busy", "jobs")
+    __slots__ = ("call", "is_busy", "jobs")
 
     def __init__(self) -> None:
         self.jobs: deque[tuple[Job, int]] = deque()
         self.is_busy = False
+        self.call: Future[None] | None = None
 
 
 class EncoderPool:
@@ -59,7 +63,7 @@ class EncoderPool:
             if queue.is_busy:
                 return
             queue.is_busy = True
-        self._threads.submit(self._work, queue)
+        queue.call = self._threads.submit(self._work, queue)
 
     def wait_below(self, limit_bytes: int) -> None:
         """Wait until the jobs hold at most ``limit_bytes``. Raises the first error of any job."""
@@ -69,9 +73,10 @@ class EncoderPool:
 
     def wait_for(self, queues: Iterable[JobQueue]) -> None:
         """Wait until these queues are empty and idle. Raises the first error of any job."""
-        waited_for = list(queues)
+        for queue in queues:
+            if queue.call is not None:
+                queue.call.result()
         with self._changed:
-            self._changed.wait_for(lambda: not any(queue.is_busy for queue in waited_for))
             self._raise_error()
 
     def stop(self) -> None:
