@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pytest
 
 import txlog
 from tests.round_trips import RoundTrips
+from txlog.commands import batch_write
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError
@@ -21,6 +22,19 @@ from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 WITH_NAME = pa.table({"id": pa.array([2], pa.int64()), "name": ["a"]})
 ADD_NAME = {"name": pa.string()}
+
+
+class Source:
+    """Tables that are read once, and how many were."""
+
+    def __init__(self, *tables: pa.Table) -> None:
+        self._tables = iter(tables)
+        self.num_read = 0
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for table in self._tables:
+            self.num_read += 1
+            yield table
 
 
 class BucketLog(MemoryLogStore):
@@ -103,20 +117,72 @@ def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
     ]
 
 
-def test_an_append_of_a_checkpoint_asks_first_whether_it_is_in_the_table() -> None:
+def test_an_append_of_a_checkpoint_waits_for_no_more() -> None:
     bucket = Bucket()
     table = bucket.opened()
     table.append(ROW)
-    assert bucket.trips_of(lambda: table.append(ROW, app_id="job", checkpoint_id=1)) == 3
-    assert bucket.trips_of(lambda: table.append(ROW, app_id="job", checkpoint_id=1)) <= 2
+    assert bucket.trips_of(lambda: table.append(ROW, app_id="job", checkpoint_id=1)) == 2
     assert bucket.rows() == 2
 
 
-def test_an_append_of_rows_that_can_be_read_only_once_asks_first_what_the_table_is_like() -> None:
+def test_a_checkpoint_that_the_handle_knows_to_be_committed_is_not_read_at_all() -> None:
+    bucket = Bucket()
+    bucket.opened().append(ROW, app_id="job", checkpoint_id=1)
+    table, source = bucket.opened(), Source(ROW)
+    assert bucket.trips_of(lambda: table.append(source, app_id="job", checkpoint_id=1)) <= 1
+    assert source.num_read == 1  # the first batch has the schema
+    assert bucket.trips.requests_of("write") == 0
+    assert bucket.rows() == 1
+
+
+def test_a_checkpoint_that_another_process_has_committed_leaves_no_file() -> None:
+    bucket = Bucket(commits=1)
+    table, rival = bucket.opened(), bucket.opened()
+    table.append(ROW)
+    landed = rival.append(ROW, app_id="job", checkpoint_id=1)
+    result = table.append(ROW, app_id="job", checkpoint_id=1)
+    assert (result.outcome, result.version) == ("already_committed", landed.version)
+    assert bucket.rows() == 3
+    assert bucket.orphans() == set()
+
+
+def test_a_large_checkpoint_that_another_process_has_committed_is_read_only_as_far_as_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch_write, "_KEPT_BYTES", 20)
+    bucket = Bucket(commits=1)
+    table = bucket.opened()
+    bucket.opened().append(ROW, app_id="job", checkpoint_id=1)
+    source = Source(*[ROW] * 100)
+    assert table.append(source, app_id="job", checkpoint_id=1).outcome == "already_committed"
+    assert source.num_read == 3  # of 8 bytes each
+    assert bucket.orphans() == set()
+
+
+def test_an_append_of_rows_that_can_be_read_only_once_waits_for_no_more() -> None:
     bucket = Bucket()
     table = bucket.opened()
     table.append(ROW)
-    assert bucket.trips_of(lambda: table.append(ROW.to_reader())) == 3
+    assert bucket.trips_of(lambda: table.append(ROW.to_reader())) == 2
+    assert bucket.trips_of(lambda: table.append(Source(ROW, ROW))) == 2
+    assert bucket.rows() == 4
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 20, 1 << 20])
+def test_rows_that_can_be_read_only_once_are_written_again_from_the_first_one(
+    monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    monkeypatch.setattr(batch_write, "_KEPT_BYTES", kept_bytes)
+    bucket = Bucket(commits=1)
+    table = bucket.opened()
+    bucket.opened().add_columns(ADD_NAME)
+    source = Source(*(pa.table({"id": pa.array([number], pa.int64())}) for number in range(10, 17)))
+    seen: list[int] = []
+    table.append(source, on_progress=seen.append)
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [1, *range(10, 17)]
+    assert table.snapshot().to_arrow(columns=["name"]).num_rows == 8
+    assert seen == [1, 2, 3, 4, 5, 6, 7]
+    assert bucket.orphans() == set()
 
 
 def test_the_first_append_of_a_handle_also_checks_the_store_in_the_meantime() -> None:
@@ -174,14 +240,6 @@ def test_a_look_that_fails_leaves_no_version_and_no_file() -> None:
     bucket.log.fails_to_read = None
     assert bucket.rows() == 2
     assert bucket.orphans() == set()
-
-
-def test_rows_that_can_be_read_only_once_are_not_read_before_the_newest_version_is_known() -> None:
-    bucket = Bucket(commits=1)
-    table = bucket.opened()
-    bucket.opened().add_columns(ADD_NAME)
-    table.append(WITH_NAME.to_reader())
-    assert bucket.rows() == 2
 
 
 def newest_state(store: TableStore) -> OpenTable:

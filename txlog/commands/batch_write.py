@@ -6,6 +6,8 @@ distributes over processes; here they run one after the other.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -21,11 +23,14 @@ from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.util.arguments import invalid
 from txlog.util.parallel import begin
-from txlog.writer.input import DataStream, can_be_read_again, open_data
+from txlog.writer.input import DataStream, open_data
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["OnProgress", "write_batch"]
+
+_KEPT_BYTES = 8 << 20
+"""Rows of so many bytes are written before it is known that the table is still as it was; larger data waits."""
 
 OnProgress: TypeAlias = Callable[[int], None]
 """Called with the number of rows taken so far, after each batch."""
@@ -36,82 +41,136 @@ def write_batch(
 ) -> WriteResult:
     """Write ``data`` and commit it.
 
-    For a checkpoint that is in the table already, the answer comes before any row is read. A write that fails before
+    For a checkpoint that the table is known to have, the answer comes before any row is read. A write that fails before
     its first put leaves nothing behind; after that put no file is deleted, whatever is raised.
     """
-    known = open_table.log.known_state
-    if known is not None and _can_write_beside_look(open_table, data, options) and on_progress is None:
-        result = _write_beside_look(open_table, data, options, known)
-        if result is not None:
-            return result
     stream = open_data(data)
-    if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
-        state = open_table.state_if_exists()
-        stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
-    job = plan_write(open_table, stream.schema, options)
-    committer = GlobalCommitter(open_table)
-    replayed = committer.replay_of(job, refresh=False)
-    if replayed is not None:
-        return replayed
     if on_progress is not None:
         if not callable(on_progress):
             raise invalid("on_progress", on_progress, "a function of the number of rows so far")
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
+    known = open_table.log.known_state
+    if known is None or not _can_write_beside_look(open_table, options):
+        with contextlib.nullcontext() if options.mode == "append" else open_table.log.files_ahead():
+            return _write(open_table, stream, options)
+    look = _Look(open_table, known, options, stream)
     try:
-        committable = write_task(open_table.store.files, job.plan, job.task(), stream)
-    except SchemaMismatchError as error:
-        if options.schema_mode == "merge":
-            error.template += "\n(if data comes in pieces, the columns of the first one decide which are added)"
-        raise
+        return _write(open_table, DataStream(stream.schema, look.rows()), options, known, look)
+    except _Outdated:
+        return _write(open_table, look.all_rows(), options, look.newest())
+
+
+def _write(
+    open_table: OpenTable,
+    stream: DataStream,
+    options: WriteOptions,
+    known: TableState | None = None,
+    look: _Look | None = None,
+) -> WriteResult:
+    """Write for the ``known`` version, or for the newest one.
+
+    Raises `_Outdated`, and leaves no file behind, if ``look`` shows that the table is not as it was known to be.
+    """
     with UnsentFiles(open_table.store.files) as unsent:
-        unsent.own(file.path for file in committable.files)
+        try:
+            if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
+                state = known or open_table.state_if_exists()
+                stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
+            job = plan_write(open_table, stream.schema, options, known)
+            committer = GlobalCommitter(open_table)
+            replayed = committer.replay_of(job, refresh=False)
+            if replayed is not None:
+                return replayed
+            if look is not None:
+                look.begin()
+            committable = write_task(open_table.store.files, job.plan, job.task(), stream)
+            unsent.own(file.path for file in committable.files)
+        except TxlogError as error:
+            if look is not None:
+                look.confirm()
+            if isinstance(error, SchemaMismatchError) and options.schema_mode == "merge":
+                error.template += "\n(if data comes in pieces, the columns of the first one decide which are added)"
+            raise
+        if look is not None:
+            look.confirm()
         return committer.commit(job, [committable], unsent)
 
 
-def _can_write_beside_look(open_table: OpenTable, data: Any, options: WriteOptions) -> bool:
+def _can_write_beside_look(open_table: OpenTable, options: WriteOptions) -> bool:
     """Whether the rows may be written before it is known which version is the newest.
 
-    Where a look costs a request, and for appends that depend on nothing but the definition of the table. The rows are
-    written again if that has changed, so it must be possible to read them again.
+    Where a look costs a request, and for appends that depend on nothing but the definition of the table.
     """
     return (
         not open_table.store.log.capabilities.has_cheap_calls
         and open_table.log.state_is_fresh()
         and options.mode == "append"
         and options.schema_mode == "strict"
-        and options.commit.transaction is None
         and options.commit.read_version is None
-        and can_be_read_again(data)
     )
 
 
-def _write_beside_look(
-    open_table: OpenTable, data: Any, options: WriteOptions, known: TableState
-) -> WriteResult | None:
-    """Write the rows for the ``known`` version while the store is asked for the newest one: a round trip less.
+class _Outdated(Exception):
+    """The table has another definition than it was known to have, or it has the checkpoint already."""
 
-    None, and no file is left behind, if the newest version has another definition.
+
+class _Look:
+    """Asks for the newest version while the first rows are written for the ``known`` one: a round trip less.
+
+    The rows that are taken before the answer came are kept, since they are written again if they were written for
+    another definition. Once they are many, the next ones wait for the answer.
     """
-    look = begin(lambda: open_table.look_ahead(known))
-    with UnsentFiles(open_table.store.files) as unsent:
-        try:
-            stream = open_data(data)
-            if not stream.schema.names:
-                return None
-            job = plan_write(open_table, stream.schema, options, known)
-            committable = write_task(open_table.store.files, job.plan, job.task(), stream)
-        except TxlogError:
-            if _is_defined_alike(look(), known):
-                raise
-            return None
-        unsent.own(file.path for file in committable.files)
-        if not _is_defined_alike(look(), known):
-            return None
-        return GlobalCommitter(open_table).commit(job, [committable], unsent)
 
+    def __init__(self, open_table: OpenTable, known: TableState, options: WriteOptions, stream: DataStream) -> None:
+        self._open_table = open_table
+        self._known = known
+        self._commit = options.commit
+        self._stream = stream
+        self._kept: list[pa.RecordBatch] = []
+        self._answer: Callable[[], TableState] | None = None
+        self._is_confirmed = False
 
-def _is_defined_alike(state: TableState, known: TableState) -> bool:
-    return (state.protocol, state.metadata) == (known.protocol, known.metadata)
+    def begin(self) -> None:
+        self._answer = begin(lambda: self._open_table.look_ahead(self._known))
+
+    def newest(self) -> TableState:
+        """The newest version, as it was answered. Raises as `OpenTable.look_ahead`."""
+        if self._answer is None:
+            self.begin()
+        assert self._answer is not None
+        return self._answer()
+
+    def confirm(self) -> None:
+        """Wait for the answer. Raises `_Outdated`, and as `OpenTable.look_ahead`."""
+        if self._is_confirmed:
+            return
+        newest = self.newest()
+        is_alike = (newest.protocol, newest.metadata) == (self._known.protocol, self._known.metadata)
+        if not is_alike or self._is_replay(newest):
+            raise _Outdated
+        self._is_confirmed = True
+        self._kept.clear()
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows, for the known version."""
+        kept_bytes = 0
+        for batch in self._stream.batches:
+            if not self._is_confirmed:
+                self._kept.append(batch)
+                kept_bytes += batch.nbytes
+            yield batch
+            if kept_bytes > _KEPT_BYTES:
+                self.confirm()
+
+    def all_rows(self) -> DataStream:
+        """The same rows from the first one on. After `_Outdated`."""
+        return DataStream(self._stream.schema, itertools.chain(self._kept, self._stream.batches))
+
+    def _is_replay(self, newest: TableState) -> bool:
+        if self._commit.transaction is None:
+            return False
+        fingerprint = self._commit.fingerprint
+        return self._open_table.replay_of(newest, *self._commit.transaction, fingerprint, quietly=True) is not None
 
 
 def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:

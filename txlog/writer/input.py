@@ -19,7 +19,7 @@ from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 from txlog.util.patterns import pattern
 
-__all__ = ["DataStream", "can_be_read_again", "open_data"]
+__all__ = ["DataStream", "open_data"]
 
 _READAHEAD = 4
 """Batches of a dataset to read ahead; Arrow's own default is 16 from each of 4 files."""
@@ -46,11 +46,6 @@ def open_data(data: Any) -> DataStream:
         return data
     stream = _opened(data)
     return DataStream(stream.schema, itertools.chain.from_iterable(map(cut_by_text, stream.batches)))
-
-
-def can_be_read_again(data: Any) -> bool:
-    """Whether `open_data` gives all rows of ``data`` each time it is called: they are in memory."""
-    return isinstance(data, pa.Table | pa.RecordBatch) or _is_of(data, "polars", "DataFrame") or _is_pandas(data)
 
 
 def _opened(data: Any) -> DataStream:
