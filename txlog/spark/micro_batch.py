@@ -330,7 +330,7 @@ class MicroBatch:
         there may be no table yet.
         """
         open_table = process_table(options)
-        state = open_table.state_if_exists()
+        state = open_table.log.known_state
         claims = {(open_table.uri, app_id)} | ({(state.metadata.id, app_id)} if state else set())
         with self._lock:
             if claims & self._used:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.store.open import open_store
 from txlog.util.arguments import invalid
 from txlog.util.locks import new_lock
+from txlog.util.parallel import begin
 
 __all__ = ["process_table"]
 
@@ -27,11 +30,12 @@ _MOST = 16
 
 
 class _Open(NamedTuple):
-    """An open table, and the file of one of its versions, which identifies it among tables at the same location."""
+    """An open table, and the file of one of its versions, which identifies it among tables at the same location. The
+    file may still be asked for; asking for it raises ``NotFoundError`` if only a checkpoint is left of the version."""
 
     open_table: OpenTable
     version: int
-    file: ObjectMeta
+    file: Callable[[], ObjectMeta]
 
 
 _open: OrderedDict[Any, _Open] = OrderedDict()
@@ -39,7 +43,8 @@ _lock = new_lock()
 
 
 def process_table(options: SparkWriteOptions) -> OpenTable:
-    """Open the table of a write, or reuse the open one if the table at its location is still the same.
+    """Open the table of a write, or reuse the open one if the table at its location is still the same. Either way its
+    newest version is known afterwards.
 
     Args:
         options: The options of the write.
@@ -54,16 +59,13 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
     key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks)
     with _lock:
         known = _open.pop(key, None)
-    if known is None or not _is_current(known):
+    if known is None or not _is_current_and_refreshed(known):
         hooks = None if options.hooks is None else _load_hooks(options.hooks)
         open_table = OpenTable(open_store(options.path, options.storage_options), options.retry, hooks)
         state = open_table.state_if_exists()
         if state is None:
             return open_table
-        try:
-            known = _Open(open_table, state.version, open_table.log.versions.stat(state.version))
-        except NotFoundError:  # a copied table may hold its newest version only as a checkpoint
-            return open_table
+        known = _Open(open_table, state.version, begin(partial(open_table.log.versions.stat, state.version)))
     with _lock:
         _open[key] = known
         while len(_open) > _MOST:
@@ -71,11 +73,21 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
     return known.open_table
 
 
-def _is_current(known: _Open) -> bool:
+def _is_current_and_refreshed(known: _Open) -> bool:
+    """Looks at the file of its version and for newer ones at the same time."""
+    file = begin(partial(known.open_table.log.versions.stat, known.version))
+    failure: TxlogError | None = None
     try:
-        return known.open_table.log.versions.stat(known.version) == known.file
-    except NotFoundError:  # dropped, or cleaned up since
+        known.open_table.log.newest_state()
+    except TxlogError as error:  # perhaps because it is another table by now
+        failure = error
+    try:
+        is_current = file() == known.file()
+    except NotFoundError:  # dropped, or cleaned up since, or a copied table that has it only as a checkpoint
         return False
+    if is_current and failure is not None:
+        raise failure
+    return is_current
 
 
 def _load_hooks(name: str) -> CommitHooks:

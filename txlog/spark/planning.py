@@ -77,7 +77,7 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     open_table = process_table(options)
     with TxlogError.located(open_table.uri):
         columns = frame_schema(spark_schema)
-    state = open_table.state_if_exists()
+    state = open_table.log.known_state
     if state is None or options.overwrite_schema:
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
@@ -85,10 +85,10 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     if state is None and not open_table.store.log.capabilities.refuses_taken_names:
         probe_store(open_table.store).require_safe()
     if options.changelog is None:
-        job = _planned(open_table, columns, options, overwrite)
+        job = _planned(open_table, state, columns, options, overwrite)
     else:
         job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
-    return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
+    return job, GlobalCommitter(open_table).replay_of(job, quietly=True, refresh=False) is not None
 
 
 def commit(
@@ -111,8 +111,13 @@ def commit(
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
-    open_table = process_table(options)
-    open_table.state_if_exists()  # another process may have planned the job on a newer version than this one knows
+    # Another process may have planned the job on a newer version than this one knew before.
+    return _commit(process_table(options), job, committables, lives_on=lives_on)
+
+
+def _commit(
+    open_table: OpenTable, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool
+) -> WriteResult:
     committer = GlobalCommitter(open_table)
     try:
         result = committer.commit(job, committables)
@@ -150,7 +155,7 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
     # After the first batch, Spark reuses this worker while the stream runs, so a batch need not wait for upkeep.
     lives_on = app_id in _streams
     _streams.add(app_id)
-    return commit(options.write, job, committables, lives_on=lives_on)
+    return _commit(open_table, job, committables, lives_on=lives_on)
 
 
 def answer_known(
@@ -163,7 +168,7 @@ def answer_known(
     stream name, and the batch holds other rows under an old number.
 
     Args:
-        open_table: The table.
+        open_table: The table, whose newest version is known.
         app_id: The stream's name.
         batch_id: The batch's number.
         fingerprint: Identifies the batch's input; None if it is not known.
@@ -175,7 +180,7 @@ def answer_known(
     Raises:
         InvalidInputError: The batch holds other rows under an old number, and ``skip_committed`` is false.
     """
-    state = open_table.state_if_exists()
+    state = open_table.state_if_exists(refresh=False)
     last = state.transaction_version(app_id) if state else None
     if state is None or last is None or batch_id > last:
         return None
@@ -220,7 +225,9 @@ def confirm_replay(options: SparkWriteOptions, job: WriteJob) -> WriteResult:
     return result
 
 
-def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions, overwrite: bool) -> WriteJob:
+def _planned(
+    open_table: OpenTable, state: TableState | None, columns: Struct, options: SparkWriteOptions, overwrite: bool
+) -> WriteJob:
     if not overwrite:
         for name, value in (
             ("replaceWhere", options.replace_where),
@@ -254,7 +261,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: SparkWriteOptions,
         compression=options.compression,
         row_mode=options.row_mode,
     )
-    return write_planning.plan_write(open_table, to_arrow(columns), requested)
+    return write_planning.plan_write(open_table, to_arrow(columns), requested, state)
 
 
 def _planned_changes(
@@ -301,7 +308,7 @@ def _planned_changes(
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
     )
-    job = write_planning.plan_write(open_table, to_arrow(state.schema), requested)
+    job = write_planning.plan_write(open_table, to_arrow(state.schema), requested, state)
     return replace(
         job,
         plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),
