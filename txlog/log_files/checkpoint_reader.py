@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,10 @@ _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpoin
 # An empty list or map has no leaf with a value, so it is not read; these values replace it.
 _EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
 
+_FILES_AT_ONCE = 8
+
+T = TypeVar("T")
+
 _NONE: Mapping[str, CheckpointParquet] = {}
 
 
@@ -51,6 +55,7 @@ class CheckpointReader:
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
+        self._is_remote = not store.log.capabilities.has_cheap_calls
 
     def small_actions(self, checkpoint: CheckpointFiles) -> list[Action]:
         """All but the file actions. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
@@ -59,25 +64,21 @@ class CheckpointReader:
     def _small(
         self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
     ) -> list[Action]:
-        """The small actions with these ``keys``. ``opened`` are checkpoint files whose footers are already read."""
-        found: list[Action] = []
-        for name in checkpoint.names:
+        """The small actions with these ``keys``. ``opened`` are files of the checkpoint with footers already read."""
+
+        def read(name: str) -> list[Action]:
             with self._reading(name, checkpoint.version):
                 if name.endswith(".json"):
                     actions = self._json_actions(name, checkpoint.version, files=False)
-                    found += [action for action in actions if action.KEY in keys]
-                else:
-                    found += self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
-        return found
+                    return [action for action in actions if action.KEY in keys]
+                return self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
+
+        return [action for found in self._side_by_side(read, checkpoint.names) for action in found]
 
     def opened(self, checkpoint: CheckpointFiles) -> Mapping[str, CheckpointParquet]:
-        """The Parquet files of the checkpoint with their footers, for `adds`. Raises what `small_actions` raises."""
-        opened: dict[str, CheckpointParquet] = {}
-        for name in checkpoint.names:
-            if not name.endswith(".json"):
-                with self._reading(name, checkpoint.version):
-                    opened[name] = self._parquet(name)
-        return opened
+        """The Parquet files of the checkpoint with their footers, for `adds`. Raises as `small_actions`."""
+        names = [name for name in checkpoint.names if not name.endswith(".json")]
+        return dict(zip(names, self._side_by_side(partial(self._parquet_of, checkpoint), names), strict=True))
 
     def adds(
         self,
@@ -222,12 +223,11 @@ class CheckpointReader:
             else:
                 with self._reading(name, checkpoint.version):
                     yield from opened[name].pieces(root, fields, only, batch_rows=batch_rows)
-        for action in sidecars:
-            with self._reading(checkpoint.names[0], checkpoint.version):
-                name = sidecar_name(action)
-            if name not in without:
-                with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, fields, only, batch_rows=batch_rows)
+        with self._reading(checkpoint.names[0], checkpoint.version):
+            named = [name for name in map(sidecar_name, sidecars) if name not in without]
+        for name, file in zip(named, self._side_by_side(partial(self._parquet_of, checkpoint), named), strict=True):
+            with self._reading(name, checkpoint.version):
+                yield from file.pieces(root, fields, only, batch_rows=batch_rows)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -265,9 +265,12 @@ class CheckpointReader:
                     break  # only file actions follow, perhaps a million, and their rows are null here
         return found
 
+    def _parquet_of(self, checkpoint: CheckpointFiles, name: str) -> CheckpointParquet:
+        with self._reading(name, checkpoint.version):
+            return self._parquet(name)
+
     def _parquet(self, name: str) -> CheckpointParquet:
-        is_remote = not self._store.log.capabilities.has_cheap_calls
-        return CheckpointParquet(name, partial(self._open, name), self._limits, is_remote=is_remote)
+        return CheckpointParquet(name, partial(self._open, name), self._limits, is_remote=self._is_remote)
 
     def _open(self, name: str) -> Any:
         try:
@@ -275,6 +278,10 @@ class CheckpointReader:
         except NotFoundError:
             # A log store need not share its objects with the file store (the in-memory one does not).
             return pa.BufferReader(self._store.log.read(name))
+
+    def _side_by_side(self, work: Callable[[str], T], names: Sequence[str]) -> Iterable[T]:
+        """``work`` of each file, in order; of several at once where each is a request."""
+        return parallel_map(work, names, threads=_FILES_AT_ONCE) if self._is_remote else map(work, names)
 
     @contextlib.contextmanager
     def _reading(self, name: str, version: int) -> Iterator[None]:
