@@ -28,6 +28,13 @@ def merge_rows(
     open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
 ) -> WriteResult:
     """Merge ``data`` by ``clauses``. Raises as `run_row_change`, and what `MergeBuilder.execute` documents."""
+    with open_table.log.files_ahead():
+        return _merge_rows(open_table, data, merge, clauses, options)
+
+
+def _merge_rows(
+    open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
+) -> WriteResult:
     state = state_to_change(open_table, options, "a merge")
     found = replayed(open_table, state, options)
     if found is not None:

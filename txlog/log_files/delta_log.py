@@ -11,6 +11,7 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.locks import new_lock
-from txlog.util.parallel import parallel_map
+from txlog.util.parallel import begin, parallel_map
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -79,7 +80,8 @@ class DeltaLog:
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
         self._tip: ObjectMeta | None = None  # the known state's commit file
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
-        self._last: Commit | None = None  # the last one that advanced a state, if it is small
+        self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
+        self._last: Commit | None = None  # the last one that a state was advanced by, if it is small
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -264,6 +266,28 @@ class DeltaLog:
         While a caller still holds the table of an older version, only the commits since are read.
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` if that version was cleaned up.
         """
+        if (ahead := self._ahead) is not None:
+            with contextlib.suppress(TxlogError):  # it is listed again, and fails again if it must
+                ahead()
+        return self._listed(state)
+
+    @contextlib.contextmanager
+    def files_ahead(self) -> Iterator[None]:
+        """Meanwhile, keep the live files of the version that is known at the beginning, listed beside what the caller
+        does next, such as a look for a newer version. Does nothing if that is no use or takes no request."""
+        known = self._state
+        is_cheap = self.versions.capabilities.has_cheap_calls
+        if known is None or is_cheap or not self.state_is_fresh() or self._held_files(known)[1] is not None:
+            yield
+            return
+        self._ahead = ahead = begin(partial(self._listed, known))
+        try:
+            yield
+        finally:
+            if self._ahead is ahead:
+                self._ahead = None
+
+    def _listed(self, state: TableState) -> pa.Table:
         version, table = self._held_files(state)
         if table is not None and version == state.version:
             return table

@@ -8,10 +8,9 @@ them if nothing is sent.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,8 +28,7 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched
 from txlog.tasks.tombstones import tombstone_adds
 from txlog.util import ambient
-from txlog.util.apply import Apply
-from txlog.util.parallel import Threads, parallel_map
+from txlog.util.parallel import Apply, Threads, begin, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
@@ -51,6 +49,7 @@ _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
 _ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
+_SMALL_AT_ONCE = 16
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
@@ -108,6 +107,7 @@ class FileRewriter:
         with_vectors: bool,
     ) -> None:
         self._files = store.files
+        self._are_requests = not store.has_cheap_calls
         self._unsent = unsent
         self._operation = operation
         self._rows = rows
@@ -151,9 +151,9 @@ class FileRewriter:
         `change` must follow, even after an exception.
         """
         is_begun = self._written.source is not None or self._source_on_its_way is not None
-        if is_begun or self._rows.ids is not None or not ambient.uses_threads():
+        if is_begun or self._rows.ids is not None:
             return
-        worker = Threads(1, "txlog-source")
+        worker = Threads(1, "txlog-source", idle_s=0.0)
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
 
     def join_source(self) -> None:
@@ -167,8 +167,10 @@ class FileRewriter:
         touched = [each for each in touched if len(each.replaced)]
         started_s = ambient.monotonic_s()
         if self._with_vectors:
-            changed = self._marked(touched)
+            marked = partial(self._marked, touched)
+            on_its_way = begin(marked) if self._are_requests else marked
             images = self._images(touched) if self._operation.makes_images else []
+            changed = on_its_way()
             new = [file for each in images for file in each.files]
         else:
             changed = self._copied(touched)
@@ -247,7 +249,7 @@ class FileRewriter:
                 going[file] = np.setdiff1d(going[file], positions, assume_unique=True)
         missing = [(each, going[each.add.file_id]) for each in touched if len(going[each.add.file_id])]
         if missing:
-            batches = itertools.chain.from_iterable(_apply_to(touched)(self._images_or_stream, missing))
+            batches = itertools.chain.from_iterable(self._apply_to(touched)(self._images_or_stream, missing))
             basis = {each.add.file_id: positions for each, positions in missing}
             kept.append(_Images(basis, self._write(batches)))
         self._written.images = kept
@@ -297,7 +299,7 @@ class FileRewriter:
             if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
         }
         missing = [each for each in touched if each.add.live_key not in known]
-        copies = _apply_to(missing, _COPIES_AT_ONCE)(self._copy, missing)
+        copies = self._apply_to(missing, _COPIES_AT_ONCE)(self._copy, missing)
         for each, files in zip(missing, copies, strict=True):
             known[each.add.live_key] = (each.replaced, files)
         self._written.copies = known
@@ -369,11 +371,12 @@ class FileRewriter:
         self._unsent.own(file.path for file in files)
         return files
 
-
-def _apply_to(touched: Sequence[Touched], threads: int = 2) -> Apply:
-    """How to process these files: on this many threads, unless they are small."""
-    is_small = sum(each.add.size for each in touched) <= _ALONE_BYTES
-    return map if is_small else functools.partial(parallel_map, threads=threads)
+    def _apply_to(self, touched: Sequence[Touched], threads: int = 2) -> Apply:
+        """How to work on these files: on this many threads, unless they are small. Small files that take requests are
+        worked on in turns, so that none waits for the answers of the others."""
+        if sum(each.add.size for each in touched) > _ALONE_BYTES:
+            return partial(parallel_map, threads=threads)
+        return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:

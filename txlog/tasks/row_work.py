@@ -15,6 +15,7 @@ import bisect
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +33,7 @@ from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles
 from txlog.tasks.change_files import RowChanges
 from txlog.tasks.file_rows import FileRows
+from txlog.tasks.opened_once import opened_once
 from txlog.tasks.operation import Hits, RowOperation, Touched
 from txlog.tasks.rewrite import Changed, FileRewriter
 from txlog.tasks.tombstones import is_tombstones
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["RowWork", "RowsDone"]
 
 _LOOK_UPS_AT_ONCE = 2
+_REQUESTS_AT_ONCE = 16
 _SMALL_BYTES = 1 << 20
 _TOGETHER = 64  # how many small files are looked into together
 _BYTES_PER_S = 200e6  # first guess of the lookup speed
@@ -145,7 +148,7 @@ class RowWork:
         self._with_vectors = with_vectors
         self._adds_source_rows = adds_source_rows
         self._known_vectors = vectors
-        self.rows = FileRows(store, table)
+        self.rows = FileRows(store if store.has_cheap_calls else opened_once(store), table)
         self.rewriter = FileRewriter(store, table, operation, self.rows, unsent, with_vectors=with_vectors)
         self._seen = _Seen()
         self._rate = _Rate()
@@ -172,9 +175,7 @@ class RowWork:
             return
         started_s = ambient.monotonic_s()
         largest_first = sorted(adds, key=lambda add: -add.size)
-        # Small files on a disk cost mostly Python time, and two threads would hinder each other.
-        alone_bytes = _SMALL_BYTES if self._store.has_cheap_calls else 0
-        large = bisect.bisect_left(largest_first, -alone_bytes, key=lambda add: -add.size)
+        large = bisect.bisect_left(largest_first, -_SMALL_BYTES, key=lambda add: -add.size)
         looked_up = itertools.chain(
             parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
             self._small_looked_up(largest_first[large:]),
@@ -191,6 +192,10 @@ class RowWork:
         return add, self._operation.look_up(self.rows, add)
 
     def _small_looked_up(self, adds: Sequence[AddFile]) -> Iterator[tuple[AddFile, Hits]]:
+        """On a disk, small files cost mostly Python time, and threads would hinder each other."""
+        if not self._store.has_cheap_calls:
+            yield from parallel_map(self._looked_up, adds, threads=_REQUESTS_AT_ONCE)
+            return
         for first in range(0, len(adds), _TOGETHER):
             some = adds[first : first + _TOGETHER]
             yield from zip(some, self._operation.look_up_all(self.rows, some), strict=True)
@@ -198,7 +203,9 @@ class RowWork:
     def touched(self, adds: Sequence[AddFile], version: int) -> list[Touched]:
         """Which of these files, all looked into, have matching live rows, as the operation decides."""
         vectors = DeletionVectorReader(self._store, version)
-        found = [self._touched(add, vectors) for add in adds]
+        touched = partial(self._touched, vectors=vectors)
+        cheap = self._store.has_cheap_calls
+        found = list(map(touched, adds) if cheap else parallel_map(touched, adds, threads=_REQUESTS_AT_ONCE))
         tombstones = [each for each in found if is_tombstones(each.add)]
         with TxlogError.located(self._store.uri, version):
             return self._operation.decided([each for each in found if each.live.any()], tombstones)

@@ -61,13 +61,14 @@ def run_row_change(
     Files it wrote are deleted if nothing was sent, and kept after the first put, whatever is raised. Raises what
     ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
     """
-    state = state_to_change(open_table, options, what)
-    found = replayed(open_table, state, options)
-    if found is not None:
-        return found
-    with TxlogError.located(open_table.uri, state.version):
-        operation = operation_for(state)
-    return run_prepared(open_table, state, options, operation)
+    with open_table.log.files_ahead():
+        state = state_to_change(open_table, options, what)
+        found = replayed(open_table, state, options)
+        if found is not None:
+            return found
+        with TxlogError.located(open_table.uri, state.version):
+            operation = operation_for(state)
+        return run_prepared(open_table, state, options, operation)
 
 
 def run_prepared(

@@ -28,6 +28,11 @@ __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
 
 def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
     """Upsert ``data``. Raises as `run_row_change` and `read_source`."""
+    with open_table.log.files_ahead():
+        return _upsert_rows(open_table, data, upsert, options)
+
+
+def _upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
     state = state_to_change(open_table, options, "an upsert")
     found = replayed(open_table, state, options)
     if found is not None:

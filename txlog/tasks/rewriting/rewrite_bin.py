@@ -47,6 +47,7 @@ _SMALL_BYTES = 2 * MIB  # files that are together this small are read at a time
 _HELD_BYTES = 64 * MIB  # the maximum memory for their rows
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
+_SMALL_AT_ONCE = 8  # where each is a request
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -229,15 +230,28 @@ class BinRewriter:
         counts: list[int] = []
         batches: list[pa.RecordBatch] = []
         held_bytes = 0
-        for add in files:
-            counts.append(0)
-            for batch in self._live_batches(add):
-                counts[-1] += batch.num_rows
-                held_bytes += batch.nbytes
-                batches.append(batch)
-                if held_bytes > _HELD_BYTES:
-                    return files, None
+        cheap = self._store.has_cheap_calls
+        for found in (
+            map(self._few_rows, files) if cheap else parallel_map(self._few_rows, files, threads=_SMALL_AT_ONCE)
+        ):
+            held_bytes += sum(batch.nbytes for batch in found or ())
+            if found is None or held_bytes > _HELD_BYTES:
+                return files, None
+            counts.append(sum(batch.num_rows for batch in found))
+            batches += found
         return files, (counts, pa.concat_batches(batches) if batches else None)
+
+    def _few_rows(self, add: AddFile) -> list[pa.RecordBatch] | None:
+        """The live rows of one file; None if they take too much memory."""
+        most_bytes = _HELD_BYTES if self._store.has_cheap_calls else _HELD_BYTES // _SMALL_AT_ONCE
+        held_bytes = 0
+        found: list[pa.RecordBatch] = []
+        for batch in self._live_batches(add):
+            held_bytes += batch.nbytes
+            found.append(batch)
+            if held_bytes > most_bytes:
+                return None
+        return found
 
     def _live_batches(self, add: AddFile) -> Iterator[pa.RecordBatch]:
         for _, batch in self._rows.live(add):
