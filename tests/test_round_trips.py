@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 import txlog
-from tests.round_trips import RoundTrips
+from tests.bucket import ROW, Bucket
 from txlog.commands import batch_write
-from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, StorageError
-from txlog.store.base import ObjectMeta
-from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.table_store import TableStore
-from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
-ROW = pa.table({"id": pa.array([1], pa.int64())})
 WITH_NAME = pa.table({"id": pa.array([2], pa.int64()), "name": ["a"]})
 ADD_NAME = {"name": pa.string()}
 
@@ -35,74 +29,6 @@ class Source:
         for table in self._tables:
             self.num_read += 1
             yield table
-
-
-class BucketLog(MemoryLogStore):
-    capabilities = OBJECT_STORE
-    fails_to_read: str | None = None
-
-    def read(self, name: str) -> bytes:
-        if name == self.fails_to_read:
-            raise StorageError("could not read", path=name)
-        return super().read(name)
-
-
-class BucketFiles(MemoryFileStore):
-    needs_read_back = False
-
-    def __init__(self, log: BucketLog) -> None:
-        super().__init__()
-        self.log = log
-        self.after_write: list[Callable[[], Any]] = []
-
-    def open(self, path: str) -> Any:
-        """As on a real store, the log is a folder of the table, and one request brings the end of a file."""
-        folder, _, name = path.partition("/")
-        return pa.BufferReader(self.log.objects[name][0]) if folder == "_delta_log" else super().open(path)
-
-    def write(self, path: str, body: Any) -> ObjectMeta:
-        written = super().write(path, body)
-        while self.after_write:
-            self.after_write.pop()()
-        return written
-
-
-class Bucket:
-    """A table in an object store. Each handle on it is as another process has it."""
-
-    def __init__(self, commits: int = 0, *, has_checksums: bool = True) -> None:
-        self.trips = RoundTrips()
-        self.log = BucketLog()
-        self.files = BucketFiles(self.log)
-        create_table(OpenTable(self.store), ROW.schema, (), {})
-        for _ in range(commits):
-            table = self.opened()
-            table.append(ROW)
-            table._open_table.post_commit.drain()
-        if not has_checksums:
-            for name in [name for name in self.log.objects if name.endswith(".crc")]:
-                self.log.delete(name)
-
-    @property
-    def store(self) -> TableStore:
-        return TableStore("memory:///t", self.log, self.files)
-
-    def opened(self) -> txlog.Table:
-        """As `Table.open` makes it."""
-        open_table = OpenTable(self.trips.watched(self.store))
-        open_table.log.newest_state()
-        return txlog.Table(open_table)
-
-    def trips_of(self, work: Callable[[], object]) -> int:
-        with self.trips.of():
-            work()
-            return self.trips.count
-
-    def rows(self) -> int:
-        return self.opened().snapshot().count()
-
-    def orphans(self) -> set[str]:
-        return set(self.files.objects) - set(self.opened().snapshot().files()["path"].to_pylist())
 
 
 def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:

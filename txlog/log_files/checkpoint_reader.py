@@ -12,7 +12,7 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from txlog.util.parallel import parallel_map
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner
 
-__all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
+__all__ = ["LOG_DIRECTORY", "CheckpointReader", "Opened", "sidecar_name"]
 
 LOG_DIRECTORY = "_delta_log"
 
@@ -46,7 +46,10 @@ _FILES_AT_ONCE = 8
 
 T = TypeVar("T")
 
-_NONE: Mapping[str, CheckpointParquet] = {}
+Opened: TypeAlias = "Mapping[str, CheckpointParquet | bytes]"
+"""The top-level files of a checkpoint by name: Parquet files with their footers, and the bytes of a JSON file."""
+
+_NONE: Opened = {}
 
 
 class CheckpointReader:
@@ -61,31 +64,34 @@ class CheckpointReader:
         """All but the file actions. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
         return self._small(checkpoint, _SMALL)
 
-    def _small(
-        self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
-    ) -> list[Action]:
-        """The small actions with these ``keys``. ``opened`` are files of the checkpoint with footers already read."""
+    def _small(self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Opened = _NONE) -> list[Action]:
+        """The small actions with these ``keys``. ``opened`` are files of the checkpoint that were read already."""
 
         def read(name: str) -> list[Action]:
             with self._reading(name, checkpoint.version):
-                if name.endswith(".json"):
-                    actions = self._json_actions(name, checkpoint.version, files=False)
-                    return [action for action in actions if action.KEY in keys]
-                return self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
+                file = opened.get(name) or self._top_level(name)
+                if isinstance(file, CheckpointParquet):
+                    return self._parquet_small_actions(file, keys)
+                actions = self._json_actions(file, name, checkpoint.version, files=False)
+                return [action for action in actions if action.KEY in keys]
 
         return [action for found in self._side_by_side(read, checkpoint.names) for action in found]
 
-    def opened(self, checkpoint: CheckpointFiles) -> Mapping[str, CheckpointParquet]:
-        """The Parquet files of the checkpoint with their footers, for `adds`. Raises as `small_actions`."""
-        names = [name for name in checkpoint.names if not name.endswith(".json")]
-        return dict(zip(names, self._side_by_side(partial(self._parquet_of, checkpoint), names), strict=True))
+    def opened(self, checkpoint: CheckpointFiles) -> Opened:
+        """The top-level files of the checkpoint, for `adds`. Raises as `small_actions`."""
+
+        def read(name: str) -> CheckpointParquet | bytes:
+            with self._reading(name, checkpoint.version):
+                return self._top_level(name)
+
+        return dict(zip(checkpoint.names, self._side_by_side(read, checkpoint.names), strict=True))
 
     def adds(
         self,
         checkpoint: CheckpointFiles,
         only: FilePruner | files.NamedFiles | None = None,
         *,
-        opened: Mapping[str, CheckpointParquet] | None = None,
+        opened: Opened | None = None,
         newest: files.Newest | None = None,
         without: Collection[str] = (),
         statistics: bool = True,
@@ -124,7 +130,7 @@ class CheckpointReader:
         """The sidecars that the checkpoint names. Raises what `small_actions` raises."""
         return self._sidecars(checkpoint)
 
-    def _sidecars(self, checkpoint: CheckpointFiles, opened: Mapping[str, CheckpointParquet] = _NONE) -> list[Sidecar]:
+    def _sidecars(self, checkpoint: CheckpointFiles, opened: Opened = _NONE) -> list[Sidecar]:
         return [action for action in self._small(checkpoint, (Sidecar.KEY,), opened) if type(action) is Sidecar]
 
     def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
@@ -212,17 +218,18 @@ class CheckpointReader:
         only: FilePruner | files.NamedFiles | None = None,
         without: Collection[str] = (),
         batch_rows: int | None = None,
-        opened: Mapping[str, CheckpointParquet] | None = None,
+        opened: Opened | None = None,
     ) -> Iterator[Piece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
         opened = self.opened(checkpoint) if opened is None else opened
         sidecars = self._sidecars(checkpoint, opened)  # before another thread reads a piece of the same file
         for name in checkpoint.names:
-            if name.endswith(".json"):
-                yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, only))
-            else:
+            file = opened[name]
+            if isinstance(file, CheckpointParquet):
                 with self._reading(name, checkpoint.version):
-                    yield from opened[name].pieces(root, fields, only, batch_rows=batch_rows)
+                    yield from file.pieces(root, fields, only, batch_rows=batch_rows)
+            else:
+                yield Piece(name, False, partial(self._json_batches, file, name, checkpoint.version, root, only))
         with self._reading(checkpoint.names[0], checkpoint.version):
             named = [name for name in map(sidecar_name, sidecars) if name not in without]
         for name, file in zip(named, self._side_by_side(partial(self._parquet_of, checkpoint), named), strict=True):
@@ -231,15 +238,14 @@ class CheckpointReader:
 
     # --- JSON --------------------------------------------------------------------------------------------
 
-    def _json_actions(self, name: str, version: int, *, files: bool) -> list[Action]:
-        body = self._store.log.read(name)
+    def _json_actions(self, body: bytes, name: str, version: int, *, files: bool) -> list[Action]:
         parsed = parse_actions(body, name, version=version, table=self._store.uri, limits=self._limits, files=files)
         return [action for action in parsed if action is not None]
 
     def _json_batches(
-        self, name: str, version: int, root: str, only: FilePruner | files.NamedFiles | None
+        self, body: bytes, name: str, version: int, root: str, only: FilePruner | files.NamedFiles | None
     ) -> Iterator[pa.RecordBatch]:
-        actions = self._json_actions(name, version, files=True)
+        actions = self._json_actions(body, name, version, files=True)
         newest: files.Newest = files.fold_commits([Commit(version, tuple(actions), None, 0)])
         if isinstance(only, files.NamedFiles):
             newest, only = only.among(newest), None
@@ -264,6 +270,9 @@ class CheckpointReader:
                 if not any(left.values()):
                     break  # only file actions follow, perhaps a million, and their rows are null here
         return found
+
+    def _top_level(self, name: str) -> CheckpointParquet | bytes:
+        return self._store.log.read(name) if name.endswith(".json") else self._parquet(name)
 
     def _parquet_of(self, checkpoint: CheckpointFiles, name: str) -> CheckpointParquet:
         with self._reading(name, checkpoint.version):

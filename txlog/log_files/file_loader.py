@@ -7,7 +7,7 @@ newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -18,8 +18,7 @@ from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.files import NamedFiles, Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import TableState
-from txlog.log_files.checkpoint_parquet import CheckpointParquet
-from txlog.log_files.checkpoint_reader import CheckpointReader
+from txlog.log_files.checkpoint_reader import CheckpointReader, Opened
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log
 from txlog.log_files.state_loader import as_corrupt
@@ -36,7 +35,7 @@ __all__ = ["FileLoader"]
 _STREAMED_ROWS = 10_000
 """Batch size for a caller that reads all files once: more would cost memory and save no time."""
 
-Opened: TypeAlias = "Mapping[str, CheckpointParquet] | None"
+MaybeOpened: TypeAlias = "Opened | None"
 T = TypeVar("T")
 
 
@@ -62,7 +61,7 @@ class FileLoader:
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
         """
 
-        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> pa.Table:
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: MaybeOpened) -> pa.Table:
             adds = self._checkpoints.adds(checkpoint, pruner, newest=newest, opened=opened) if checkpoint else ()
             return with_added(adds, newest, pruner.mask if pruner else None)
 
@@ -90,7 +89,7 @@ class FileLoader:
         ``with_stats``, a checkpoint's statistics are not read, and are null.
         """
 
-        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> tuple[pa.Table, pa.Table]:
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: MaybeOpened) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
                 return with_added((), newest, None, statistics), reconcile_tombstones((), newest)
             adds = self._checkpoints.adds(
@@ -108,7 +107,7 @@ class FileLoader:
         """
         named = NamedFiles(paths)
 
-        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: Opened) -> tuple[pa.Table, pa.Table]:
+        def read(checkpoint: CheckpointFiles | None, newest: Newest, opened: MaybeOpened) -> tuple[pa.Table, pa.Table]:
             newest = named.among(newest)
             if checkpoint is None:
                 return with_added((), newest), reconcile_tombstones((), newest)
@@ -154,7 +153,7 @@ class FileLoader:
         """The newest file actions of the commits from ``checkpoint`` to ``state``. Raises what `files` raises."""
         return self._fold_tail(LogSegment(state.version, checkpoint))
 
-    def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest, Opened], T]) -> T:
+    def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest, MaybeOpened], T]) -> T:
         """Call ``read`` with the checkpoint and the file actions after it. If that fails, try another checkpoint."""
         segment = state.segment
         replacement = _Replacement(state)
@@ -178,8 +177,8 @@ class FileLoader:
                 self._found(segment.checkpoint)
             return found
 
-    def _begin_to_open(self, checkpoint: CheckpointFiles | None) -> Callable[[], Opened]:
-        """Open the checkpoint while the commits after it are read, if both are requests."""
+    def _begin_to_open(self, checkpoint: CheckpointFiles | None) -> Callable[[], MaybeOpened]:
+        """Open the checkpoint while the commits after it are read, where both are requests."""
         if checkpoint is None or self._store.versions.capabilities.has_cheap_calls:
             return lambda: None
         return begin(partial(self._checkpoints.opened, checkpoint))

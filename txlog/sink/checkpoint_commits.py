@@ -64,7 +64,7 @@ class CheckpointCommits:
         """A checkpoint's plan for the current table. ``intent`` None means the sink's own."""
         from txlog.protocol.schema import to_arrow
 
-        schema = to_arrow(self._open_table.writable_state().schema)
+        state = self._open_table.writable_state()
         mode = _mode_of(intent) if intent else self._mode
         options = WriteOptions(
             mode=mode,
@@ -73,7 +73,8 @@ class CheckpointCommits:
             row_mode=self._row_mode if mode == "upsert" else None,
             commit=CommitOptions(self._app_id, checkpoint_id, fingerprint, self._user_metadata),
         )
-        return replace(plan_write(self._open_table, schema, options), mismatch=self._mismatch)
+        planned = plan_write(self._open_table, to_arrow(state.schema), options, state)
+        return replace(planned, mismatch=self._mismatch)
 
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
@@ -104,7 +105,7 @@ class CheckpointCommits:
         try:
             manifest = self.staging.manifest(mine)
             job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent)
-            replayed = self.committer.replay_of(job)
+            replayed = self.committer.replay_of(job, refresh=False)
             if replayed is not None:
                 return replayed
             if self.last_seal is not None and self.last_seal[0] == manifest:
@@ -176,7 +177,7 @@ class CheckpointCommits:
     def _commit_unsealed(
         self, job: WriteJob, committables: Sequence[Committable] | None, staged: Sequence[StagedCheckpoint]
     ) -> WriteResult:
-        replayed = self.committer.replay_of(job)
+        replayed = self.committer.replay_of(job, refresh=False)
         if replayed is not None:
             self._require_same_work(job, committables or ())
             return replayed

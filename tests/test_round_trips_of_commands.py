@@ -1,0 +1,106 @@
+"""How many round trips each command waits for, one after another, in a table that is in an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+import txlog
+from tests.bucket import ROW, Bucket
+from tests.commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
+from txlog.commit.open_table import OpenTable
+from txlog.log.checkpoint import columns as checkpoint_columns
+from txlog.protocol.log_names import checkpoint_name, multipart_names
+
+
+def bucket_of(command: Command) -> Bucket:
+    return Bucket(
+        FILES,
+        of=lambda commit: rows_of(range(commit * FILE_ROWS, (commit + 1) * FILE_ROWS)),
+        properties=command.properties,
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_waits_for_no_more_round_trips_than_it_must(name: str) -> None:
+    command = COMMANDS[name]
+    bucket = bucket_of(command)
+    table = bucket.opened()
+    table.append(rows_of([100_000]))
+    table._open_table.post_commit.drain()
+    work = command.ready(table, bucket.opened)
+    assert bucket.trips_of(work) == command.trips, bucket.trips.requests
+
+
+@pytest.mark.parametrize("name", ["append", "append of a checkpoint", "append of a reader"])
+def test_an_append_that_lost_a_race_waits_for_two_more(name: str) -> None:
+    bucket = bucket_of(COMMANDS[name])
+    table, rival = bucket.opened(), txlog.Table(OpenTable(bucket.store))
+    table.append(ROW)
+    bucket.files.after_write.append(lambda: rival.append(ROW))
+    assert bucket.trips_of(COMMANDS[name].ready(table, bucket.opened)) == 2 + 2
+
+
+@pytest.mark.parametrize("properties", [COPIES, VECTORS], ids=["copies", "vectors"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.delete("id = 3"),
+        lambda table: table.upsert(rows_of([3]), keys=["id"]),
+        lambda table: table.update({"id": "id + 1000"}, "id = 3"),
+    ],
+    ids=["delete", "upsert", "update"],
+)
+def test_a_row_change_that_lost_a_race_to_an_append_looks_only_into_its_file(
+    change: Callable[[txlog.Table], Any], properties: dict[str, str]
+) -> None:
+    """The winner, the file that it added (and for an upsert again the list of files, as nobody held it), the commit."""
+    bucket = bucket_of(Command(0, lambda table, opened: table.history, properties))
+    table, rival = bucket.opened(), txlog.Table(OpenTable(bucket.store))
+    table.append(rows_of([100_000]))
+    bucket.files.after_write.append(lambda: rival.append(rows_of([1_000_000])))
+    assert bucket.trips_of(lambda: change(table)) <= 4 + 2
+    assert bucket.opened().count("id >= 100000") == 2
+
+
+PARTS = 5
+
+
+def in_parts(bucket: Bucket, version: int) -> None:
+    """The checkpoint of this version as a writer of many parts would have made it."""
+    whole = pq.ParquetFile(pa.BufferReader(bucket.log.read(checkpoint_name(version)))).read()
+    for number, name in enumerate(multipart_names(version, PARTS)):
+        sink = pa.BufferOutputStream()
+        pq.write_table(whole.take(list(range(number, len(whole), PARTS))), sink)
+        bucket.log.put(name, sink.getvalue().to_pybytes())
+    bucket.log.delete(checkpoint_name(version))
+    bucket.log.delete("_last_checkpoint")
+
+
+def without_checksums(bucket: Bucket) -> None:
+    for name in [name for name in bucket.log.objects if name.endswith(".crc")]:
+        bucket.log.delete(name)
+
+
+def test_the_parts_of_a_checkpoint_are_read_at_the_same_time() -> None:
+    bucket = Bucket(10)
+    in_parts(bucket, 10)
+    without_checksums(bucket)
+    assert bucket.trips_of(bucket.opened) == 3  # the hint, the list, the parts
+    table = bucket.opened()
+    assert bucket.trips_of(lambda: table.snapshot().files()) == 2  # the look, the parts
+    assert bucket.trips.requests_of("open") == PARTS
+
+
+def test_the_sidecars_of_a_checkpoint_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_columns, "_group_rows", lambda files: 2)
+    bucket = Bucket(10, properties={"delta.checkpointPolicy": "v2"})
+    without_checksums(bucket)
+    assert len([name for name in bucket.log.objects if name.startswith("_sidecars/")]) >= 4
+    assert bucket.trips_of(bucket.opened) == 3  # the hint, the list, the top-level file
+    table = bucket.opened()
+    assert bucket.trips_of(lambda: table.snapshot().files()) == 3  # the look, the top-level file, the sidecars
