@@ -34,6 +34,7 @@ from txlog.errors import (
 )
 from txlog.hooks import CommitHooks, LostRace, call
 from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
+from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
@@ -156,6 +157,7 @@ class CommitRun:
         self.versions = committer.log.versions
         self.reexecution = Reexecution(committer.log, plan)
         self.proposal = proposal
+        self.txn_id = proposal.txn_id
         self.state = state
         self.unsent = unsent
         self.sent: int | None = None  # the last version for which we sent a put
@@ -397,7 +399,8 @@ class CommitRun:
         if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
                 self.state = self.log.advance(self.state, winner, asked)
-                self.place.landed(winner.txn_id)
+                for txn_id in txn_ids(winner):
+                    self.place.landed(txn_id)
             self.turn.note(self.target - 1)
             self.proposal = self.proposal.rebased(self.target - 1)
             self.reexecution.is_behind |= isinstance(decision, Reexecute)
@@ -570,8 +573,8 @@ class CommitRun:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
         try:
-            found = self.log.read_commit(self.sent, files=False).txn_id
+            is_there = holds(self.log.read_commit(self.sent, files=False), self.txn_id)
         except TxlogError:
-            found = None
-        facts = self.log.uri, self.proposal.txn_id, "is" if found == self.proposal.txn_id else "was not seen", self.sent
+            is_there = False
+        facts = self.log.uri, self.txn_id, "is" if is_there else "was not seen", self.sent
         logger.warning("%s: interrupted; commit %s %s in the log at version %d", *facts)

@@ -21,6 +21,7 @@ from txlog.errors import (
     TableNotFoundError,
 )
 from txlog.log.in_commit_timestamps import next_timestamp_ms
+from txlog.log.joined import holds
 from txlog.log.proposal import Isolation, commit_bytes
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.store.versions import Attempt
@@ -121,4 +122,4 @@ def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
             version=version,
         ) from None
     open_table.log.versions.make_durable(version)
-    return found.txn_id == txn_id
+    return holds(found, txn_id)

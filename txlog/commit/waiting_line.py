@@ -147,8 +147,8 @@ class Place:
         """Whether others go first."""
         return bool(self._ahead)
 
-    def landed(self, txn_id: str | None) -> None:
-        """A commit has landed: whoever made it waits no longer."""
+    def landed(self, txn_id: str) -> None:
+        """A commit, or an append in it, has landed: whoever made it waits no longer."""
         if txn_id in self._ahead:
             self._ahead.remove(txn_id)
             self._moved()

@@ -4,6 +4,7 @@ A proposal was planned on one version; others have committed since. `find_confli
 every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
 `decide` is the policy over the whole tail: first our own ``txnId`` anywhere in it (our put landed, its answer was
 lost), then our own ``app_id`` (another process committed the same work), only then conflicts. No store, no clock.
+Of joined appends, those that cannot go on with the others are named: each of them is then decided alone.
 
 A proposal made by a plan is not checked by its files: if a winner changed files, the plan is executed again.
 
@@ -23,6 +24,7 @@ import msgspec
 from txlog.errors import ConflictReason
 from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
+from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Isolation, Proposal
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
 from txlog.protocol.column_mapping import physical_fields
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyCommitted",
+    "Apart",
     "Committed",
     "Conflict",
     "Decision",
@@ -72,7 +75,14 @@ class Conflict(msgspec.Struct, frozen=True):
     reasons: tuple[ConflictReason, ...]
 
 
-Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitted
+class Apart(msgspec.Struct, frozen=True):
+    """Of joined appends, these are not valid up to ``version`` as they are: each must be committed, or fail, alone."""
+
+    version: int
+    txn_ids: frozenset[str]
+
+
+Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitted | Apart
 
 
 def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
@@ -85,10 +95,12 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     first = proposal.base_version + 1
     assert versions == list(range(first, first + len(winners))), f"winners of v{first - 1} have gaps: {versions}"
     for winner in winners:
-        if winner.txn_id == proposal.txn_id:
+        if holds(winner, proposal.txn_id):
             return Committed(winner.version)
+    if proposal.members:
+        return _decide_members(proposal, winners)
     for winner in winners:
-        if _holds_our_work(proposal, winner) and fingerprints_differ(proposal.fingerprint, winner) is None:
+        if _holds_our_work(proposal, winner) and not _differs(proposal, winner):
             return AlreadyCommitted(winner.version)
     pruners = _pruners(proposal)
     reasons = [reason for winner in winners for reason in _conflicts(proposal, winner, pruners)]
@@ -98,6 +110,21 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     if proposal.is_reexecutable and any(map(_changes_plans, winners)):
         return Reexecute(newest)
     return Rebase(newest)
+
+
+def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | Apart:
+    """Which of joined appends are in the log already, or meet a conflict: they may end differently, so none is the
+    answer for all."""
+    newest = proposal.base_version + len(winners)
+    taken = {txn_id for winner in winners for txn_id in txn_ids(winner)}
+    moved = {action.app_id for winner in winners for action in winner.actions if type(action) is SetTransaction}
+    is_redefined = any(type(action) in (Protocol, Metadata) for winner in winners for action in winner.actions)
+    apart = frozenset(
+        each.txn_id
+        for each in proposal.members
+        if is_redefined or each.txn_id in taken or any(mine.app_id in moved for mine in each.set_transactions)
+    )
+    return Apart(newest, apart) if apart else Rebase(newest)
 
 
 def decide_unread(proposal: Proposal, before: TableState | None, after: TableState) -> Decision:
@@ -119,7 +146,7 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
     transactions = proposal.set_transactions
     seen = {mine.app_id: after.transaction_version(mine.app_id) for mine in transactions}
     moved = [each for each in seen if before is not None and seen[each] != before.transaction_version(each)]
-    if moved and all(seen[mine.app_id] == mine.version for mine in transactions):
+    if moved and not proposal.members and all(seen[mine.app_id] == mine.version for mine in transactions):
         return AlreadyCommitted(None)
     reasons += [("ConcurrentTransactionError", f"or a later commit moved app_id {each!r}") for each in moved]
     if reasons:
@@ -198,7 +225,7 @@ def _transactions(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason
 
 def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransaction, ours: dict[str, int]) -> str:
     mine = ours.get(theirs.app_id)
-    their_fingerprint = fingerprints_differ(proposal.fingerprint, winner)
+    their_fingerprint = fingerprints_differ(proposal.fingerprint, winner, theirs.app_id, theirs.version)
     if mine == theirs.version and proposal.fingerprint is not None and their_fingerprint is not None:
         mismatch = FingerprintMismatch(
             theirs.app_id, theirs.version, winner.version, proposal.fingerprint, their_fingerprint
@@ -320,6 +347,14 @@ def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
         return False
     theirs = {(action.app_id, action.version) for action in winner.actions if type(action) is SetTransaction}
     return ours <= theirs
+
+
+def _differs(proposal: Proposal, winner: Commit) -> bool:
+    """Whether the winner's checkpoints, which are ours, were made from other input."""
+    return any(
+        fingerprints_differ(proposal.fingerprint, winner, mine.app_id, mine.version) is not None
+        for mine in proposal.set_transactions
+    )
 
 
 def _changes_plans(winner: Commit) -> bool:

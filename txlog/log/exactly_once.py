@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from txlog.log.joined import fingerprint_of
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.util.wording import argument, batch
@@ -95,7 +96,7 @@ def check_replay(
         return Fresh()
     proof = _find(app_id, checkpoint_id, retained)
     if proof is not None:
-        theirs = fingerprints_differ(fingerprint, proof)
+        theirs = fingerprints_differ(fingerprint, proof, app_id, checkpoint_id)
         if fingerprint is not None and theirs is not None:
             return FingerprintMismatch(app_id, checkpoint_id, proof.version, fingerprint, theirs)
         return AlreadyCommitted(proof.version)
@@ -104,9 +105,9 @@ def check_replay(
     return Rewound(app_id, checkpoint_id, last.version)
 
 
-def fingerprints_differ(ours: str | None, commit: Commit) -> str | None:
-    """The commit's fingerprint if both are known and differ, else None."""
-    theirs = commit.commit_info.fingerprint if commit.commit_info else None
+def fingerprints_differ(ours: str | None, commit: Commit, app_id: str, checkpoint_id: int) -> str | None:
+    """The fingerprint of this checkpoint in the commit if both are known and differ, else None."""
+    theirs = fingerprint_of(commit, app_id, checkpoint_id)
     return theirs if ours is not None and theirs is not None and theirs != ours else None
 
 

@@ -99,7 +99,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     version known not to conflict; `rebased` moves it. ``adds_are_new``: no added file can be in the table already.
     ``is_reexecutable``: a plan made it, and makes another one for a newer version. ``is_tied_to_version``: its caller
     named the version it was made from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
-    ``planned_on`` is the table's metadata at ``read_version``.
+    ``planned_on`` is the table's metadata at ``read_version``. ``members`` are the appends that a joined commit carries
+    (`joined.Joining`); none for every other one.
     """
 
     txn_id: str
@@ -120,6 +121,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     is_tied_to_version: bool = False
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     planned_on: Metadata | None = None
+    members: tuple[Proposal, ...] = ()
 
     @property
     def base_version(self) -> int:
@@ -223,6 +225,11 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
         """Whether concurrent adds and removes matter: if not, winners may be parsed with ``files=False``."""
         return not self.read_set.is_blind or any(type(action) is RemoveFile for action in self.actions)
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of its lines in a commit, without ``commitInfo``."""
+        return len(self._serialized[0])
+
     @cached_property
     def _serialized(self) -> tuple[bytes, int]:
         """The lines that no rebase changes, each with its newline, and their number."""
@@ -258,6 +265,8 @@ def commit_bytes(
         own["net"] = proposal.net_files
     if proposal.fingerprint is not None:
         own["fingerprint"] = proposal.fingerprint
+    if proposal.members:
+        own["joined"] = _joined(proposal)
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
     info["txlog"] = own
     state = [orjson.dumps({CommitInfo.KEY: info}), *map(_line, dated)]
@@ -274,8 +283,22 @@ def _line(action: Action) -> bytes:
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
     """The parts of ``commitInfo`` that readers use, so that a writer need not read its own commit back."""
-    own = {"actions": 1 + len(proposal.actions), "net": proposal.net_files and list(proposal.net_files)}
-    return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "operation": proposal.operation, "txlog": own})
+    own: dict[str, Any] = {
+        "actions": 1 + len(proposal.actions),
+        "net": proposal.net_files and list(proposal.net_files),
+        "fingerprint": proposal.fingerprint,
+        "joined": _joined(proposal),
+    }
+    fields = {"inCommitTimestamp": in_commit_timestamp, "operation": proposal.operation, "txnId": proposal.txn_id}
+    return CommitInfo({**fields, "isBlindAppend": proposal.is_blind_append, "txlog": own})
+
+
+def _joined(proposal: Proposal) -> list[dict[str, Any]]:
+    if not proposal.members:
+        return []
+    from txlog.log.joined import written_members
+
+    return written_members(proposal.members)
 
 
 def _commit_info(

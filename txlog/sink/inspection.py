@@ -10,8 +10,10 @@ import msgspec
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
+from txlog.log.joined import member_of_checkpoint
 from txlog.log.state import TableState
 from txlog.protocol.actions import SetTransaction
+from txlog.protocol.commit_file import Commit
 from txlog.sink.staging import StagedCheckpoint, Staging
 from txlog.util import ambient
 
@@ -118,11 +120,18 @@ def _last_commits(open_table: OpenTable, state: TableState) -> dict[str, tuple[i
             break
         for action in commit.actions:
             if isinstance(action, SetTransaction) and (action.app_id, action.version) in wanted:
-                metrics = commit.commit_info.fields.get("operationMetrics") if commit.commit_info else None
-                rows = metrics.get("numOutputRows") if isinstance(metrics, dict) else None
-                row_count = int(rows) if isinstance(rows, (str, int)) and str(rows).isdecimal() else None
-                found.setdefault(action.app_id, (version, row_count))
+                found.setdefault(action.app_id, (version, _rows_of(commit, action)))
     return found
+
+
+def _rows_of(commit: Commit, transaction: SetTransaction) -> int | None:
+    """How many rows the commit wrote for this checkpoint; None if it does not say."""
+    member = member_of_checkpoint(commit, transaction.app_id, transaction.version)
+    if member is not None:
+        return member.rows
+    metrics = commit.commit_info.fields.get("operationMetrics") if commit.commit_info else None
+    rows = metrics.get("numOutputRows") if isinstance(metrics, dict) else None
+    return int(rows) if isinstance(rows, (str, int)) and str(rows).isdecimal() else None
 
 
 def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> StagedState:

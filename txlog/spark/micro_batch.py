@@ -13,9 +13,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import RowMode, RowOptions
 from txlog.errors import InvalidInputError
+from txlog.log.joined import member_of_checkpoint
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
@@ -392,11 +395,11 @@ def _find_result(open_table: OpenTable, before: int, app_id: str, batch_id: int)
             isinstance(action, SetTransaction) and (action.app_id, action.version) == (app_id, batch_id)
             for action in commit.actions
         ):
-            return _result_of(commit)
+            return _result_of(commit, app_id, batch_id)
     return None
 
 
-def _result_of(commit: Commit) -> WriteResult:
+def _result_of(commit: Commit, app_id: str, batch_id: int) -> WriteResult:
     info = commit.commit_info.fields if commit.commit_info else {}
     operation, own = info.get("operationMetrics") or {}, info.get("txlog") or {}
     lost_to = own.get("lostTo") or {}
@@ -409,4 +412,8 @@ def _result_of(commit: Commit) -> WriteResult:
         waited_s=own.get("waitedMs", 0) / 1000,
         lost_to=lost_to,
     )
-    return WriteResult(commit.version, "committed", own.get("attempts", 1), commit.txn_id or "", metrics)
+    txn_id, member = commit.txn_id or "", member_of_checkpoint(commit, app_id, batch_id)
+    if member is not None:  # one of several appends of the commit
+        txn_id = member.txn_id
+        metrics = replace(metrics, rows=member.rows or 0, files=member.files, bytes=member.bytes)
+    return WriteResult(commit.version, "committed", own.get("attempts", 1), txn_id, metrics)

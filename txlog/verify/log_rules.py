@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from txlog.errors import CorruptLogError, TxlogError
+from txlog.log.joined import txn_ids
 from txlog.protocol.actions import (
     Action,
     AddFile,
@@ -115,8 +116,8 @@ class LogState(msgspec.Struct):
     # --- one commit as a whole ------------------------------------------------------------------------------
 
     def _commit_info(self, commit: Commit) -> Iterator[Breach]:
-        if commit.txn_id is not None:
-            earlier = self._version_of_txn_id.setdefault(commit.txn_id, commit.version)
+        for txn_id in txn_ids(commit):
+            earlier = self._version_of_txn_id.setdefault(txn_id, commit.version)
             if earlier != commit.version:
                 yield Breach("duplicate-txn-id", f"has the txnId of version {earlier}: one transaction landed twice")
         timestamp, previous = commit.in_commit_timestamp_ms, self._in_commit_timestamp

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
 from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.checksum import parse_checksum
+from txlog.log.joined import holds
 from txlog.log.segment import CheckpointFiles, LogListing
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.listing import list_log
@@ -168,10 +169,8 @@ class _Verifier:
         self.commits += 1
         self._breaches(breaches, version, body)
         expected = self.txn_ids.get(version)
-        if expected is not None and commit.txn_id != expected:
-            message = (
-                f"has transaction {commit.txn_id}, but {expected} was acknowledged here: the commit was overwritten"
-            )
+        if expected is not None and not holds(commit, expected):
+            message = f"has transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
             self._found("rewritten-version", message, version=version, path=name)
 
     def _lost_versions(self) -> None:

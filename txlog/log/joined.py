@@ -1,0 +1,245 @@
+"""Many appends in one commit: which may be joined, their joined proposal, and what a commit of the log holds of each.
+
+In: proposals of blind appends, and commits that were read. Out: one `Proposal` for all that may be joined, whose commit
+lists them under ``commitInfo.txlog.joined``; and from such a commit the `Member` of each append. Every reader that asks
+"is this commit mine?" or "which fingerprint has this checkpoint?" asks here. To other readers, and to older releases, a
+joined commit is an ordinary blind append. Pure: the caller passes ids.
+
+What may be joined: commits that only add new files (and at most one ``txn``), read nothing, and were planned on the
+same definition of the table. A commit holds one checkpoint of an application, and each file once.
+PROTOCOL.md, "Commit Provenance Information", "Transaction Identifiers", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.protocol.paths import canonical_path
+
+if TYPE_CHECKING:
+    from txlog.log.proposal import Proposal
+    from txlog.log.state import TableState
+    from txlog.protocol.commit_file import Commit
+
+__all__ = [
+    "BYTES_MAX",
+    "MEMBERS_MAX",
+    "Joining",
+    "Member",
+    "fingerprint_of",
+    "fits",
+    "holds",
+    "may_join",
+    "member",
+    "member_of_checkpoint",
+    "members",
+    "txn_ids",
+    "written_members",
+]
+
+MEMBERS_MAX = 1000
+"""The most appends of one commit."""
+BYTES_MAX = 16 << 20
+"""The most bytes of one joined commit; a larger append is committed alone."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One append of a joined commit, as the commit records it.
+
+    ``app_id`` and ``version`` are those of its ``txn``, if it has one. Its files are the next ``files`` adds of the
+    commit, in the order of the members; ``rows`` is None if its writer did not count them.
+    """
+
+    txn_id: str
+    app_id: str | None = None
+    version: int | None = None
+    fingerprint: str | None = None
+    user_metadata: str | None = None
+    files: int = 0
+    rows: int | None = None
+    bytes: int = 0
+
+
+# --- what may be joined -------------------------------------------------------------------------------------------
+
+
+def may_join(proposal: Proposal) -> bool:
+    """Whether an append may be joined with others at all."""
+    return (
+        proposal.is_blind_append
+        and proposal.adds_are_new
+        and not proposal.creates_table
+        and not proposal.is_tied_to_version
+        and not (proposal.read_set.app_ids or proposal.read_set.domains or proposal.domains)
+        and len(proposal.set_transactions) <= 1
+    )
+
+
+def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool:
+    """Whether an append that was planned on one version, and never sent, is valid on top of a ``newest`` one: the
+    table's definition is the same, and nobody has moved the append's application since."""
+    return (
+        newest.version >= planned_on.version
+        and planned_on.protocol == newest.protocol
+        and planned_on.metadata == newest.metadata
+        and all(
+            planned_on.transaction_version(each.app_id) == newest.transaction_version(each.app_id)
+            for each in proposal.set_transactions
+        )
+    )
+
+
+class Joining:
+    """Collects the appends of one commit, in order. Each of them must `may_join`, and be valid on the same version."""
+
+    def __init__(self, first: Proposal) -> None:
+        self.members = [first]
+        self._like = _kind(first)
+        self._app_ids = {each.app_id for each in first.set_transactions}
+        self._paths = {canonical_path(add.path) for add in first.adds}
+        self._bytes = first.size_bytes
+
+    def take(self, proposal: Proposal) -> bool:
+        """Add an append, and return True, if it may be in one commit with those before it."""
+        app_ids = {each.app_id for each in proposal.set_transactions}
+        paths = {canonical_path(add.path) for add in proposal.adds}
+        size_bytes = self._bytes + proposal.size_bytes
+        if (
+            len(self.members) >= MEMBERS_MAX
+            or size_bytes > BYTES_MAX
+            or app_ids & self._app_ids
+            or paths & self._paths
+            or _kind(proposal) != self._like
+        ):
+            return False
+        self.members.append(proposal)
+        self._app_ids |= app_ids
+        self._paths |= paths
+        self._bytes = size_bytes
+        return True
+
+    def proposal(self, txn_id: str, version: int) -> Proposal:
+        """The commit of all members, valid on ``version``, under an id of its own. One member without others is
+        committed under the id that it has."""
+        first, *others = self.members
+        if not others:
+            return first.rebased(max(version, first.base_version))
+        metadata = {each.user_metadata for each in self.members}
+        return replace(
+            first,
+            txn_id=txn_id,
+            read_version=version,
+            checked_version=None,
+            actions=tuple(action for each in self.members for action in each.actions),
+            operation_metrics=_summed([each.operation_metrics for each in self.members]),
+            user_metadata=first.user_metadata if len(metadata) == 1 else None,
+            fingerprint=None,
+            members=tuple(self.members),
+        )
+
+
+def _kind(proposal: Proposal) -> tuple[Any, ...]:
+    """What a commit records once, so that all its members must agree."""
+    return proposal.operation, proposal.operation_parameters, proposal.isolation, proposal.tags
+
+
+def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The sums of metrics; one that is not a number, or that not all have, is left out."""
+    first, *others = metrics
+    names = [name for name in first if all(name in each for each in others)]
+    return {
+        name: str(sum(int(each[name]) for each in metrics))
+        for name in names
+        if all(each[name].isdecimal() for each in metrics)
+    }
+
+
+# --- what a commit holds ------------------------------------------------------------------------------------------
+
+
+def written_members(members: Iterable[Proposal]) -> list[dict[str, Any]]:
+    """The members as ``commitInfo.txlog.joined`` lists them."""
+    return [_written(each) for each in members]
+
+
+def _written(proposal: Proposal) -> dict[str, Any]:
+    found: dict[str, Any] = {"txnId": proposal.txn_id}
+    for transaction in proposal.set_transactions:
+        found |= {"appId": transaction.app_id, "version": transaction.version}
+    if proposal.fingerprint is not None:
+        found["fingerprint"] = proposal.fingerprint
+    if proposal.user_metadata is not None:
+        found["userMetadata"] = proposal.user_metadata
+    rows = proposal.operation_metrics.get("numOutputRows", "")
+    if rows.isdecimal():
+        found["rows"] = int(rows)
+    return found | {"files": len(proposal.adds), "bytes": sum([add.size for add in proposal.adds])}
+
+
+def members(commit: Commit) -> tuple[Member, ...]:
+    """The appends that a joined commit lists; none for every other commit. What is malformed is left out: this is
+    provenance, which any writer may have written."""
+    own = commit.commit_info.fields.get("txlog") if commit.commit_info else None
+    listed = own.get("joined") if type(own) is dict else None
+    return tuple(_read(listed)) if type(listed) is list else ()
+
+
+def _read(listed: list[Any]) -> Iterator[Member]:
+    for each in listed:
+        if type(each) is not dict or type(each.get("txnId")) is not str:
+            continue
+        yield Member(
+            each["txnId"],
+            _text(each, "appId"),
+            _number(each, "version"),
+            _text(each, "fingerprint"),
+            _text(each, "userMetadata"),
+            _number(each, "files") or 0,
+            _number(each, "rows"),
+            _number(each, "bytes") or 0,
+        )
+
+
+def _text(fields: dict[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    return value if type(value) is str else None
+
+
+def _number(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    return value if type(value) is int else None
+
+
+def member(commit: Commit, txn_id: str) -> Member | None:
+    """The append of this id in a joined commit; None if the commit does not list it."""
+    return next((each for each in members(commit) if each.txn_id == txn_id), None)
+
+
+def member_of_checkpoint(commit: Commit, app_id: str, version: int) -> Member | None:
+    """The append of this checkpoint in a joined commit; None if the commit does not list it."""
+    return next((each for each in members(commit) if (each.app_id, each.version) == (app_id, version)), None)
+
+
+def txn_ids(commit: Commit) -> Iterator[str]:
+    """The id of the commit, and of every append in it."""
+    if commit.txn_id is not None:
+        yield commit.txn_id
+    for each in members(commit):
+        yield each.txn_id
+
+
+def holds(commit: Commit, txn_id: str) -> bool:
+    """Whether the transaction of this id is in the commit: it is the commit itself, or an append in it."""
+    return commit.txn_id == txn_id or member(commit, txn_id) is not None
+
+
+def fingerprint_of(commit: Commit, app_id: str, version: int) -> str | None:
+    """What a checkpoint that the commit holds was made from; None if it does not say."""
+    if commit.commit_info is None:
+        return None
+    found = member_of_checkpoint(commit, app_id, version)
+    return commit.commit_info.fingerprint if found is None else found.fingerprint
