@@ -9,31 +9,31 @@ Until one of the two is known, the loop sends the same bytes to N again, and nev
 commit, a pure function (``log/conflicts``) decides on the whole tail: committed after all, a replay, a conflict, or a
 rebase. A retry sends one small JSON body again. The loop never touches or deletes data files.
 
-What surrounds the loop has its own modules: the wait for a turn (`store.commit_queue`), with what is read meanwhile
-(`read_ahead`); the wait in line (`waiting_line`); the plan of a row change, executed again if the tail changed files
-(`plan`).
+What surrounds the loop has its own modules: the appends that one commit carries (`joining`); the wait for a turn
+(`store.commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of a row
+change, executed again if the tail changed files (`plan`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
-from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict
+from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.commit.plan import Plan, Reexecution
 from txlog.commit.read_ahead import ReadAhead
 from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     CommitRetriesExhaustedError,
-    CommitStateUnknownError,
     CorruptLogError,
     NotFoundError,
     StorageError,
     TxlogError,
 )
 from txlog.hooks import CommitHooks, LostRace, call
-from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
+from txlog.log.conflicts import AlreadyCommitted, Apart, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
 from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
@@ -50,7 +50,7 @@ from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.unsent_files import UnsentFiles
 
-__all__ = ["LoneCommitter"]
+__all__ = ["CommitRun", "LoneCommitter"]
 
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
@@ -59,6 +59,14 @@ class _Seen(enum.Enum):
     MINE = "mine"
     FOREIGN = "foreign"
     NOTHING = "nothing readable"
+
+
+Ended: TypeAlias = CommitOutcome | Apart
+"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; nothing of it is in the
+log but what the decision names."""
+
+Gather: TypeAlias = Callable[[TableState], Proposal]
+"""What to send on a version, and what else with it: called for each attempt, while no put of the run is open."""
 
 
 class _Next(enum.Enum):
@@ -92,12 +100,9 @@ class LoneCommitter:
     ) -> CommitOutcome:
         if state is not None:
             self.require_refusals(state)
-        run = CommitRun(self, proposal, state, plan, unsent)
-        try:
-            return run.run()
-        except KeyboardInterrupt:
-            run.report_interrupted()
-            raise
+        outcome = CommitRun(self, proposal, state, plan, unsent).run()
+        assert isinstance(outcome, CommitOutcome)
+        return outcome
 
     def make_version_durable(
         self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
@@ -150,8 +155,12 @@ class CommitRun:
         state: TableState | None,
         plan: Plan | None = None,
         unsent: UnsentFiles | None = None,
+        gather: Gather | None = None,
+        sent_as: int | None = None,
     ) -> None:
+        """``sent_as``: the version as which another run has sent the proposal, with others, and was not answered."""
         self.committer = committer
+        self.gather = gather
         self.plan = plan
         self.log = committer.log
         self.versions = committer.log.versions
@@ -160,10 +169,13 @@ class CommitRun:
         self.txn_id = proposal.txn_id
         self.state = state
         self.unsent = unsent
+        self.sent_as = sent_as
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_at = ambient.instant()
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
+        self.doubt = ""  # why the outcome is unknown
+        self.read_version = proposal.base_version  # up to here it is known that the proposal has not landed
         self.attempts, self.lost_races, self.waited_s = 0, 0, 0.0
         self.lost_to: dict[str, int] = {}
         self.winner: Commit | None = None  # the foreign commit that was read back last
@@ -179,29 +191,38 @@ class CommitRun:
 
     # --- the loop -------------------------------------------------------------------------------------------
 
-    def run(self) -> CommitOutcome:
+    def run(self) -> Ended:
         try:
             return self._run()
+        except TxlogError as error:
+            if self.sent_as is None or self.read_version >= self.sent_as:
+                raise
+            raise self._unknown(
+                f"another commit sent it, and this one failed ({error.message})", self.sent_as
+            ) from error
+        except KeyboardInterrupt:
+            self._report_interrupted()
+            raise
         finally:
             self.place.leave()
 
-    def _run(self) -> CommitOutcome:
+    def _run(self) -> Ended:
         while True:
-            settled: CommitOutcome | _Next | None = self._execute_outside_turn()
+            settled: Ended | _Next | None = self._execute_outside_turn()
             if settled is None:
                 self._take_turn()
                 try:
                     settled = self._round()
                 finally:
                     self.turn.end()
-            if isinstance(settled, CommitOutcome):
+            if isinstance(settled, Ended):
                 return settled
             if settled is _Next.WAIT:
                 self._wait_after_lost_race()
 
-    def _round(self) -> CommitOutcome | _Next:
+    def _round(self) -> Ended | _Next:
         """Try for one version."""
-        settled = self._catch_up() or self._wait_in_line()
+        settled: Ended | _Next | None = self._catch_up() or self._wait_in_line()
         if settled is not None:
             return settled
         if self.reexecution.is_behind:
@@ -211,6 +232,8 @@ class CommitRun:
             if self.reexecution.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
+        if self.gather is not None and self.state is not None:
+            self.proposal = self.gather(self.state)
         encoded = self._encode_attempt()
         self.place.look_beside()
         if self._take(encoded.attempt) is _Seen.MINE:
@@ -221,13 +244,13 @@ class CommitRun:
         settled = self._follow_winners(self._winners_read())
         self.turn.end()  # the user's hook, which runs next, may take long
         if settled is None and self.committer.hooks is not None:
-            lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
+            lost = LostRace(self.txn_id, version, winner, self.attempts, self.waited_s)
             call(self.committer.hooks.on_retry, self.log.uri, lost)
         return settled or _Next.WAIT
 
     # --- plans ----------------------------------------------------------------------------------------------
 
-    def _execute_outside_turn(self) -> CommitOutcome | None:
+    def _execute_outside_turn(self) -> Ended | None:
         """Execute the plan on the newest version, and again after each new commit, until little work is left."""
         while self.reexecution.is_behind and self.reexecution.has_much_work(self.state):
             self.reexecution.outside += 1
@@ -251,7 +274,7 @@ class CommitRun:
         self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
         self.waited_s += ambient.monotonic_s() - started_s
 
-    def _catch_up(self) -> CommitOutcome | None:
+    def _catch_up(self) -> Ended | None:
         """Decide on the commits that landed since the state was loaded, before anything is sent.
 
         `DeltaLog.newest_state` reloads a state that is too old, so an absent version was never committed.
@@ -283,23 +306,23 @@ class CommitRun:
         if self.state is not None:
             self.ahead.read(self.target, newest)
 
-    def _follow_noted(self, newest: int) -> CommitOutcome | None:
+    def _follow_noted(self, newest: int) -> Ended | None:
         """Decide on the commits up to ``newest``, of which another writer of this machine knows."""
         if self.ahead.read(self.target, newest, least=1):
             return self._follow_winners(self.ahead.commits)
         return self._step_over_cleaned_up()  # or the note is of a table that was here before
 
-    def _wait_in_line(self) -> CommitOutcome | None:
+    def _wait_in_line(self) -> Ended | None:
         """Let writers of other machines commit first that have waited for longer; see `waiting_line`."""
         if self.state is None or not self.place.is_needed(self.lost_races):
             return None
         began_s = ambient.monotonic_s()
         try:
-            return self.place.wait(self._follow_next, self._require_time)
+            return cast("Ended | None", self.place.wait(self._follow_next, self._require_time))
         finally:
             self.waited_s += ambient.monotonic_s() - began_s
 
-    def _follow_next(self) -> CommitOutcome | None:
+    def _follow_next(self) -> Ended | None:
         """Decide on the versions that landed while this commit waited in line."""
         while True:
             try:
@@ -379,7 +402,7 @@ class CommitRun:
 
     # --- after a lost race ----------------------------------------------------------------------------------
 
-    def _follow_winners(self, read: Sequence[Commit] | None = None) -> CommitOutcome | None:
+    def _follow_winners(self, read: Sequence[Commit] | None = None) -> Ended | None:
         """Decide on the commits that were ``read``, or on the whole tail.
 
         Returns None to go on after a rebase, else how the commit ended.
@@ -396,6 +419,7 @@ class CommitRun:
         except NotFoundError:
             return self._step_over_cleaned_up()
         decision = decide(self.proposal, winners)
+        self.read_version = self.proposal.base_version + len(winners)
         if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
                 self.state = self.log.advance(self.state, winner, asked)
@@ -407,6 +431,8 @@ class CommitRun:
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
+        if isinstance(decision, Apart):
+            return decision
         self._make_found_commit_durable(decision.version)
         word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
         return self._outcome(decision.version, word, None)
@@ -414,6 +440,8 @@ class CommitRun:
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
         """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
         after = self.log.reload()
+        if self.sent_as is not None and self.read_version < self.sent_as:
+            raise self._unknown("its version was cleaned up before it was read", self.sent_as)
         decision = decide_unread(self.proposal, self.state, after)
         if isinstance(decision, AlreadyCommitted):
             return self._outcome(None, "already_committed", after)
@@ -548,26 +576,22 @@ class CommitRun:
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
         races = self.lost_races, self.waited_s, self.lost_to
-        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecution.count)
+        return CommitOutcome(
+            version, outcome, self.attempts, *races, state, self.reexecution.count, self.proposal.txn_id
+        )
 
     # --- refusals -------------------------------------------------------------------------------------------
 
     def _unknown(self, why: str, version: int | None = None) -> TxlogError:
         at = self.target if version is None else version
-        if self.sent is None:
+        if self.sent is None and self.sent_as is None:
             return StorageError(
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
-        place = f"txlog.resolve({self.log.uri!r}, " if at == 0 else "table.resolve("  # there may be no table to open
-        return CommitStateUnknownError(
-            f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
-            f" {place}{self.proposal.txn_id!r}, {at}) finds out whether it is",
-            table=self.log.uri,
-            version=at,
-            txn_id=self.proposal.txn_id,
-        )
+        self.doubt = why
+        return unknown_outcome(self.log.uri, self.txn_id, at, why)
 
-    def report_interrupted(self) -> None:
+    def _report_interrupted(self) -> None:
         """After Ctrl-C: log whether the commit landed, before the interrupt is raised again."""
         if self.sent is None:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)

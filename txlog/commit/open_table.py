@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from txlog import __version__
 from txlog.commit.alone import LoneCommitter
 from txlog.commit.committer import Committer
+from txlog.commit.joining import JoiningCommitter
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
@@ -72,7 +73,8 @@ class OpenTable:
         self.warned_dead_fractions: dict[str, float] = {}
         """The fraction of dead rows in files, by path, as this handle last warned of it."""
         engine_info = f"txlog/{__version__}"
-        self._committer: Committer = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
+        lone = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
+        self._committer: Committer = JoiningCommitter(lone)
 
     @property
     def uri(self) -> str:
@@ -210,7 +212,7 @@ class OpenTable:
             self.last_read.committed(result.version)
         self._log(proposal, result)
         if outcome.state is not None:
-            self.post_commit.after(outcome.state, proposal.txn_id)
+            self.post_commit.after(outcome.state, outcome.txn_id)
             if self.after_commit is not None:
                 self.after_commit(self, outcome.state)
         if self._hooks is not None:

@@ -11,16 +11,27 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog import errors
-from txlog.errors import ConflictError, ConflictReason
+from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["READ_AGAIN", "RUN_AGAIN", "WRITE_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
+__all__ = [
+    "READ_AGAIN",
+    "RUN_AGAIN",
+    "WRITE_AGAIN",
+    "CommitOutcome",
+    "next_step_after_conflict",
+    "raise_conflict",
+    "unknown_outcome",
+]
 
 
 class CommitOutcome(msgspec.Struct, frozen=True):
-    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known."""
+    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known.
+
+    ``txn_id`` is that of the version, which may hold the appends of others too.
+    """
 
     version: int | None
     outcome: Outcome
@@ -30,6 +41,7 @@ class CommitOutcome(msgspec.Struct, frozen=True):
     lost_to: dict[str, int]
     state: TableState | None
     reexecutions: int = 0
+    txn_id: str = ""
 
     def to_result(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
         """The acknowledgement of a write that did ``metrics``. A dropped replay has empty metrics."""
@@ -55,6 +67,18 @@ READ_AGAIN = (
 def next_step_after_conflict(proposal: Proposal) -> str:
     """What the caller of a transaction that conflicts can do."""
     return READ_AGAIN if proposal.is_tied_to_version else RUN_AGAIN
+
+
+def unknown_outcome(table: str, txn_id: str, version: int, why: str) -> CommitStateUnknownError:
+    """The error for a commit that may have landed as ``version``, or may still land there."""
+    place = f"txlog.resolve({table!r}, " if version == 0 else "table.resolve("  # there may be no table to open
+    return CommitStateUnknownError(
+        f"commit {txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
+        f" {place}{txn_id!r}, {version}) finds out whether it is",
+        table=table,
+        version=version,
+        txn_id=txn_id,
+    )
 
 
 def raise_conflict(reasons: tuple[ConflictReason, ...], table: str, next_step: str = RUN_AGAIN) -> NoReturn:

@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import os
 import random  # noqa: TID251
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -30,6 +31,7 @@ __all__ = [
     "use",
     "uses_threads",
     "uuid4",
+    "wait",
     "without_thread",
 ]
 
@@ -88,6 +90,10 @@ class Ambient:
     def suspended_s(self) -> float:
         monotonic = getattr(time, "CLOCK_MONOTONIC", _CLOCK)
         return time.clock_gettime(_CLOCK) - time.clock_gettime(monotonic)
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Wait until the event is set, for a bounded time."""
+        event.wait(seconds)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: TID251
@@ -152,6 +158,11 @@ def age_s(since: Instant) -> float:
 def suspended_s() -> float:
     """How long this machine has been suspended since boot, in seconds; 0 if the platform does not report it."""
     return _current.get().suspended_s()
+
+
+def wait(event: threading.Event, seconds: float) -> None:
+    """Wait until another thread has set the event, for a bounded time."""
+    _current.get().wait(event, seconds)
 
 
 def sleep(seconds: float) -> None:

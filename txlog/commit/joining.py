@@ -1,0 +1,311 @@
+"""Appends that threads of one handle make at the same time become one version: another implementation of `Committer`.
+
+In: as `LoneCommitter`. Out: to each caller the outcome of its own append, and its own error. They share the version.
+
+How it works. A caller that finds nobody committing leads: it runs the commit loop (`alone.CommitRun`) at once, as if it
+were alone. Callers that come meanwhile wait. Before each put, the leader gathers those that wait and that the rules of
+`log/joined` allow: one commit carries all. When it has ended, each of them has its answer, and the first of those that
+still wait leads next. So an append waits for at most one commit that does not carry it, and a handle makes as many
+appends in a round trip as there are callers. What may not be joined does not wait here at all.
+
+Nobody depends on the leader. (1) An append is gathered for one version. If the decision about a lost race finds that
+some may not go on, those try alone, on their own threads, and get their own errors; the others go on. (2) A leader that
+is interrupted sends all others away to try alone. (3) If the commit does not move for some time, those that wait leave
+it, and one of them leads next. That is safe although the old leader may still send its commit, as that one version:
+`CommitRun` reads every version since an append was planned before it puts a later one, so it finds the append in a
+commit of others (`joined.holds`). A definite error counts only if that version was read (``sent_as``).
+
+A caller's files belong to the commit from the moment when they are gathered. After a fork, the child leads by itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable
+from contextvars import ContextVar
+
+from msgspec.structs import replace
+
+from txlog.commit.alone import CommitRun, LoneCommitter
+from txlog.commit.outcome import CommitOutcome, unknown_outcome
+from txlog.commit.plan import Plan
+from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, StorageError, TxlogError
+from txlog.log.conflicts import Apart
+from txlog.log.joined import Joining, fits, may_join
+from txlog.log.proposal import Proposal
+from txlog.log.state import TableState
+from txlog.util import ambient
+from txlog.util.locks import new_lock
+from txlog.util.logs import logger
+from txlog.writer.unsent_files import UnsentFiles
+
+__all__ = ["JoiningCommitter"]
+
+_STALL_S = 10.0
+"""How long callers wait for a commit that does not move before they go on without its leader."""
+
+_leads: ContextVar[bool] = ContextVar("txlog_leads", default=False)
+"""Whether this thread leads a commit. A hook of it that appends must not wait for itself."""
+
+
+class _Part(enum.Enum):
+    WAITS = "nobody carries it"
+    CARRIED = "a commit of another caller carries it"
+    LEADS = "its caller commits it, with others"
+    ALONE = "its caller commits it without others"
+    ENDED = "it has its outcome or its error"
+
+
+class _Append:
+    """The append of one caller."""
+
+    def __init__(self, proposal: Proposal, state: TableState, unsent: UnsentFiles | None) -> None:
+        self.proposal = proposal
+        self.state = state
+        self.unsent = unsent
+        self.part = _Part.WAITS
+        self.commit: _Joined | None = None
+        self.sent_as: int | None = None  # a commit that may still be sent carries it as this version
+        self.outcome: CommitOutcome | None = None
+        self.error: TxlogError | None = None
+        self.began_s = ambient.monotonic_s()
+        self.waited_s = 0.0
+        self.changed = threading.Event()
+
+    @property
+    def txn_id(self) -> str:
+        return self.proposal.txn_id
+
+    def go_on(self, part: _Part) -> None:
+        """Wake its caller."""
+        self.part, self.commit = part, None
+        self.changed.set()
+
+    def carried_by(self, commit: _Joined) -> None:
+        """From now on a commit may name its files."""
+        self.part, self.commit = _Part.CARRIED, commit
+        self.waited_s = ambient.monotonic_s() - self.began_s
+        if self.unsent is not None:
+            self.unsent.mark_sent()
+
+
+class _Joined:
+    """The commit of a leader: those that it carries, the leader first."""
+
+    def __init__(self, leader: _Append) -> None:
+        leader.part, leader.commit = _Part.LEADS, self
+        self.leader = leader
+        self.carried = [leader]
+        self.version: int | None = None  # as which it was sent, or is about to be
+        self.moved_s = ambient.monotonic_s()
+        self.process_id = os.getpid()
+
+    @property
+    def others(self) -> list[_Append]:
+        return self.carried[1:]
+
+
+class JoiningCommitter:
+    """A `Committer` whose appends share versions; every other commit is made alone."""
+
+    def __init__(self, lone: LoneCommitter) -> None:
+        self._lone = lone
+        self._lock = new_lock()  # around every step between the parts of an append; never around a request
+        self._waiting: deque[_Append] = deque()
+        self._commit: _Joined | None = None
+        self._process_id = os.getpid()
+
+    @property
+    def durable_version(self) -> int:
+        return self._lone.durable_version
+
+    def make_version_durable(self, version: int) -> None:
+        self._lone.make_version_durable(version)
+
+    def require_refusals(self, state: TableState) -> None:
+        self._lone.require_refusals(state)
+
+    def submit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        *,
+        plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
+    ) -> CommitOutcome:
+        if state is None or plan is not None or _leads.get() or not may_join(proposal):
+            return self._lone.submit(proposal, state, plan=plan, unsent=unsent)
+        self._lone.require_refusals(state)
+        mine = _Append(proposal, state, unsent)
+        try:
+            self._begin(mine)
+            while mine.part is not _Part.ENDED:
+                if mine.part is _Part.LEADS:
+                    self._lead(mine)
+                elif mine.part is _Part.ALONE:
+                    return self._commit_alone(mine)
+                else:
+                    self._wait(mine)
+        except BaseException:
+            self._leave(mine)
+            raise
+        if mine.error is not None:
+            raise mine.error
+        assert mine.outcome is not None
+        return mine.outcome
+
+    # --- a caller ---------------------------------------------------------------------------------------------
+
+    def _begin(self, mine: _Append) -> None:
+        with self._lock:
+            if self._process_id != os.getpid():  # forked: the other callers are in the parent
+                self._process_id, self._commit = os.getpid(), None
+                self._waiting.clear()
+            if self._commit is None:
+                self._commit = _Joined(mine)
+            else:
+                self._waiting.append(mine)
+
+    def _wait(self, mine: _Append) -> None:
+        """Wait for another part. Go on without a leader whose commit does not move."""
+        ambient.wait(mine.changed, self._patience_s(mine))
+        with self._lock:
+            mine.changed.clear()
+            if mine.part not in (_Part.WAITS, _Part.CARRIED) or self._patience_s(mine) > 0:
+                return
+            if mine.part is _Part.CARRIED:
+                self._take_out(mine)
+                mine.go_on(_Part.ALONE)
+            else:
+                self._waiting.remove(mine)
+                self._commit = _Joined(mine)
+
+    def _patience_s(self, mine: _Append) -> float:
+        """How long to wait for the commit before it counts as one that does not move."""
+        commit = mine.commit or self._commit
+        return 0.0 if commit is None else commit.moved_s + _STALL_S - ambient.monotonic_s()
+
+    def _take_out(self, mine: _Append) -> None:
+        """It leaves the commit that carries it, which may be under way."""
+        if mine.commit is not None and mine in mine.commit.carried:
+            mine.sent_as = mine.commit.version
+            mine.commit.carried.remove(mine)
+
+    def _leave(self, mine: _Append) -> None:
+        """Its caller was interrupted, or failed."""
+        with self._lock:
+            if mine.part is _Part.WAITS and mine in self._waiting:
+                self._waiting.remove(mine)
+            elif mine.part is _Part.CARRIED:
+                self._take_out(mine)
+                where = self._lone.log.uri, mine.txn_id, mine.sent_as
+                logger.warning("%s: interrupted; another thread commits %s, which may land as version %s", *where)
+            elif mine.part is _Part.LEADS and mine.commit is not None:
+                self._send_away(mine.commit.others, mine.commit.version)
+                self._hand_on(mine.commit)
+            mine.part = _Part.ENDED
+
+    def _commit_alone(self, mine: _Append) -> CommitOutcome:
+        run = CommitRun(self._lone, mine.proposal, mine.state, unsent=mine.unsent, sent_as=mine.sent_as)
+        outcome = run.run()
+        assert isinstance(outcome, CommitOutcome)
+        return outcome
+
+    # --- the leader -------------------------------------------------------------------------------------------
+
+    def _lead(self, mine: _Append) -> None:
+        """Commit what is carried. Afterwards each append has another part."""
+        commit = mine.commit
+        assert commit is not None
+        proposal, state, known = mine.proposal, mine.state, self._lone.log.known_state
+        if known is not None and fits(proposal, state, known):  # it was never sent, so no commit so far holds it
+            proposal, state = proposal.rebased(max(known.version, proposal.base_version)), known
+        run = CommitRun(
+            self._lone, proposal, state, unsent=mine.unsent, gather=lambda newest: self._gather(commit, newest)
+        )
+        token = _leads.set(True)
+        try:
+            self._settle(commit, run.run())
+        except TxlogError as error:
+            self._fail(commit, run, error)
+        finally:
+            _leads.reset(token)
+
+    def _gather(self, commit: _Joined, state: TableState) -> Proposal:
+        """What the leader sends on ``state``: what it carries, and those that wait and may be joined."""
+        with self._lock:
+            joining = Joining(commit.leader.proposal)
+            for each in commit.others:
+                joining.take(each.proposal)
+            waiting = self._waiting if commit is self._commit and commit.process_id == os.getpid() else ()
+            for each in list(waiting):
+                if each.state.version > state.version:
+                    continue
+                if not fits(each.proposal, each.state, state):
+                    self._waiting.remove(each)
+                    each.go_on(_Part.ALONE)
+                elif joining.take(each.proposal):
+                    self._waiting.remove(each)
+                    commit.carried.append(each)
+                    each.carried_by(commit)
+            commit.version, commit.moved_s = state.version + 1, ambient.monotonic_s()
+            return joining.proposal(ambient.uuid4() if commit.others else "", state.version)
+
+    def _settle(self, commit: _Joined, ended: CommitOutcome | Apart) -> None:
+        """Give each append its outcome. Of those that cannot go on together, each named one tries alone."""
+        with self._lock:
+            if isinstance(ended, CommitOutcome):  # the leader is last: until then an interrupt sends all away
+                for each in reversed(commit.carried):
+                    of_leader = ended.state if each is commit.leader else None
+                    waited_s = max(each.waited_s, ended.waited_s)
+                    each.outcome = replace(ended, waited_s=waited_s, state=of_leader)
+                    each.go_on(_Part.ENDED)
+            else:
+                for each in reversed(commit.carried):
+                    if each.txn_id in ended.txn_ids:
+                        each.go_on(_Part.ALONE)
+                    else:  # up to the decision's version the log does not hold it, and nothing of it is under way
+                        self._waiting.appendleft(each)
+                        each.go_on(_Part.WAITS)
+            self._hand_on(commit)
+
+    def _fail(self, commit: _Joined, run: CommitRun, error: TxlogError) -> None:
+        """Give each append its error: what became of the commit is the same for all. An error that one of them may have
+        caused is no error of the others: each tries alone."""
+        with self._lock:
+            leader = commit.leader
+            if not commit.others:
+                leader.error = error
+                leader.go_on(_Part.ENDED)
+            elif isinstance(error, CommitStateUnknownError | CommitRetriesExhaustedError | StorageError):
+                for each in commit.carried:
+                    each.error = error if each is leader else self._error_of(each, run, error)
+                    each.go_on(_Part.ENDED)
+            else:
+                self._send_away(commit.carried, commit.version if run.sent == commit.version else None)
+            self._hand_on(commit)
+
+    def _error_of(self, each: _Append, run: CommitRun, error: TxlogError) -> TxlogError:
+        if isinstance(error, CommitStateUnknownError):
+            return unknown_outcome(self._lone.log.uri, each.txn_id, error.version, run.doubt)
+        return copy.copy(error)
+
+    def _send_away(self, leaving: Iterable[_Append], sent_as: int | None) -> None:
+        """Let them try alone. As ``sent_as`` they may have landed, or may still land."""
+        for each in leaving:
+            each.sent_as = sent_as
+            each.go_on(_Part.ALONE)
+
+    def _hand_on(self, commit: _Joined) -> None:
+        """The commit has ended: the first of those that wait leads next."""
+        commit.carried.clear()
+        if self._commit is commit:
+            self._commit = None
+            if self._waiting:
+                first = self._waiting.popleft()
+                self._commit = _Joined(first)
+                first.changed.set()
