@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
+from mutants_of_joining import JOINING_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_streams import STREAM_MUTANTS
@@ -405,6 +406,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS
     | OWNER_MUTANTS
+    | JOINING_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

@@ -213,6 +213,8 @@ class JoiningCommitter:
         run = CommitRun(self._lone, mine.proposal, mine.state, unsent=mine.unsent, sent_as=mine.sent_as)
         outcome = run.run()
         assert isinstance(outcome, CommitOutcome)
+        if outcome.outcome == "committed" and not outcome.attempts:  # the commit that it left has landed
+            outcome = replace(outcome, attempts=1)
         return outcome
 
     # --- the leader -------------------------------------------------------------------------------------------

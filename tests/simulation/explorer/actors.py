@@ -92,6 +92,7 @@ from explorer.sink_programs import (
     staging_sink,
 )
 from explorer.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
+from explorer.together_programs import TOGETHER, append_together, append_together_and_leave, ingest_together
 from explorer.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
 
 __all__ = ["SAMPLED", "SCENARIOS", "any_story"]
@@ -230,7 +231,7 @@ SCENARIOS = {
 }
 """Scenarios small enough to be explored completely."""
 
-SAMPLED = {scenario.name: scenario for scenario in (*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS)}
+SAMPLED = {scenario.name: scenario for scenario in (*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)}
 """Scenarios of which only some schedules are explored."""
 
 _LIGHT: tuple[Program, ...] = (
@@ -403,6 +404,24 @@ _BESIDE_AN_OWNER: tuple[Program, ...] = (
 )
 """Programs on a table whose versions somebody else decides."""
 
+_TOGETHER: tuple[Program, ...] = (
+    append_together,
+    append_together,
+    partial(append_together, times=2),
+    append_together_and_leave,
+    ingest_together,
+    partial(ingest_together, app_id="other"),
+    append,
+    append_and_resolve,
+    resolve_for_others,
+    ingest,
+    overwrite,
+    set_properties,
+    add_column,
+    checkpoint,
+)
+"""Threads of one process, which share a handle, beside other processes."""
+
 _CASTS = (
     _LIGHT,
     _ROWS,
@@ -413,6 +432,7 @@ _CASTS = (
     _UPKEEP,
     _IN_SEQUENCE,
     _BESIDE_AN_OWNER,
+    _TOGETHER,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""

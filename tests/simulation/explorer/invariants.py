@@ -216,13 +216,15 @@ class Ledger:
             raise InvariantBroken("versions are dense", f"v{version} appeared while the newest was v{self.latest}")
         actions = parsed_commit(version, body)
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-        txn_id = info.get("txnId")
-        attempt = self.attempts.get(txn_id[:8]) if txn_id else None
-        entry = Version(body, modified_ms, txn_id, actions, attempt, is_foreign="txlog" not in info)
+        joined = info.get("txlog", {}).get("joined", ())
+        txn_ids = tuple(each["txnId"] for each in (info, *joined) if "txnId" in each)
+        attempts = {key: self.attempts[key] for key in (each[:8] for each in txn_ids) if key in self.attempts}
+        entry = Version(body, modified_ms, txn_ids, actions, tuple(attempts.values()), is_foreign="txlog" not in info)
         if not entry.is_foreign:
             self._check_below_is_durable(version)
         self._check_unique(version, entry)
-        if attempt is not None:
+        _check_joined(version, entry, joined)
+        for attempt in entry.attempts:
             if attempt.answer in ("refused", "nothing to do"):
                 raise InvariantBroken(
                     "a definite failure never appears", f"{attempt.actor} got {attempt.error!r}; it is v{version}"
@@ -241,7 +243,7 @@ class Ledger:
         self.states[version] = replayed(version, entry, self.states.get(version - 1))
         self.versions[version] = entry
         if self.rows is not None:
-            makes, effect = (attempt.makes, attempt.effect) if attempt else (None, None)
+            makes, effect = (entry.attempts[0].makes, entry.attempts[0].effect) if entry.attempts else (None, None)
             self.rows.appears(version, actions, self.states[version].live, makes, effect)
         self._seen[name] = body
 
@@ -255,16 +257,15 @@ class Ledger:
                 )
 
     def _check_unique(self, version: int, entry: Version) -> None:
-        if entry.txn_id is not None:
-            if entry.txn_id in self.txn_ids:
+        for txn_id in entry.txn_ids:
+            if txn_id in self.txn_ids:
                 raise InvariantBroken(
-                    "a txnId lands at most once", f"v{self.txn_ids[entry.txn_id]} and v{version} are the same commit"
+                    "a txnId lands at most once", f"v{self.txn_ids[txn_id]} and v{version} are the same commit"
                 )
-            if entry.attempt is not None:
-                for earlier in self.versions.values():
-                    if earlier.attempt is entry.attempt:
-                        raise InvariantBroken("a transaction lands at most once", f"{entry.attempt.actor}, v{version}")
-            self.txn_ids[entry.txn_id] = version
+            self.txn_ids[txn_id] = version
+        for attempt in entry.attempts:
+            if any(attempt is each for earlier in self.versions.values() for each in earlier.attempts):
+                raise InvariantBroken("a transaction lands at most once", f"{attempt.actor}, v{version}")
         for action in entry.actions:
             if "txn" in action:
                 key = (action["txn"]["appId"], action["txn"]["version"])
@@ -390,8 +391,8 @@ class Ledger:
             self.apps = {app: v for app, v in self.apps.items() if v != version}
             self.abandoned &= self.apps.keys()
             self._seen.pop(_file(version), None)
-            if entry.attempt is not None:
-                entry.attempt.answer = "open"
+            for attempt in entry.attempts:
+                attempt.answer = "open"
         self._seen = {name: body for name, body in self._seen.items() if name in self.log.objects}
         self.gone = {version for version in self.gone if _file(version) not in self.log.objects}
         for version in self.versions.keys() - self.gone:
@@ -419,6 +420,17 @@ class Ledger:
                     "a snapshot is the fold of the log",
                     f"{what} of v{version}: a reader saw {found}, the fold is {expected}",
                 )
+
+
+def _check_joined(version: int, entry: Version, joined: Collection[Mapping[str, Any]]) -> None:
+    """Check that a commit of several appends has what it says of each, and nothing else."""
+    if not joined:
+        return
+    added = sum("add" in action for action in entry.actions)
+    set_to = {(action["txn"]["appId"], action["txn"]["version"]) for action in entry.actions if "txn" in action}
+    named = {(each["appId"], each["version"]) for each in joined if "appId" in each}
+    if sum(each["files"] for each in joined) != added or named != set_to:
+        raise InvariantBroken("a joined commit says what it holds", f"v{version} lists {joined}")
 
 
 def _paths_of(add: Mapping[str, Any]) -> Iterator[str]:

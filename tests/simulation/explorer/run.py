@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from typing import Any, cast
 
 import greenlet
 import msgspec
@@ -19,9 +20,11 @@ from explorer.observers import Observers
 from explorer.schedule import Choices
 from explorer.session import Actor, Clock, Session
 from explorer.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
-from explorer.world import VACUUMED_MS, World, base_world
+from explorer.world import VACUUMED_MS, World, base_world, opened
 from txlog.errors import NotFoundError
 from txlog.iceberg.names import content_version
+from txlog.store.table_store import TableStore
+from txlog.table import Table
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.util import ambient
@@ -136,6 +139,7 @@ class Run:
         self._hub = greenlet.getcurrent()
         self._faults: dict[str, Fault] = {kind: Fault(kind) for kind in scenario.kinds}
         self._current: Session | None = None
+        self._shared: Table | None = None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
         for store in self.world.every_log_store():
@@ -150,6 +154,23 @@ class Run:
         for life in self.lives:
             vars(life).clear()
         vars(self).clear()
+
+    def shared_table(self, retry: dict[str, Any]) -> Table:
+        """A handle that was open before the story, or was opened after a power cut. Each of its calls is one of the
+        actor that makes it."""
+        if self._shared is None:
+            stores = (_OfActor(self, name) for name in ("log", "files", "staging"))
+            hooks = self.observers.hooks if self.observers else None
+            store = TableStore("memory://table", *cast("Any", stores))
+            is_from_before = self.cuts_left == self.scenario.power_cuts
+            self._shared = opened(store, self.base if is_from_before else None, retry, hooks)
+        return self._shared
+
+    def acting(self) -> Session:
+        """Whose greenlet this is; once the story is over, any that has not crashed."""
+        current = greenlet.getcurrent()
+        found = (life for life in self.lives if life.greenlet is current or (self.is_over and not life.has_crashed))
+        return next(found)
 
     def record(self, line: str) -> None:
         if self._keeps_story:
@@ -190,6 +211,7 @@ class Run:
         if self._current in alive:  # continuing with the same actor is the uneventful choice
             alive.remove(self._current)
             alive.insert(0, self._current)
+        alive.sort(key=lambda life: life.waits_in_vain)
         in_flight = self._in_flight()
         crashable = [life for life in alive if life.actor.dies] if self.crashes_left else []
         width = len(alive) + len(in_flight) + len(crashable) + bool(self.cuts_left)
@@ -385,6 +407,7 @@ class Run:
     def _cut_power(self) -> None:
         self.cuts_left -= 1
         self.record("POWER CUT")
+        self._shared = None
         ended = self._alive()
         for life in self.lives:
             life.crash()
@@ -437,6 +460,16 @@ class Run:
         if exports and hash((log, exports)) not in self._read_before:
             export_what_was_exported(self)
         self._read_before |= {log, hash((log, exports))}
+
+
+class _OfActor:
+    """A store of whichever actor calls it."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self._run, self._name = run, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(self._run.acting(), self._name), name)
 
 
 def _contents(store: MemoryLogStore) -> int:

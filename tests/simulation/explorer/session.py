@@ -73,6 +73,7 @@ class Clock(ambient.Ambient):
         self.attempt = 0
         self.elapsed_ms = number
         self.suspended_ms = 0
+        self.waits: Callable[[threading.Event], None] | None = None
         self._home = threading.get_ident()
         self._drawn = {True: 0, False: 0}
 
@@ -84,6 +85,13 @@ class Clock(ambient.Ambient):
 
     def sleep(self, seconds: float) -> None:
         self.elapsed_ms += max(1, int(seconds * 1000))
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Let others act. Who is resumed before the event has waited in vain."""
+        if self.waits is not None:
+            self.waits(event)
+        if not event.is_set():
+            self.sleep(seconds)
 
     def uniform(self, low: float, high: float) -> float:
         return (low + high) / 2
@@ -119,6 +127,8 @@ class Session:
         self.named = FaultyLogStore(run.world.named, self._at_named_call)
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.greenlet = greenlet.greenlet(self._live)
+        self.waits_for: threading.Event | None = None
+        clock.waits = self._wait
         self.handles: list[Table] = []
         self.has_crashed = False
         self._published = 0
@@ -138,6 +148,12 @@ class Session:
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
+        self.handles.append(table)
+        return table
+
+    def shared_table(self, **retry: Any) -> Table:
+        """The one handle of the story that its actors share, as threads of a process do."""
+        table = self.run.shared_table(retry)
         self.handles.append(table)
         return table
 
@@ -257,6 +273,18 @@ class Session:
         self.pending = None
         if not self.greenlet.dead:
             self.greenlet.throw(Crashed("killed"))
+
+    def _wait(self, event: threading.Event) -> None:
+        if not self.is_dead and not event.is_set():
+            self.waits_for = event
+            self.run.suspend(self, StoreCall("wait", 1, ""))
+            self.waits_for = None
+            self.history = hash((self.history, "wait", event.is_set()))
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """Whether it waits for another actor that has not woken it."""
+        return self.waits_for is not None and not self.waits_for.is_set()
 
     def _at_file_call(self, call: StoreCall) -> None:
         """Before a call on a data file. Each has one writer, so other actors matter only if vacuums delete files."""

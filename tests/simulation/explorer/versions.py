@@ -79,20 +79,21 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One commit as it became visible. ``is_foreign`` is true if txlog did not write it."""
+    """One commit as it became visible, with the transactions in it, known ones as attempts. ``is_foreign`` is true if
+    txlog did not write it."""
 
     body: bytes
     modified_ms: int
-    txn_id: str | None
+    txn_ids: tuple[str, ...]
     actions: tuple[dict[str, Any], ...]
-    attempt: Attempt | None
+    attempts: tuple[Attempt, ...]
     is_foreign: bool = False
 
     @property
     def is_blind(self) -> bool:
         """What its program declared; for a commit without one program (a recovery), what the commit itself says."""
-        if self.attempt is not None:
-            return bool(self.attempt.is_blind)
+        if self.attempts:
+            return all(attempt.is_blind for attempt in self.attempts)
         return any(action.get("commitInfo", {}).get("isBlindAppend", False) for action in self.actions)
 
 

@@ -1,0 +1,117 @@
+"""Programs of actors that share one handle, as threads of a process do: their appends may become one version.
+
+In: a `Session`. Out: nothing; each answer that a program gets is checked at once. A crash ends one of the threads, as
+Ctrl-C or an error in a hook does: the others live on. Who waits for another one may be resumed before that one moves.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from explorer.casting import LOST_ANSWERS, actors_of
+from explorer.programs import ROW, append, ingest, resolve_for_others, set_properties
+from explorer.run import Scenario
+from explorer.session import Session
+from txlog.errors import CommitStateUnknownError
+from txlog.table import Table
+
+__all__ = ["TOGETHER", "append_together", "append_together_and_leave", "ingest_together"]
+
+
+def append_together(session: Session, *, times: int = 1) -> None:
+    """Append rows through the handle that all share, one append after the other."""
+    table = session.shared_table()
+    for _ in range(times):
+        _append(session, table)
+
+
+def append_together_and_leave(session: Session) -> None:
+    """Append through the shared handle, give up at the first lost answer, and ask what became of it."""
+    table = session.shared_table(total_timeout=0.0)
+    with session.attempt() as attempt:
+        attempt.result = table.append(ROW)
+    error = attempt.error
+    if isinstance(error, CommitStateUnknownError) and error.version is not None:
+        session.resolve(attempt, table, error.txn_id, error.version)
+
+
+def ingest_together(session: Session, *, app_id: str = "app", checkpoint_id: int = 1) -> None:
+    """Commit a checkpoint of an application through the shared handle."""
+    table = session.shared_table()
+    with session.attempt((app_id, checkpoint_id)) as attempt:
+        attempt.result = table.append(ROW, app_id=app_id, checkpoint_id=checkpoint_id)
+
+
+def _append(session: Session, table: Table) -> None:
+    with session.attempt() as attempt:
+        attempt.result = table.append(ROW)
+
+
+_other = partial(ingest_together, app_id="other")
+_twice = partial(append_together, times=2)
+_on_object_store: dict[str, Any] = {"store": "object", "kinds": (*LOST_ANSWERS, "refused")}
+
+
+def _scenario(name: str, *programs: Any, restarts: int = 0, **options: Any) -> Scenario:
+    return Scenario(name, actors_of(*programs, restarts=restarts), **options)
+
+
+TOGETHER = (
+    _scenario("three-append-together", append_together, append_together, append_together, faults=2, crashes=1),
+    _scenario(
+        "appenders-together-beside-one-alone",
+        *(append_together, append_together, _twice, append),
+        faults=2,
+        crashes=2,
+        **_on_object_store,
+    ),
+    _scenario(
+        "appenders-together-ask-what-became-of-it",
+        *(append_together_and_leave, append_together_and_leave, append_together_and_leave, append),
+        faults=3,
+        **_on_object_store,
+    ),
+    _scenario(
+        "appenders-together-are-asked-for",
+        *(append_together_and_leave, append_together_and_leave, append, resolve_for_others),
+        faults=2,
+        crashes=1,
+        **_on_object_store,
+    ),
+    _scenario(
+        "applications-together", ingest_together, _other, append_together, ingest, faults=1, crashes=1, restarts=1
+    ),
+    _scenario("one-application-together-twice", ingest_together, ingest_together, _other, append, faults=2, crashes=1),
+    _scenario(
+        "appenders-together-and-a-definition-change",
+        *(append_together, append_together, ingest_together, set_properties),
+        faults=1,
+        **_on_object_store,
+    ),
+    _scenario(
+        "appenders-together-power-cut",
+        *(append_together, append_together, ingest_together),
+        power_cuts=1,
+        splits_sync=True,
+        crashes=1,
+        restarts=1,
+    ),
+    _scenario(
+        "appenders-together-number-rows",
+        *(append_together, _twice, append),
+        faults=2,
+        crashes=1,
+        properties=(("delta.enableRowTracking", "true"), ("delta.enableInCommitTimestamps", "true")),
+    ),
+    _scenario(
+        "appenders-together-and-observers-that-fail",
+        *(append_together, append_together, append),
+        faults=3,
+        crashes=1,
+        observers_fail=True,
+        pauses=True,
+        store="object",
+    ),
+)
+"""Several threads of one process, beside other writers."""
