@@ -28,7 +28,8 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Images, RowOperation, Touched
 from txlog.tasks.tombstones import tombstone_adds
 from txlog.util import ambient
-from txlog.util.parallel import Apply, Threads, begin, parallel_map
+from txlog.util.apply import Apply
+from txlog.util.parallel import Threads, begin, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import seal_written
