@@ -132,8 +132,8 @@ class Readable:
     @property
     def clustering_columns(self) -> tuple[str, ...]:
         """The columns that a clustered table (``CLUSTER BY``) is clustered by, a member of a struct as ``a.b``."""
-        from txlog.expressions.tree import path_text
         from txlog.protocol.clustering import clustering_columns
+        from txlog.protocol.properties import path_text
 
         told = self._told()
         with TxlogError.located(told.log.uri, told.state.version):

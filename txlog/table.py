@@ -220,6 +220,7 @@ class Table(Readable, metaclass=Hinted):
         properties: Mapping[str, str] | None = None,
         *,
         cluster_by: str | Iterable[str] | None = None,
+        column_mapping: Literal["name", "id"] | None = None,
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
@@ -237,6 +238,9 @@ class Table(Readable, metaclass=Hinted):
             properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
             cluster_by: Up to four columns of a clustered table, as in Spark's ``CLUSTER BY``: `optimize` then puts rows
                 together that are near each other in these columns. Not with ``partition_by``.
+            column_mapping: Whether columns have ids and names of their own in files, so that they can be renamed and
+                dropped: the property ``delta.columnMapping.mode``. "name" is what Spark's Delta uses; docs/read.md
+                lists the readers that refuse such a table, or read nulls.
             exist_ok: Open an existing table if it has these columns, partition columns, clustering columns (if given)
                 and property values. It may have more properties, and nullable columns that were added later.
             user_metadata: A note for the table's history.
@@ -257,7 +261,7 @@ class Table(Readable, metaclass=Hinted):
 
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
-        create_table(open_table, schema, partition_by, properties, **given)
+        create_table(open_table, schema, partition_by, properties, column_mapping=column_mapping, **given)
         return cls(open_table)
 
     @classmethod
@@ -897,15 +901,16 @@ class Table(Readable, metaclass=Hinted):
             user_metadata: A note for the table's history.
 
         Returns:
-            The version that has them; "nothing to change" if they were set already.
+            The version that has them; "nothing to change" if they were set already. Its ``notes`` say which readers and
+            writers an upgrade of the protocol concerns; a warning in the log says it too.
 
         Raises:
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        from txlog.commands.change_definition import set_properties
+        from txlog.commands.change_definition import change_definition, properties_set
 
-        return set_properties(self._open_table, properties, user_metadata)
+        return change_definition(self._open_table, lambda state: properties_set(state, properties), user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.
@@ -920,15 +925,16 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A property is not set.
         """
-        from txlog.commands.change_definition import unset_properties
+        from txlog.commands.change_definition import change_definition, properties_unset
 
-        return unset_properties(self._open_table, keys, user_metadata)
+        return change_definition(self._open_table, lambda state: properties_unset(state, keys), user_metadata)
 
     def add_columns(self, schema: object, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; they are null in existing rows.
 
         Args:
-            schema: The new columns: a pyarrow, Spark or Delta schema, or DDL.
+            schema: The new columns: a pyarrow, Spark or Delta schema, or DDL. A column that the table has with a
+                narrower type gets the wider one if the table allows it (``delta.enableTypeWidening``).
             user_metadata: A note for the table's history.
 
         Returns:
@@ -938,9 +944,120 @@ class Table(Readable, metaclass=Hinted):
             SchemaMismatchError: A column exists with another type.
             InvalidInputError: A new column is NOT NULL.
         """
-        from txlog.commands.change_definition import add_columns
+        from txlog.commands.change_definition import added_columns, change_definition
 
-        return add_columns(self._open_table, schema, user_metadata)
+        return change_definition(self._open_table, lambda state: added_columns(state, schema), user_metadata)
+
+    def rename_column(self, column: str, name: str, *, user_metadata: str | None = None) -> WriteResult:
+        """Rename a column, or a member of a struct, as Spark's ``ALTER TABLE ... RENAME COLUMN``. No file is rewritten.
+
+        The table must map its columns (``delta.columnMapping.mode``), which not every reader knows. Partitioning,
+        clustering, ``delta.dataSkippingStatsColumns`` and the options of merge engines follow the new name.
+
+        Args:
+            column: The column, or ``"a.b"`` for a member of a struct, ``"tags.element.b"`` in a list.
+            name: The new name, without the struct's.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version that has the new name.
+
+        Raises:
+            InvalidInputError: There is no such column, the name is taken, the table does not map its columns, or a
+                constraint or a generated column names the column.
+            ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
+        """
+        from txlog.commands.change_columns import renamed_column
+        from txlog.commands.change_definition import change_definition
+
+        return change_definition(self._open_table, lambda state: renamed_column(state, column, name), user_metadata)
+
+    def drop_columns(self, columns: str | Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
+        """Drop columns, or members of structs, as Spark's ``ALTER TABLE ... DROP COLUMNS``. No file is rewritten.
+
+        The values stay in the files until `purge` rewrites them and `vacuum` deletes the old files.
+
+        Args:
+            columns: One column or several, as for `rename_column`.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version without the columns.
+
+        Raises:
+            InvalidInputError: There is no such column, the table does not map its columns, or something else names one:
+                partitioning, clustering, a constraint, a generated column, or a merge engine.
+            ConflictError: A concurrent commit changed the table's definition. Rows that others write do not matter.
+        """
+        from txlog.commands.change_columns import dropped_columns
+        from txlog.commands.change_definition import change_definition
+
+        return change_definition(self._open_table, lambda state: dropped_columns(state, columns), user_metadata)
+
+    def alter_column(
+        self,
+        column: str,
+        *,
+        type: str | pa.DataType | None = None,
+        nullable: bool | None = None,
+        comment: str | None = None,
+        default: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+        user_metadata: str | None = None,
+    ) -> WriteResult:
+        """Change properties of a column in one version, as Spark's ``ALTER TABLE ... ALTER COLUMN``.
+
+        Args:
+            column: The column as for `rename_column`; for ``type`` also ``"tags.element"``, ``"prices.key"`` or
+                ``"prices.value"``.
+            type: A wider type, in DDL or Arrow's. The table must allow it (``delta.enableTypeWidening``), which not
+                every reader knows. No file is rewritten.
+            nullable: False adds NOT NULL, after a check of all rows; True drops it.
+            comment: The comment; an empty one removes it.
+            default: The value of rows that lack the column, in SQL; empty for none. Rows of the table stay as they are.
+            first: Whether the column becomes the first of the table, or of its struct.
+            after: The neighbor that the column comes after.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version with the change; "nothing to change" if the column was like this.
+
+        Raises:
+            InvalidInputError: There is no such column, the type is not wider or the table does not allow it, a
+                constraint or a generated column would be computed with other types, a row has no value for a NOT NULL
+                column, or the default does not fit.
+            ConflictError: A concurrent commit changed the definition of the table. Rows that others write do not
+                matter, but are checked for NOT NULL.
+        """
+        from txlog.commands.change_columns import AlterColumn, altered_column
+        from txlog.commands.change_definition import change_definition
+
+        asked = AlterColumn(type, nullable, comment, default, first, after)
+        return change_definition(self._open_table, lambda state: altered_column(state, column, asked), user_metadata)
+
+    def describe(
+        self, description: str | None = None, *, name: str | None = None, user_metadata: str | None = None
+    ) -> WriteResult:
+        """Set the table's description, as Spark's ``COMMENT ON TABLE``, or its name.
+
+        Args:
+            description: The text; an empty one removes it, None leaves it as it is.
+            name: The name in the table's metadata, which has no effect; an empty one removes it.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version that has them.
+
+        Raises:
+            InvalidInputError: Neither is given, or one is not text.
+        """
+        from txlog.commands.change_columns import described_table
+        from txlog.commands.change_definition import change_definition
+
+        return change_definition(
+            self._open_table, lambda state: described_table(state, description, name), user_metadata
+        )
 
     def add_constraint(self, name: str, condition: str, *, user_metadata: str | None = None) -> WriteResult:
         """Require a condition of every row from now on, in every engine; as Spark's ``ALTER TABLE ... ADD CONSTRAINT``.

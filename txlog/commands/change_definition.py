@@ -1,6 +1,7 @@
-"""Commits changes of a table's definition: properties that are set or unset, and columns that are added.
+"""Changes of a table's definition: properties that are set or unset, and columns that are added.
 
-In: an open table and what the caller asks for. Out: the ``WriteResult`` of a version that changes no data file.
+In: a version of a table and what the caller asks for. Out: a `DefinitionChange`, and `change_definition`, which commits
+one. Other changes of columns are in ``change_columns``.
 """
 
 from __future__ import annotations
@@ -8,50 +9,65 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txlog.commands.table_definition import (
-    check_added_columns,
-    commit_definition,
-    with_columns,
-    with_properties,
-    without_properties,
-)
+from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
+from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
-from txlog.errors import TxlogError
+from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
-from txlog.protocol.properties import validate
+from txlog.protocol.properties import ColumnPath, validate
+from txlog.protocol.schema import Field, type_to_json
 from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult
 from txlog.util.arguments import names_in
 
-__all__ = ["add_columns", "set_properties", "unset_properties"]
+__all__ = [
+    "added_columns",
+    "change_definition",
+    "history_column",
+    "history_name",
+    "properties_set",
+    "properties_unset",
+]
 
 
-def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_metadata: str | None) -> WriteResult:
-    """Set table properties. Raises as `Table.set_properties`."""
-    state = open_table.writable_state()
-    with TxlogError.located(open_table.uri, state.version):
-        properties = validate(properties)
-        definition = with_properties(state, properties)
-    parameters = operation_parameters(properties=properties)
-    return commit_definition(open_table, state, definition, "SET TBLPROPERTIES", parameters, user_metadata)
+def change_definition(open_table: OpenTable, make: MakeChange, user_metadata: str | None) -> WriteResult:
+    """Commit what ``make`` makes for the newest version. Raises as `commit_change`, and ``UnsupportedFeatureError``."""
+    return commit_change(open_table, open_table.writable_state(), make, user_metadata)
 
 
-def unset_properties(open_table: OpenTable, keys: Iterable[str], user_metadata: str | None) -> WriteResult:
-    """Unset table properties. Raises as `Table.unset_properties`."""
-    state = open_table.writable_state()
-    keys = names_in("keys", keys)
-    parameters = operation_parameters(properties=list(keys), ifExists=False)
-    with TxlogError.located(open_table.uri, state.version):
-        definition = without_properties(state, keys)
-    return commit_definition(open_table, state, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
+def properties_set(state: TableState, properties: Mapping[str, str]) -> DefinitionChange:
+    """As `Table.set_properties`."""
+    checked = validate(properties)
+    parameters = operation_parameters(properties=checked)
+    return DefinitionChange(with_properties(state, checked), "SET TBLPROPERTIES", parameters)
 
 
-def add_columns(open_table: OpenTable, schema: Any, user_metadata: str | None) -> WriteResult:
-    """Add the columns of a schema. Raises as `Table.add_columns`."""
-    state = open_table.writable_state()
-    with TxlogError.located(open_table.uri, state.version):
-        new = from_any(schema)
-        check_added_columns(state, new)
-        parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
-        definition = with_columns(state, new)
-    return commit_definition(open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
+def properties_unset(state: TableState, keys: Iterable[str]) -> DefinitionChange:
+    """As `Table.unset_properties`."""
+    names = names_in("keys", keys)
+    parameters = operation_parameters(properties=list(names), ifExists=False)
+    return DefinitionChange(without_properties(state, names), "UNSET TBLPROPERTIES", parameters)
+
+
+def added_columns(state: TableState, schema: Any) -> DefinitionChange:
+    """As `Table.add_columns`."""
+    new = from_any(schema)
+    check_added_columns(state, new)
+    added = [{"column": history_column(field, (field.name,))} for field in new.fields]
+    return DefinitionChange(with_columns(state, new), "ADD COLUMNS", operation_parameters(columns=added))
+
+
+def history_name(path: ColumnPath) -> str:
+    """A column in the history as Spark writes it, which puts only names with a dot in backticks."""
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
+
+
+def history_column(field: Field, path: ColumnPath) -> dict[str, Any]:
+    """A column with its properties in the history as Spark writes it."""
+    kind = type_to_json(field.type)
+    return {
+        "name": ".".join(path),
+        "type": kind if isinstance(kind, str) else kind["type"],
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
-from txlog.expressions.tree import path_text
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_DOMAIN, CLUSTERING_FEATURE, clustering_columns, clustering_domain
 from txlog.protocol.features import upgraded_for
 from txlog.protocol.partition_values import partitioning_text
+from txlog.protocol.properties import path_text
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.wording import argument

@@ -10,11 +10,13 @@ from typing import Any
 
 from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
-from txlog.errors import MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
-from txlog.expressions.tree import path_text
+from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 from txlog.protocol.actions import operation_parameters
+from txlog.protocol.column_mapping import MODE_KEY
+from txlog.protocol.properties import path_text, validate
 from txlog.store.probe import probe_store
-from txlog.util.wording import advice
+from txlog.util.arguments import invalid, one_of
+from txlog.util.wording import advice, argument
 
 __all__ = ["create_table", "probe_new_location"]
 
@@ -26,11 +28,13 @@ def create_table(
     properties: Mapping[str, str] | None,
     *,
     cluster_by: str | Iterable[str] | None = None,
+    column_mapping: str | None = None,
     exist_ok: bool = False,
     user_metadata: str | None = None,
 ) -> None:
     """Create an empty table. Raises as `Table.create`."""
     with TxlogError.located(open_table.uri):
+        properties = _with_mapping(properties, column_mapping)
         definition = Definition(*new_table(schema, partition_by or (), properties, cluster_by))
     if not open_table.log.exists():
         probe_new_location(open_table)
@@ -54,6 +58,20 @@ def probe_new_location(open_table: OpenTable) -> None:
     if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
         return
     probe_store(open_table.store).require_safe()
+
+
+def _with_mapping(properties: Mapping[str, str] | None, mode: str | None) -> Mapping[str, str] | None:
+    """The properties with the mode of column mapping that the argument asks for."""
+    if mode is None:
+        return properties
+    if mode not in ("name", "id"):
+        raise invalid("column_mapping", mode, one_of(("name", "id")))
+    given = validate(properties or {})
+    if given.setdefault(MODE_KEY, mode) != mode:
+        raise InvalidInputError(
+            f"{argument('column_mapping')} is {mode}, and the property {MODE_KEY} says {given[MODE_KEY]}: leave one out"
+        )
+    return given
 
 
 def _parameters(definition: Definition) -> dict[str, str]:

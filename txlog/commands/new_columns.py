@@ -1,7 +1,7 @@
 """Columns that come with a change of rows: an upsert or a merge may add those of its source to the table.
 
 In: the table's definition and the columns of the source. Out: the definition with the columns that the table lacks,
-members of structs too, as an append with ``schema_mode="merge"`` adds them.
+members of structs too, and with wider types if the table takes them: as an append with ``schema_mode="merge"``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition, with_columns
+from txlog.commands.table_definition import Definition, is_wider, with_columns
 from txlog.errors import SchemaMismatchError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Field, Primitive, Struct, fold_name, from_arrow
@@ -22,13 +22,16 @@ __all__ = ["with_new_columns"]
 def with_new_columns(
     state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
 ) -> Definition | None:
-    """Add the columns of data that the table lacks, and members of structs, limited to the columns named by ``only`` if
-    given; None if there are none."""
+    """Add the columns of data that the table lacks, and members of structs, and take wider types; None if none change.
+
+    ``only`` limits this to the columns that it names.
+    """
     names = None if only is None else {fold_name(name) for name in only}
     fields = [
         field
         for field in data_schema
-        if (names is None or fold_name(field.name) in names) and _is_new(field, state.schema.find(field.name))
+        if (names is None or fold_name(field.name) in names)
+        and (is_wider(state, field) or _is_new(field, state.schema.find(field.name)))
     ]
     return with_columns(state, from_arrow(pa.schema(fields))) if fields else None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
@@ -21,6 +22,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.change_data import reserved_columns
 from txlog.protocol.clustering import (
+    CLUSTERING_DOMAIN,
     CLUSTERING_FEATURE,
     check_clustering,
     clustering_columns,
@@ -39,11 +41,23 @@ from txlog.protocol.column_mapping import (
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, ROW_DEDUPLICATE
 from txlog.protocol.partition_values import partitioning_text
-from txlog.protocol.properties import DAY_MS, ICEBERG, SHORT_LOG_RETENTION, TableProperties, stored, validate
+from txlog.protocol.properties import (
+    DAY_MS,
+    FEATURE_PREFIX,
+    ICEBERG,
+    SHORT_LOG_RETENTION,
+    ColumnPath,
+    TableProperties,
+    path_text,
+    stored,
+    validate,
+)
 from txlog.protocol.schema import (
+    DataType,
     Field,
     Struct,
     fold_name,
+    from_arrow,
     parse_schema,
     schema_to_json,
     type_name,
@@ -51,7 +65,7 @@ from txlog.protocol.schema import (
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY, retyped, wider_types
 from txlog.result import WriteResult
 from txlog.tasks.tombstones import check_tombstones
 from txlog.util import ambient
@@ -65,9 +79,14 @@ __all__ = [
     "Definition",
     "check_added_columns",
     "check_agrees",
+    "check_retyped",
     "commit_definition",
+    "definition_builder",
+    "is_wider",
     "new_table",
+    "redefined",
     "require_definition",
+    "wider_columns",
     "with_columns",
     "with_properties",
     "with_schema",
@@ -156,13 +175,63 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     generated or has a default.
     """
     check_added_are_plain(_added(state.schema, new))
-    merged = merge(state.schema, new)
-    if merged == state.schema:
+    schema = state.schema
+    for path, wider in wider_columns(state, new):
+        check_retyped(state, path, wider)
+        schema = retyped(schema, path, wider)
+    return redefined(state, merge(schema, new))
+
+
+def wider_columns(state: TableState, new: Struct) -> list[tuple[ColumnPath, DataType]]:
+    """The columns of the table, with their new types, that grow to hold values of ``new``: none unless the table allows
+    it (``delta.enableTypeWidening``)."""
+    return list(wider_types(state.schema, new)) if state.properties.enable_type_widening else []
+
+
+def is_wider(state: TableState, column: pa.Field) -> bool:
+    """Whether a column of data has a wider type than the table's column, which takes it, at any depth."""
+    there = state.schema.find(column.name)
+    if there is None or not state.properties.enable_type_widening:
+        return False
+    return any(wider_types(Struct((there,)), from_arrow(pa.schema([column]))))
+
+
+def check_retyped(state: TableState, path: ColumnPath, wider: DataType) -> None:
+    """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type."""
+    from txlog.commands.column_references import references_to
+
+    rules = [each.text for each in references_to(state, path) if each.place in ("rule", "generated column")]
+    if rules:
+        raise InvalidInputError(
+            f"{path_text(path)} cannot become {type_name(wider)}: {'; '.join(rules)}, and would be computed with other"
+            " types. Drop the rule first, and add it again after"
+        )
+
+
+def redefined(
+    state: TableState,
+    schema: Struct,
+    *,
+    configuration: Mapping[str, str] | None = None,
+    partition_columns: tuple[str, ...] | None = None,
+    needs: Iterable[str] = (),
+) -> Definition | None:
+    """The table with changed columns; new ones get ids if it maps its columns. None if nothing would change.
+
+    ``needs`` are table features that do not show in the metadata. Raises as `with_columns`.
+    """
+    schema, configuration = _mapped(
+        schema, state.metadata.configuration if configuration is None else configuration, _random_name
+    )
+    columns = state.partition_columns if partition_columns is None else partition_columns
+    metadata = replace(
+        state.metadata, schema_string=schema_to_json(schema), partition_columns=columns, configuration=configuration
+    )
+    if schema == state.schema and metadata == replace(state.metadata, schema_string=metadata.schema_string):
         return None
-    merged, configuration = _mapped(merged, state.metadata.configuration, _random_name)
-    metadata = replace(state.metadata, schema_string=schema_to_json(merged), configuration=configuration)
-    protocol = upgraded_for(state.protocol, merged, metadata.configuration)
-    _check(protocol or state.protocol, metadata, merged, state.domains)
+    needed = {**configuration, **{f"{FEATURE_PREFIX}{name}": "supported" for name in needs}}
+    protocol = upgraded_for(state.protocol, schema, needed)
+    _check(protocol or state.protocol, metadata, schema, state.domains)
     return Definition(metadata, protocol)
 
 
@@ -256,11 +325,7 @@ def commit_definition(
     if definition is None:
         assert state is not None
         return WriteResult(state.version, "committed", 0, "")
-    builder = ProposalBuilder(state)
-    builder.define(definition.metadata, definition.protocol)
-    for domain in definition.domains:
-        builder.set_domain(domain)
-    proposal = builder.build(
+    proposal = definition_builder(state, definition).build(
         txn_id=ambient.uuid4(),
         now_ms=ambient.now_ms(),
         isolation=open_table.isolation(state) if state else Isolation.WRITE_SERIALIZABLE,
@@ -269,6 +334,17 @@ def commit_definition(
         user_metadata=user_metadata,
     )
     return open_table.commit(proposal, state)
+
+
+def definition_builder(state: TableState | None, definition: Definition) -> ProposalBuilder:
+    """A builder that sets the definition, which depends on the clustering of ``state``."""
+    builder = ProposalBuilder(state)
+    builder.define(definition.metadata, definition.protocol)
+    for domain in definition.domains:
+        builder.set_domain(domain)
+    if state is not None:
+        builder.read_domain(CLUSTERING_DOMAIN)
+    return builder
 
 
 def require_definition(open_table: OpenTable, state: TableState, made_for: Metadata) -> None:

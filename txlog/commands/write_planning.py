@@ -195,12 +195,20 @@ def _metadata(state: TableState | None, definition: Definition | None) -> Metada
 
 
 def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
-    """The data's columns that may add something: new ones, and nested ones, whose members may be new.
+    """The data's columns that may add something: new ones, nested ones, whose members may be new, and wider ones.
 
     The strict rules check how the other columns fit; they accept more than equal types.
     """
+    from txlog.commands.table_definition import is_wider
+
     return from_arrow(
-        pa.schema([f for f in data_schema if pa.types.is_nested(f.type) or state.schema.find(f.name) is None])
+        pa.schema(
+            [
+                field
+                for field in data_schema
+                if pa.types.is_nested(field.type) or state.schema.find(field.name) is None or is_wider(state, field)
+            ]
+        )
     )
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Reversible
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from txlog import __version__
 from txlog.commit.alone import LoneCommitter
 from txlog.commit.committer import Committer
@@ -210,6 +212,8 @@ class OpenTable:
         result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
         if result.version is not None and result.outcome == "committed":
             self.last_read.committed(result.version)
+        if state is not None and outcome.state is not None and outcome.state.protocol != state.protocol:
+            result = self._noted(result, state, outcome.state)
         self._log(proposal, result)
         if outcome.state is not None:
             self.post_commit.after(outcome.state, outcome.txn_id)
@@ -251,6 +255,16 @@ class OpenTable:
         """Call the hooks with a conflict that is about to be raised."""
         if self._hooks is not None:
             call(self._hooks.on_conflict, self.uri, error)
+
+    def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
+        """Say which programs an upgrade of the protocol concerns. It is ours: another's would have been a conflict."""
+        from txlog.protocol.upgrade_note import upgrade_note
+
+        note = upgrade_note(before.protocol, after.protocol, after.metadata)
+        if note is None:
+            return result
+        logger.warning("%s: v%s: %s", self.uri, result.version, note)
+        return replace(result, notes=(*result.notes, note))
 
     def _log(self, proposal: Proposal, result: WriteResult) -> None:
         """Log one line per commit. The record has the result's fields as ``txlog``, for structured logging."""

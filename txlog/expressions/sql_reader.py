@@ -31,9 +31,10 @@ from txlog.expressions.build import (
 )
 from txlog.expressions.functions import concat, function
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
-from txlog.expressions.tree import Call, Expression, Path, Reference, Value, path_text
+from txlog.expressions.tree import Call, Expression, Path, Reference, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.values import fit, parse_date, parse_timestamp
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,

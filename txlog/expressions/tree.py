@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import fields
 
 from txlog.expressions.values import Ordered, value_text
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import DataType, type_name
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "Side",
     "Value",
     "columns_of",
-    "path_text",
+    "operand_text",
     "walk",
 ]
 
@@ -167,6 +168,11 @@ def walk(expression: Expression) -> Iterator[Expression]:
             waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))
 
 
-def path_text(path: Path) -> str:
-    """The path as SQL writes it."""
-    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)
+def operand_text(expression: Expression) -> str:
+    """The text of an operand, in parentheses if it is an operator itself."""
+    from txlog.expressions.predicates import And, Holds, Not, Or
+
+    if isinstance(expression, Holds):
+        expression = expression.condition
+    is_operator = isinstance(expression, Call) and not expression.name.isidentifier()
+    return f"({expression})" if is_operator or isinstance(expression, (And, Or, Not)) else str(expression)

@@ -71,6 +71,7 @@ class ProposalBuilder:
         self._read_files: set[str] = set()
         self._lists_files = True
         self._partitions: set[tuple[str | None, ...]] | None = None
+        self._domains_read: set[str] = set()
 
     # --- what the change does -----------------------------------------------------------------------------------
 
@@ -178,6 +179,10 @@ class ProposalBuilder:
         """The result depends on all rows of these partitions, named as `partition_values.partition_key` does."""
         self._partitions = (self._partitions or set()) | {*partitions}
 
+    def read_domain(self, domain: str) -> None:
+        """The result depends on this metadata domain, or on its absence."""
+        self._domains_read.add(domain)
+
     # --- the end ------------------------------------------------------------------------------------------------
 
     @property
@@ -261,6 +266,7 @@ class ProposalBuilder:
             predicates=tuple(self._predicates),
             files=frozenset(self._read_files) if self._lists_files else None,
             partitions=None if self._partitions is None else frozenset(self._partitions),
+            domains=frozenset(self._domains_read),
         )
 
     def _tags(self, *, keeps_row_ids: bool) -> dict[str, str]:

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
-from txlog.expressions.conditions import bind_predicate
-from txlog.expressions.tree import path_text
+from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
@@ -38,6 +37,7 @@ from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.properties import path_text
 from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
 from txlog.skipping.partition_predicate import PartitionPredicate

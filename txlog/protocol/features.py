@@ -27,6 +27,8 @@ __all__ = [
     "check_can_read",
     "check_can_tend",
     "check_can_write",
+    "features_in_use",
+    "features_of",
     "merged",
     "protocol_for",
     "upgraded_for",
@@ -108,6 +110,18 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
         max(reader, protocol.min_reader_version),
         max(writer, protocol.min_writer_version),
     )
+
+
+def features_of(protocol: Protocol) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The features that readers, and that writers, of a table must support, listed or implied by a version."""
+    return _reader_features(protocol), _writer_features(protocol)
+
+
+def features_in_use(metadata: Metadata) -> frozenset[str]:
+    """The features whose use shows in the metadata, and what these require."""
+    usage = Usage.of(metadata)
+    used = [feature for feature in _FEATURES if feature.used(usage)]
+    return frozenset([name for feature in used for name in (feature.name, *feature.requires)])
 
 
 def merged(one: Protocol, other: Protocol) -> Protocol:

@@ -46,6 +46,7 @@ __all__ = [
     "TableProperties",
     "column_paths",
     "parse_interval_ms",
+    "path_text",
     "stored",
     "validate",
 ]
@@ -95,6 +96,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     enable_change_data_feed: bool = False
     enable_deletion_vectors: bool = False
     enable_row_tracking: bool = False
+    enable_type_widening: bool = False
     in_commit_timestamps: bool = False
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_timestamp: int | None = None
@@ -243,6 +245,11 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
             return tuple(paths)
 
 
+def path_text(path: ColumnPath) -> str:
+    """The path of one column as SQL and `column_paths` write it: ``a.b``, and other names in backticks."""
+    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)
+
+
 def _catalog_entry(text: str) -> str:
     if _CATALOG_ENTRY.fullmatch(text) is None:
         raise ValueError("not an entry of a catalog")
@@ -380,6 +387,7 @@ _ATTRIBUTES = {
     "enable_change_data_feed": "delta.enableChangeDataFeed",
     "enable_deletion_vectors": "delta.enableDeletionVectors",
     "enable_row_tracking": "delta.enableRowTracking",
+    "enable_type_widening": "delta.enableTypeWidening",
     "in_commit_timestamps": "delta.enableInCommitTimestamps",
     "in_commit_timestamp_enablement_version": "delta.inCommitTimestampEnablementVersion",
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",

@@ -49,6 +49,7 @@ __all__ = [
     "to_arrow",
     "type_name",
     "type_to_arrow",
+    "type_to_json",
 ]
 
 ARROW_METADATA_KEY = b"delta.metadata"
@@ -191,7 +192,7 @@ def schema_from_json(value: Any) -> Struct:
 
 def schema_to_json(schema: Struct) -> str:
     """The text for ``metaData.schemaString``, key for key as Spark writes it. Raises InvalidInputError."""
-    return _json_bytes(_type_to_json(schema)).decode()
+    return _json_bytes(type_to_json(schema)).decode()
 
 
 def _json_bytes(value: Any) -> bytes:
@@ -201,19 +202,20 @@ def _json_bytes(value: Any) -> bytes:
         raise InvalidInputError(f"the schema's names and metadata must be plain JSON values: {error}") from None
 
 
-def _type_to_json(data_type: DataType) -> Any:
+def type_to_json(data_type: DataType) -> Any:
+    """The type as the JSON of a schema has it: a name, or an object."""
     match data_type:
         case Primitive(name):
             return name
         case Decimal(precision, scale):
             return f"decimal({precision},{scale})"
         case Array(element, contains_null):
-            return {"type": "array", "elementType": _type_to_json(element), "containsNull": contains_null}
+            return {"type": "array", "elementType": type_to_json(element), "containsNull": contains_null}
         case Map(key, value, value_contains_null):
             return {
                 "type": "map",
-                "keyType": _type_to_json(key),
-                "valueType": _type_to_json(value),
+                "keyType": type_to_json(key),
+                "valueType": type_to_json(value),
                 "valueContainsNull": value_contains_null,
             }
         case Struct(fields):
@@ -222,7 +224,7 @@ def _type_to_json(data_type: DataType) -> Any:
                 "fields": [
                     {
                         "name": f.name,
-                        "type": _type_to_json(f.type),
+                        "type": type_to_json(f.type),
                         "nullable": f.nullable,
                         "metadata": dict(f.metadata),
                     }

@@ -1,7 +1,8 @@
 """Type widening: the type changes of a column that leave old data files as they are.
 
-In: the history of type changes that a schema carries, or the Arrow type a file has for a column. Out: whether values
-of the old type are values of the new one. Nothing is widened here; readers cast. PROTOCOL.md, "Type Widening".
+In: the history of type changes that a schema carries, or a change that is asked for. Out: whether values of the old
+type are values of the new one; the schema with the new type and its history. Files are left alone: readers cast.
+PROTOCOL.md, "Type Widening".
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import orjson
+from msgspec.structs import replace
 
 from txlog.errors import TxlogError
+from txlog.protocol.properties import ColumnPath
 from txlog.protocol.schema import (
     BYTE,
     DATE,
@@ -26,10 +29,24 @@ from txlog.protocol.schema import (
     Field,
     Map,
     Struct,
+    fold_name,
     parse_schema,
+    type_to_json,
 )
 
-__all__ = ["TYPE_CHANGES_KEY", "is_widening", "unknown_changes", "was_float", "was_integer"]
+__all__ = [
+    "ENABLED_KEY",
+    "TYPE_CHANGES_KEY",
+    "is_widening",
+    "may_widen",
+    "retyped",
+    "unknown_changes",
+    "was_float",
+    "was_integer",
+    "wider_types",
+]
+
+ENABLED_KEY = "delta.enableTypeWidening"
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
 """Field metadata: a list of ``{"fromType", "toType", "fieldPath"?}``, oldest first."""
@@ -52,6 +69,80 @@ def is_widening(old: DataType, new: DataType) -> bool:
         more_digits = new.precision - old.precision
         return old != new and more_digits >= new.scale - old.scale >= 0
     return (old, new) in ((FLOAT, DOUBLE), (DATE, TIMESTAMP_NTZ))
+
+
+def may_widen(old: DataType, new: DataType) -> bool:
+    """Whether txlog makes this change: as the protocol has it, which wants 10 digits for each integer up to 32 bits."""
+    digits = new.precision - new.scale if isinstance(new, Decimal) and old in _INTEGERS else _DIGITS[INTEGER]
+    return is_widening(old, new) and digits >= _DIGITS[INTEGER]
+
+
+def wider_types(table: Struct, data: Struct) -> Iterator[tuple[ColumnPath, DataType]]:
+    """The columns of ``table`` that get the wider type of ``data`` when schemas are merged, at every depth.
+
+    These are the changes that Spark's Delta makes by itself: integers never become decimals or doubles.
+    """
+    for old in table.fields:
+        new = next((each for each in data.fields if fold_name(each.name) == fold_name(old.name)), None)
+        if new is not None:
+            yield from (((old.name, *path), wider) for path, wider in _wider(old.type, new.type))
+
+
+def _wider(old: DataType, new: DataType) -> Iterator[tuple[ColumnPath, DataType]]:
+    match old, new:
+        case Struct(), Struct():
+            yield from wider_types(old, new)
+        case Array(), Array():
+            yield from ((("element", *path), wider) for path, wider in _wider(old.element, new.element))
+        case Map(), Map():
+            yield from ((("key", *path), wider) for path, wider in _wider(old.key, new.key))
+            yield from ((("value", *path), wider) for path, wider in _wider(old.value, new.value))
+        case _ if may_widen(old, new) and (old not in _INTEGERS or new in _INTEGERS):
+            yield (), new
+
+
+def retyped(schema: Struct, path: ColumnPath, new: DataType) -> Struct:
+    """The schema with another type at ``path`` (see ``schema_changes.column_path``), and the change in its history.
+
+    The nearest column or member of a struct keeps the history; ``fieldPath`` leads from it to an element, key or value.
+    """
+    name, *below = path
+    return Struct(tuple(_retyped(each, tuple(below), new) if each.name == name else each for each in schema.fields))
+
+
+def _retyped(field: Field, path: ColumnPath, new: DataType) -> Field:
+    inside: list[str] = []
+    here = field.type
+    for at, name in enumerate(path):
+        if isinstance(here, Struct):
+            inner = retyped(here, path[at:], new)
+            return replace(field, type=_with_inner(field.type, tuple(inside), inner))
+        inside.append(name)
+        here = _inner(here, name)
+    change = {"fromType": type_to_json(here), "toType": type_to_json(new)}
+    if inside:
+        change["fieldPath"] = ".".join(inside)
+    history = [*field.metadata.get(TYPE_CHANGES_KEY, ()), change]
+    metadata = {**field.metadata, TYPE_CHANGES_KEY: history}
+    return replace(field, type=_with_inner(field.type, tuple(inside), new), metadata=metadata)
+
+
+def _inner(data_type: DataType, name: str) -> DataType:
+    if isinstance(data_type, Array):
+        return data_type.element
+    assert isinstance(data_type, Map)
+    return data_type.key if name == "key" else data_type.value
+
+
+def _with_inner(data_type: DataType, path: ColumnPath, inner: DataType) -> DataType:
+    """The type with another one at a path of ``element``, ``key`` and ``value``."""
+    if not path:
+        return inner
+    changed = _with_inner(_inner(data_type, path[0]), path[1:], inner)
+    if isinstance(data_type, Array):
+        return replace(data_type, element=changed)
+    assert isinstance(data_type, Map)
+    return replace(data_type, key=changed) if path[0] == "key" else replace(data_type, value=changed)
 
 
 def unknown_changes(schema: Struct) -> list[str]:

@@ -77,6 +77,8 @@ class WriteResult(msgspec.Struct, frozen=True):
         attempts: The number of commits sent.
         txn_id: The commit's ``commitInfo.txnId``.
         metrics: What was written, and how long the write waited.
+        notes: What else follows from the write, as sentences: which readers an upgrade of the protocol shuts out, or
+            which rules of columns a new schema dropped.
     """
 
     version: int | None
@@ -84,6 +86,7 @@ class WriteResult(msgspec.Struct, frozen=True):
     attempts: int
     txn_id: str
     metrics: WriteMetrics = msgspec.field(default_factory=WriteMetrics)
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> Mapping[str, object]:
         """Plain data for logs and JSON.
@@ -97,6 +100,7 @@ class WriteResult(msgspec.Struct, frozen=True):
             "attempts": self.attempts,
             "txn_id": self.txn_id,
             **asdict(self.metrics),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     def __str__(self) -> str:
@@ -114,7 +118,7 @@ class WriteResult(msgspec.Struct, frozen=True):
                 done.insert(0, f"{counted(written, 'row')} written")
             parts += [*done, counted(did.files, "file"), human_size(did.bytes)]
         parts.append(counted(self.attempts, "attempt"))
-        return f"WriteResult({', '.join(parts)})"
+        return "\n  ".join([f"WriteResult({', '.join(parts)})", *(f"note: {note}" for note in self.notes)])
 
     __repr__ = __str__
 

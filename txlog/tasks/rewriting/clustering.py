@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
-from txlog.expressions.tree import path_text
 from txlog.protocol.clustering import named_columns
+from txlog.protocol.properties import path_text
 from txlog.protocol.schema import Struct, type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.file_rows import FileRows

@@ -1,0 +1,263 @@
+"""Changes of a table's columns: renamed, dropped, altered; and of the table's description.
+
+In: a version of a table and what the caller asks for. Out: a `DefinitionChange`, decided by the log alone, for a commit
+of its own or as a part of a transaction. A new NOT NULL is a rule that the rows of the table must meet first.
+PROTOCOL.md, "Column Mapping", "Type Widening", "Change Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.commands.change_definition import history_column, history_name
+from txlog.commands.checked_definition import DefinitionChange
+from txlog.commands.column_references import references_to, with_new_name, without_statistics
+from txlog.commands.table_definition import Definition, check_retyped, redefined
+from txlog.errors import InvalidInputError
+from txlog.log.state import TableState
+from txlog.protocol.actions import operation_parameters
+from txlog.protocol.column_mapping import MODE_KEY, mapping_mode
+from txlog.protocol.properties import ColumnPath, path_text
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, from_arrow, type_name
+from txlog.protocol.schema_changes import column_path, dropped, field_at, moved, renamed, type_at, with_field
+from txlog.protocol.schema_input import from_any
+from txlog.protocol.schema_merge import check_partition_columns
+from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
+from txlog.protocol.upgrade_note import readers_note
+from txlog.util.arguments import check_text, invalid
+from txlog.util.wording import argument, call
+from txlog.writer.constraints import Constraint
+from txlog.writer.generated_columns import check_computed_columns
+
+__all__ = ["AlterColumn", "altered_column", "described_table", "dropped_columns", "renamed_column"]
+
+_COMMENT, _DEFAULT, _GENERATED = "comment", "CURRENT_DEFAULT", "delta.generationExpression"
+
+
+class AlterColumn(msgspec.Struct, frozen=True):
+    """The arguments of `Table.alter_column`; None leaves a property of the column as it is."""
+
+    type: Any = None
+    nullable: bool | None = None
+    comment: str | None = None
+    default: str | None = None
+    first: bool = False
+    after: str | None = None
+
+
+def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChange:
+    """As `Table.rename_column`."""
+    path = _column(state, column, "renamed")
+    check_text("name", name)
+    _require_mapping(state, f"{path_text(path)} cannot be renamed")
+    refused = [each for each in references_to(state, path) if each.place in ("rule", "generated column")]
+    schema = renamed(state.schema, path, name)
+    if schema != state.schema and refused:
+        raise InvalidInputError(
+            f"{path_text(path)} cannot be renamed: {_listed(refused)}. Drop the rule first, and add it again with the"
+            " new name"
+        )
+    partition_columns, configuration = with_new_name(state.metadata, path, name)
+    definition = redefined(state, schema, configuration=configuration, partition_columns=partition_columns)
+    parameters = operation_parameters(oldColumnPath=history_name(path), newColumnPath=history_name((*path[:-1], name)))
+    return DefinitionChange(definition, "RENAME COLUMN", parameters)
+
+
+def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
+    """As `Table.drop_columns`."""
+    given = [columns] if isinstance(columns, str) else columns
+    if not isinstance(given, Iterable) or isinstance(given, bytes) or not (named := list(given)):
+        raise invalid("columns", columns, "the name of a column, or a list of names")
+    paths = [_column(state, each, "dropped") for each in named]
+    if len({*paths}) < len(paths):
+        raise InvalidInputError(f"a column is named twice: {', '.join(map(path_text, paths))}")
+    _require_mapping(state, f"{', '.join(map(path_text, paths))} cannot be dropped without a rewrite of every file")
+    schema, configuration = state.schema, dict(state.metadata.configuration)
+    for path in paths:
+        refused = [each for each in references_to(state, path) if _keeps(each.place, each.owner, paths)]
+        if refused:
+            raise InvalidInputError(
+                f"{path_text(path)} cannot be dropped: {_listed(refused)}. Change that first, or drop what depends on"
+                " it in the same call"
+            )
+        schema = dropped(schema, path)
+        configuration = without_statistics(configuration, path)
+    check_partition_columns(schema, state.partition_columns)
+    parameters = operation_parameters(columns=[history_name(path) for path in paths])
+    return DefinitionChange(redefined(state, schema, configuration=configuration), "DROP COLUMNS", parameters)
+
+
+def altered_column(state: TableState, column: Any, asked: AlterColumn) -> DefinitionChange:
+    """As `Table.alter_column`."""
+    if asked == AlterColumn():
+        names = ", ".join(map(argument, ("type", "nullable", "comment", "default", "first", "after")))
+        raise InvalidInputError(f"say what to change of the column: give one of {names}")
+    path = column_path(column, state.schema)
+    schema, before = state.schema, field_at(state.schema, path)
+    if asked.type is not None:
+        schema = _with_type(state, path, _asked_type(asked.type))
+    schema = _with_metadata(schema, path, asked)
+    needs: tuple[str, ...] = ()
+    rule = None
+    if asked.nullable is not None:
+        schema = with_field(schema, path, lambda field: replace(field, nullable=asked.nullable))
+        if not asked.nullable and before is not None and before.nullable:
+            rule, needs = _not_null(schema, path), ("invariants",)
+    if asked.first and asked.after is not None:
+        raise InvalidInputError(f"give {argument('first')} or {argument('after')}, not both")
+    if asked.first or asked.after is not None:
+        schema = moved(schema, path, asked.after)
+    if asked.default is not None:
+        check_computed_columns(schema)
+    definition = redefined(state, schema, needs=needs)
+    return DefinitionChange(definition, "CHANGE COLUMN", _parameters(state, schema, path, asked), rule)
+
+
+def described_table(state: TableState, description: str | None, name: str | None) -> DefinitionChange:
+    """As `Table.describe`. Spark has the description as the property ``comment``."""
+    given = {"description": description, "name": name}
+    for parameter, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise invalid(parameter, value, "text; an empty one removes it")
+    if description is None and name is None:
+        raise InvalidInputError(f"give {argument('description')} or {argument('name')}")
+    changes: dict[str, Any] = {key: value or None for key, value in given.items() if value is not None}
+    metadata = replace(state.metadata, **changes)
+    keys = {"description": _COMMENT}  # Spark's COMMENT ON TABLE sets this property
+    properties = {keys.get(key, key): value for key, value in given.items() if value is not None}
+    definition = None if metadata == state.metadata else Definition(metadata)
+    return DefinitionChange(definition, "SET TBLPROPERTIES", operation_parameters(properties=properties))
+
+
+# --- what is allowed ----------------------------------------------------------------------------------------------
+
+
+def _column(state: TableState, given: Any, what: str) -> ColumnPath:
+    path = column_path(given, state.schema)
+    if field_at(state.schema, path) is None:
+        raise InvalidInputError(f"{path_text(path)} has no name of its own: it cannot be {what}")
+    return path
+
+
+def _require_mapping(state: TableState, problem: str) -> None:
+    if mapping_mode(state.metadata.configuration) == "none":
+        raise InvalidInputError(
+            f"{problem}, since the table finds its columns in files by their names. Turn column mapping on first, by"
+            f" {call('set_properties', {MODE_KEY: 'name'})}: no file is rewritten, but it cannot be turned off again."
+            f" {readers_note('columnMapping')}"
+        )
+
+
+def _keeps(place: str, owner: str | None, paths: list[ColumnPath]) -> bool:
+    """Whether a reference forbids to drop the column: not if its owner is dropped too."""
+    return place != "statistics" and (owner is None or owner not in map(".".join, paths))
+
+
+def _listed(references: Iterable[Any]) -> str:
+    return "; ".join(each.text for each in references)
+
+
+def _with_type(state: TableState, path: ColumnPath, new: DataType) -> Struct:
+    old = type_at(state.schema, path)
+    if old == new:
+        return state.schema
+    name, types = path_text(path), f"from {type_name(old)} to {type_name(new)}"
+    if not may_widen(old, new):
+        raise InvalidInputError(
+            f"the type of {name} cannot change {types}: only to a wider one ({_wider_than(old)}). Write the rows to a"
+            " column of the other type, or to another table"
+        )
+    if not state.properties.enable_type_widening:
+        raise InvalidInputError(
+            f"the type of {name} cannot change {types} unless the table allows it: set"
+            f" {call('set_properties', {ENABLED_KEY: 'true'})}. {readers_note('typeWidening')}"
+        )
+    check_retyped(state, path, new)
+    schema = retyped(state.schema, path, new)
+    field = field_at(schema, path)
+    if field is not None and _GENERATED in field.metadata:
+        check_computed_columns(schema)
+    return schema
+
+
+def _wider_than(old: DataType) -> str:
+    if isinstance(old, Struct | Array | Map):
+        return "name the member, such as 'a.b' or 'tags.element'"
+    wider = {
+        "byte": "smallint, int, bigint, double, decimal(10,0) or more",
+        "short": "int, bigint, double, decimal(10,0) or more",
+        "integer": "bigint, double, decimal(10,0) or more",
+        "long": "decimal(20,0) or more",
+        "float": "double",
+        "date": "timestamp_ntz",
+    }
+    if getattr(old, "name", "") in wider:
+        return wider[old.name]  # type: ignore[union-attr]
+    return (
+        "none for this type"
+        if not hasattr(old, "precision")
+        else "a decimal with at least as many digits on both sides"
+    )
+
+
+def _asked_type(given: Any) -> DataType:
+    import pyarrow as pa
+
+    if isinstance(given, pa.DataType):
+        return from_arrow(pa.schema([("value", given)])).fields[0].type
+    if isinstance(given, str):
+        return from_any({"value": given}).fields[0].type
+    raise invalid("type", given, "a type in DDL, such as 'bigint', or a pyarrow.DataType")
+
+
+def _with_metadata(schema: Struct, path: ColumnPath, asked: AlterColumn) -> Struct:
+    given = {_COMMENT: asked.comment, _DEFAULT: asked.default}
+    for (key, value), parameter in zip(given.items(), ("comment", "default"), strict=True):
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise invalid(parameter, value, "text; an empty one removes it")
+        schema = with_field(schema, path, lambda field, key=key, value=value: _marked(field, key, value))  # type: ignore[misc]
+    return schema
+
+
+def _marked(field: Field, key: str, value: str) -> Field:
+    kept = {name: each for name, each in field.metadata.items() if name != key}
+    return replace(field, metadata={**kept, key: value} if value else kept)
+
+
+def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
+    """That the column has a value in every row in which its struct has one."""
+    from txlog.expressions.sql import parse_predicate
+
+    if any(isinstance(type_at(schema, path[:length]), Array | Map) for length in range(1, len(path))):
+        raise InvalidInputError(f"{path_text(path)} is inside an array or a map, where Delta checks no NOT NULL")
+    sql = f"{path_text(path)} IS NOT NULL"
+    if path[1:]:
+        sql = f"{path_text(path[:-1])} IS NULL OR {sql}"
+    return Constraint(f"NOT NULL of column {path_text(path)}", sql, parse_predicate(sql, schema))
+
+
+def _parameters(state: TableState, schema: Struct, path: ColumnPath, asked: AlterColumn) -> dict[str, str]:
+    """As Spark writes them: the column as it is now, with the type changes that it had before, and its new place."""
+    position = "FIRST" if asked.first else None if asked.after is None else f"AFTER {asked.after}"
+    field, before = field_at(schema, path), field_at(state.schema, path)
+    if field is None:
+        column = Field(path[-1], type_at(schema, path), _may_be_null(schema, path))
+    else:
+        history = {} if before is None else {key: before.metadata.get(key) for key in (TYPE_CHANGES_KEY,)}
+        metadata = {**field.metadata, **history}
+        column = replace(field, metadata={key: value for key, value in metadata.items() if value is not None})
+    return operation_parameters(column=history_column(column, path), position=position)
+
+
+def _may_be_null(schema: Struct, path: ColumnPath) -> bool:
+    """Whether an element or a value may be null; keys may not."""
+    around = type_at(schema, path[:-1])
+    if isinstance(around, Array):
+        return around.contains_null
+    return isinstance(around, Map) and path[-1] == "value" and around.value_contains_null

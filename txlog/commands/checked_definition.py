@@ -1,0 +1,142 @@
+"""Commits a change of a table's definition; a rule that it makes is checked on every row of the table first.
+
+In: an open table, and what makes the change for a version. Out: the ``WriteResult`` of a version that changes no data
+file. The check is a plan: rows that others add in the meantime are checked too, and no other rows twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from txlog.commands.table_definition import Definition, commit_definition, definition_builder
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.state import TableState
+from txlog.read.scan_plan import ScanPlan, select
+from txlog.result import WriteMetrics, WriteResult
+from txlog.tasks.check_rows import FindViolation
+from txlog.tasks.task_table import TaskTable
+from txlog.util import ambient
+from txlog.workers.threads import ThreadWorkers
+from txlog.writer.constraints import Constraint
+
+__all__ = ["DefinitionChange", "MakeChange", "commit_change", "require_rule"]
+
+_FILE_S = 0.002
+_BYTES_PER_S = 200e6
+_PART_BYTES = 32 << 20
+_SCANS_AT_ONCE = 2
+
+
+class DefinitionChange(msgspec.Struct, frozen=True):
+    """A change of a definition with the words that the history has for it. ``definition`` None: nothing would change.
+
+    ``rule`` is a condition that every row of the table must meet first.
+    """
+
+    definition: Definition | None
+    operation: str
+    parameters: dict[str, str]
+    rule: Constraint | None = None
+
+
+MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
+
+
+def commit_change(
+    open_table: OpenTable, state: TableState, make: MakeChange, user_metadata: str | None = None
+) -> WriteResult:
+    """Commit what ``make`` makes for a version.
+
+    Raises what it raises, and ``InvalidInputError`` for a row that violates the new rule.
+    """
+    with TxlogError.located(open_table.uri, state.version):
+        change = make(state)
+    if change.definition is None or change.rule is None:
+        return commit_definition(
+            open_table, state, change.definition, change.operation, change.parameters, user_metadata
+        )
+    return open_table.commit_plan(_CheckedChange(open_table, make, user_metadata), state)
+
+
+def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, files: pa.Table) -> None:
+    """Raises ``InvalidInputError`` if a row of these files of ``state`` violates the rule."""
+    selection = select(open_table.uri, state, sorted(rule.condition.columns()))
+    work = FindViolation(TaskTable.of(open_table.store, state), rule)
+    scans = [ScanPlan(selection, part) for part in _parts_of(files)]
+    for _, values in ThreadWorkers(_SCANS_AT_ONCE).map(work, scans):
+        if values is not None:
+            raise InvalidInputError(
+                f"rows of the table violate the {rule.name} ({rule.sql}), such as one with {values}: nothing was"
+                " changed. A condition that is NULL is violated too. Find the rows by"
+                " table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
+                table=open_table.uri,
+                version=state.version,
+            )
+
+
+class _CheckedChange:
+    """The `Plan`: checks the rows of files that it has not seen, and changes the definition."""
+
+    def __init__(self, open_table: OpenTable, make: MakeChange, user_metadata: str | None) -> None:
+        self._open_table = open_table
+        self._make = make
+        self._user_metadata = user_metadata
+        self._txn_id = ambient.uuid4()
+        self._checked: set[tuple[str, str | None]] = set()
+        self.metrics = WriteMetrics()
+
+    def execute(self, state: TableState) -> Proposal:
+        """Raises InvalidInputError if a row of ``state`` violates the rule."""
+        with TxlogError.located(self._open_table.uri, state.version):
+            change = self._make(state)
+        assert change.definition is not None
+        assert change.rule is not None
+        files = self._unchecked(state)
+        require_rule(self._open_table, state, change.rule, files)
+        self._checked.update(_keys_of(files))
+        builder = definition_builder(state, change.definition)
+        builder.read_table()
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE,
+            operation=change.operation,
+            parameters=change.parameters,
+            user_metadata=self._user_metadata,
+            is_reexecutable=True,
+        )
+
+    def remaining_work_s(self, state: TableState) -> float:
+        files = self._unchecked(state)
+        return float(files.num_rows * _FILE_S + sum(files["size"].to_pylist()) / _BYTES_PER_S)
+
+    def _unchecked(self, state: TableState) -> pa.Table:
+        files = self._open_table.log.files(state)
+        return files.filter(pa.array([key not in self._checked for key in _keys_of(files)], pa.bool_()))
+
+
+def _parts_of(files: pa.Table) -> list[pa.Table]:
+    """The files in their order, in parts of about equal size."""
+    parts: list[pa.Table] = []
+    first = size_bytes = 0
+    for row, size in enumerate(files["size"].to_pylist()):
+        size_bytes += size
+        if size_bytes >= _PART_BYTES or row + 1 == files.num_rows:
+            parts.append(files.slice(first, row + 1 - first))
+            first, size_bytes = row + 1, 0
+    return parts
+
+
+def _keys_of(files: pa.Table) -> list[tuple[str, str | None]]:
+    """The path of each file, and its deletion vector: rows come back if a vector goes."""
+    vectors = files["deletionVector"].to_pylist()
+    return [
+        (path, None if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector['offset']}")
+        for path, vector in zip(files["path"].to_pylist(), vectors, strict=True)
+    ]

@@ -1,0 +1,168 @@
+"""Everything in a table's definition that refers to a column by its name: the one place that knows where to look.
+
+In: a version of a table, and the path of a column. Out: a `ColumnReference` for each rule, property or layout that
+names the column, a member of it, or the struct that holds it; and the definition with a new name in the places that can
+be corrected. Iceberg exports and clustering follow ids and physical names, so a new name changes nothing there. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import Predicate
+from txlog.expressions.tree import columns_of
+from txlog.log.state import TableState
+from txlog.protocol.actions import Metadata
+from txlog.protocol.clustering import clustering_columns
+from txlog.protocol.merge_options import FIELDS, PREFIX, field_option, merge_options
+from txlog.protocol.properties import ColumnPath, column_paths, path_text
+from txlog.protocol.schema import Struct, fold_name
+from txlog.writer.constraints import stored_constraints
+from txlog.writer.generated_columns import stored_generated, without_generated
+
+__all__ = ["ColumnReference", "references_to", "with_new_name", "without_statistics"]
+
+Place: TypeAlias = Literal["rule", "generated column", "partitioning", "clustering", "statistics", "merge engine"]
+
+STATISTICS_KEY = "delta.dataSkippingStatsColumns"
+_SEQUENCE = "sequence.field"
+_INVARIANT = "invariant of column "
+
+
+class ColumnReference(msgspec.Struct, frozen=True):
+    """One place that names a column. ``text`` is what it is, for messages; ``owner`` is the column that has the rule:
+    the generated one, or that of an invariant."""
+
+    place: Place
+    text: str
+    owner: str | None = None
+
+
+def references_to(state: TableState, path: ColumnPath) -> list[ColumnReference]:
+    """Every reference to the column at ``path``, to a part of it, or to a struct that it is a part of."""
+    schema, configuration = state.schema, state.metadata.configuration
+    found = [*_of_rules(state, path), *_of_generated(schema, path)]
+    if any(fold_name(name) == fold_name(path[0]) for name in state.partition_columns):
+        found.append(ColumnReference("partitioning", f"the table is partitioned by {path_text(path[:1])}"))
+    found += [
+        ColumnReference("clustering", f"the table is clustered by {path_text(named)}")
+        for named in clustering_columns(state.domains, schema)
+        if _touches(named, path)
+    ]
+    found += [
+        ColumnReference("statistics", f"{STATISTICS_KEY} names {path_text(named)}")
+        for named in _statistics_columns(configuration)
+        if _touches(named, path)
+    ]
+    found += [
+        ColumnReference("merge engine", f"the property {PREFIX}{option} = {value} names {path[0]}")
+        for option, value in merge_options(configuration).items()
+        if fold_name(path[0]) in map(fold_name, _merge_columns(option, value))
+    ]
+    return found
+
+
+def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Partition columns and properties with a column's new name."""
+
+    def new(names: str) -> str:
+        return ",".join(name if fold_name(each.strip()) == fold_name(path[0]) else each for each in names.split(","))
+
+    configuration = dict(metadata.configuration)
+    if STATISTICS_KEY in configuration:
+        renamed = (_renamed(each, path, name) for each in _statistics_columns(configuration))
+        configuration[STATISTICS_KEY] = ",".join(map(path_text, renamed))
+    if path[1:]:
+        return metadata.partition_columns, configuration
+    for option, value in merge_options(configuration).items():
+        split = field_option(option)
+        if split is not None:
+            del configuration[PREFIX + option]
+            value = new(value) if split[1] == "sequence-group" else value
+            configuration[f"{PREFIX}{FIELDS}{new(split[0])}.{split[1]}"] = value
+        elif option == _SEQUENCE:
+            configuration[PREFIX + option] = new(value)
+    columns = tuple(name if fold_name(each) == fold_name(path[0]) else each for each in metadata.partition_columns)
+    return columns, configuration
+
+
+def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
+    """The properties without a dropped column among those that have statistics."""
+    if STATISTICS_KEY not in configuration:
+        return dict(configuration)
+    kept = [each for each in _statistics_columns(configuration) if each[: len(path)] != path]
+    return {**configuration, STATISTICS_KEY: ",".join(map(path_text, kept))}
+
+
+# --- each place ---------------------------------------------------------------------------------------------------
+
+
+def _of_rules(state: TableState, path: ColumnPath) -> Iterator[ColumnReference]:
+    """CHECK constraints and invariants. The invariant of a column itself goes where the column goes."""
+    from txlog.expressions.sql import parse_stored_condition
+
+    for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
+        try:
+            named = _named(parse_stored_condition(sql, state.schema))
+        except InvalidInputError:
+            named = None
+        if _is_among(path, named, sql):
+            owner = name.removeprefix(_INVARIANT) if name.startswith(_INVARIANT) else None
+            yield ColumnReference("rule", f"the {name} ({sql}) names it", owner)
+
+
+def _of_generated(schema: Struct, path: ColumnPath) -> Iterator[ColumnReference]:
+    from txlog.expressions.sql import parse_stored_value
+
+    for name, sql in stored_generated(schema).items():
+        try:
+            tree = parse_stored_value(sql, without_generated(schema))
+            named = frozenset(each for _, each in columns_of(tree))
+        except InvalidInputError:
+            named = None
+        if name != path[0] and _is_among(path, named, sql):
+            yield ColumnReference("generated column", f"the generated column {name} ({sql}) is computed from it", name)
+
+
+def _named(condition: Predicate) -> frozenset[ColumnPath]:
+    from txlog.expressions.predicates import paths_of
+
+    return frozenset(paths_of(condition))
+
+
+def _is_among(path: ColumnPath, named: frozenset[ColumnPath] | None, sql: str) -> bool:
+    """Whether an expression reads a column; if txlog cannot parse it, whether its text has the name."""
+    if named is None:
+        return fold_name(path[0]) in fold_name(sql)
+    return any(_touches(each, path) for each in named)
+
+
+def _statistics_columns(configuration: Mapping[str, str]) -> tuple[ColumnPath, ...]:
+    try:
+        return column_paths(configuration.get(STATISTICS_KEY, ""))
+    except ValueError:  # another writer's; it counts as absent
+        return ()
+
+
+def _merge_columns(option: str, value: str) -> list[str]:
+    split = field_option(option)
+    names = [] if split is None else split[0].split(",")
+    if option == _SEQUENCE or (split is not None and split[1] == "sequence-group"):
+        names += value.split(",")
+    return [name.strip() for name in names]
+
+
+def _touches(one: ColumnPath, other: ColumnPath) -> bool:
+    """Whether a path is that of the other, or leads into it, or the other leads into it."""
+    length = min(len(one), len(other))
+    return [*map(fold_name, one[:length])] == [*map(fold_name, other[:length])]
+
+
+def _renamed(named: ColumnPath, path: ColumnPath, name: str) -> ColumnPath:
+    if len(named) < len(path) or not _touches(named, path):
+        return named
+    return (*path[:-1], name, *named[len(path) :])

@@ -1,0 +1,59 @@
+"""What an upgrade of a table's protocol means for other programs, in words: who can still read and write the table.
+
+In: the protocol before and after. Out: sentences for results, logs and errors. What the named readers do is tested by
+``integration/test_interop_readers.py``. PROTOCOL.md, "Protocol Evolution".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.features import features_in_use, features_of
+
+__all__ = ["readers_note", "upgrade_note"]
+
+_READERS = {
+    "columnMapping": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then read nulls without an"
+    " error, and Polars refuses the table; txlog, Spark's Delta and deltalake's QueryBuilder read it",
+    "typeWidening": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read it",
+    "deletionVectors": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table;"
+    " txlog, Spark's Delta, Polars and deltalake's QueryBuilder read it",
+    "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table; txlog,"
+    " Spark's Delta, Polars and deltalake's QueryBuilder read it",
+    "timestampNtz": "txlog, Spark's Delta, deltalake and Polars read it",
+}
+_UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
+
+
+def readers_note(feature: str) -> str:
+    """Which known readers can read a table with a reader feature, as a sentence."""
+    return f"For readers: {_READERS.get(feature, _UNKNOWN)}."
+
+
+def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str | None:
+    """What changed for readers and writers from one protocol to a later one; None if nothing did.
+
+    Features that are required now although the table of ``metadata`` does not use them are named too.
+    """
+    (had, wrote), (reads, writes) = features_of(before), features_of(after)
+    for_readers = [name for name in reads if name not in had]
+    for_writers = [name for name in writes if name not in wrote and name not in for_readers]
+    if not for_readers and not for_writers:
+        return None
+    parts = [f"the table's protocol is now {_versions(after)}, and was {_versions(before)}"]
+    parts += [f"readers need {name}: {_READERS.get(name, _UNKNOWN)}" for name in for_readers]
+    if for_writers:
+        parts.append(f"writers need {_listed(for_writers)}" + ("" if for_readers else "; every reader goes on"))
+    used = features_in_use(metadata)
+    if unused := [name for name in (*for_readers, *for_writers) if name not in used]:
+        parts.append(f"nothing in the table uses {_listed(unused)} yet")
+    return "; ".join(parts)
+
+
+def _versions(protocol: Protocol) -> str:
+    return f"reader version {protocol.min_reader_version}, writer version {protocol.min_writer_version}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
