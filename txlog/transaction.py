@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
-from txlog.commands.transaction_history import history_metrics, history_parameters
+from txlog.commands.transaction_history import history_metrics, history_operation, history_parameters
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import check_removable, plan_write
 from txlog.commit.open_table import OpenTable
@@ -34,6 +34,7 @@ from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
+    from txlog.commands.checked_definition import DefinitionChange, MakeChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.options import OnFiles
@@ -78,7 +79,8 @@ class Transaction:
         self._operation = operation
         self._data_change = data_change
         self._user_metadata = user_metadata
-        self._state = open_table.writable_state()
+        self._read_state = self._state = open_table.writable_state()
+        self._definitions: list[DefinitionChange] = []
         self._snapshot = Snapshot(open_table.log, self._state)
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
@@ -124,12 +126,124 @@ class Transaction:
         from txlog.expressions.conditions import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
 
-        log, state = self._open_table.log, self._state
+        log, state = self._open_table.log, self._read_state
         with TxlogError.located(self._open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema, now=ambient.now())
         plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
         self._builder.read_where(predicate, plan.files.column("path").to_pylist())
         return plan.to_arrow(log.store)
+
+    # --- the definition -----------------------------------------------------------------------------------------
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set table properties in this version: see `Table.set_properties`, and `rename_column` for the order.
+
+        Args:
+            properties: The values by key.
+
+        Raises:
+            InvalidInputError: A key or a value is invalid, or the transaction has written rows.
+        """
+        from txlog.commands.change_definition import properties_set
+
+        self._define(lambda state: properties_set(state, properties))
+
+    def add_columns(self, schema: object) -> None:
+        """Add nullable columns in this version: see `Table.add_columns`, and `rename_column` for the order.
+
+        Args:
+            schema: The new columns, as for `Table.add_columns`.
+
+        Raises:
+            SchemaMismatchError: A column exists with another type.
+            InvalidInputError: A new column is NOT NULL, or the transaction has written rows.
+        """
+        from txlog.commands.change_definition import added_columns
+
+        self._define(lambda state: added_columns(state, schema))
+
+    def rename_column(self, column: str, name: str) -> None:
+        """Rename a column in this version: see `Table.rename_column`.
+
+        The definition is changed before rows are written: all writing operations after this one use the new names, and
+        `read` and `snapshot` still have the old ones. Reads of some rows then count as reads of the whole table.
+
+        Args:
+            column: The column, as for `Table.rename_column`.
+            name: The new name.
+
+        Raises:
+            InvalidInputError: As for `Table.rename_column`, or the transaction has written rows.
+        """
+        from txlog.commands.change_columns import renamed_column
+
+        self._define(lambda state: renamed_column(state, column, name))
+
+    def drop_columns(self, columns: str | Iterable[str]) -> None:
+        """Drop columns in this version: see `Table.drop_columns`, and `rename_column` for the order.
+
+        Args:
+            columns: One column or several, as for `Table.drop_columns`.
+
+        Raises:
+            InvalidInputError: As for `Table.drop_columns`, or the transaction has written rows.
+        """
+        from txlog.commands.change_columns import dropped_columns
+
+        self._define(lambda state: dropped_columns(state, columns))
+
+    def alter_column(
+        self,
+        column: str,
+        *,
+        type: str | pa.DataType | None = None,
+        nullable: bool | None = None,
+        comment: str | None = None,
+        default: str | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> None:
+        """Change properties of a column in this version: see `Table.alter_column`, and `rename_column` for the order.
+
+        Args:
+            column: The column, as for `Table.alter_column`.
+            type: A wider type.
+            nullable: Whether the column may be null. A new NOT NULL counts as a read of the whole table.
+            comment: The comment.
+            default: The default, in SQL.
+            first: Whether the column becomes the first one.
+            after: The neighbor that it comes after.
+
+        Raises:
+            InvalidInputError: As for `Table.alter_column`, or the transaction has written rows.
+        """
+        from txlog.commands.change_columns import AlterColumn, altered_column
+
+        asked = AlterColumn(type, nullable, comment, default, first, after)
+        self._define(lambda state: altered_column(state, column, asked))
+
+    def _define(self, make: MakeChange) -> None:
+        from txlog.commands.checked_definition import require_rule
+        from txlog.commands.table_definition import define
+
+        self._require_open()
+        if self._builder.has_files:
+            raise InvalidInputError(
+                "a transaction changes the table's definition before it writes or removes rows: put this call first",
+                table=self._open_table.uri,
+                version=self._state.version,
+            )
+        with TxlogError.located(self._open_table.uri, self._state.version):
+            change = make(self._state)
+        if change.definition is None:
+            return
+        if change.rule is not None:
+            require_rule(self._open_table, self._state, change.rule, self._open_table.log.files(self._state))
+            self._builder.read_table()
+        define(self._builder, change.definition)
+        self._builder.read_whole_tables()
+        self._state = self._state.defined_as(change.definition.metadata, change.definition.protocol)
+        self._definitions.append(change)
 
     # --- writes -------------------------------------------------------------------------------------------------
 
@@ -382,7 +496,7 @@ class Transaction:
 
     def _write(self, data: object, options: WriteOptions) -> None:
         stream = open_data(data)
-        job = plan_write(self._open_table, stream.schema, options)
+        job = plan_write(self._open_table, stream.schema, options, self._state)
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
         self._unsent.own(file.path for file in files)
         if not job.intent.is_append:
@@ -561,7 +675,7 @@ class Transaction:
             vectors=sum(each.vectors for each in self._row_changes),
             change_files=change_files,
         )
-        operation = self._operation or ("DELETE" if removes and not adds else "WRITE")
+        operation = self._operation or history_operation(self._definitions, adds, removes)
         proposal = self._builder.build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
@@ -572,13 +686,14 @@ class Transaction:
                 self._regions,
                 is_overwrite=bool(removes),
                 overwrites_partitions=self._overwrites_partitions,
+                definitions=self._definitions,
             ),
             metrics=history_metrics(operation, metrics, removes),
             user_metadata=self._user_metadata,
             # Files that were added or rewritten give new ids to rows that other files had.
             keeps_row_ids=not (self._removes_by_name and adds),
         )
-        return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
+        return self._open_table.commit(proposal, self._read_state, metrics, unsent=self._unsent)
 
 
 def _isolation(name: str | None) -> Isolation | None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands import constraints
+from txlog.commands import checked_definition
 from txlog.commands.overwrite_preview import preview_overwrite
 from txlog.commands.write_options import WriteOptions
 from txlog.read.scan_plan import ScanPlan
@@ -239,7 +239,7 @@ def test_a_row_that_is_added_while_the_rows_are_checked_is_checked_too(
 ) -> None:
     others = iter([rows_of((4, "mon", 4.0)), rows_of((5, "mon", 99.0))])
     read: list[int] = []
-    execute, batches = constraints._Addition.execute, ScanPlan.batches
+    execute, batches = checked_definition._CheckedChange.execute, ScanPlan.batches
 
     def beside_an_append(self: Any, state: Any) -> Any:
         proposal = execute(self, state)
@@ -252,7 +252,7 @@ def test_a_row_that_is_added_while_the_rows_are_checked_is_checked_too(
         read.append(self.files.num_rows)
         return batches(self, store)
 
-    monkeypatch.setattr(constraints._Addition, "execute", beside_an_append)
+    monkeypatch.setattr(checked_definition._CheckedChange, "execute", beside_an_append)
     monkeypatch.setattr(ScanPlan, "batches", counted)
     files = table.snapshot().num_files
     with pytest.raises(txlog.InvalidInputError, match="amount = 99"):

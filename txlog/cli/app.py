@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -85,7 +85,10 @@ def create(
     partition_by: PartitionBy = None,
     cluster_by: ClusterBy = None,
     properties: Properties = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
+    column_mapping: Annotated[
+        str | None, typer.Option(metavar="name|id", help="let columns be renamed and dropped; some readers refuse it")
+    ] = None,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -102,6 +105,7 @@ def create(
             names(partition_by),
             table_properties,
             cluster_by=cluster_by,
+            column_mapping=cast(Any, column_mapping),
             exist_ok=exist_ok,
             storage_options=options,
         )
@@ -110,6 +114,10 @@ def create(
 
 
 app.command("set")(definition_commands.set_properties)
+app.command("rename-column")(definition_commands.rename_column)
+app.command("drop-columns")(definition_commands.drop_columns)
+app.command("alter-column")(definition_commands.alter_column)
+app.command("set-description")(definition_commands.set_description)
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
 app.command("delete")(row_commands.delete)

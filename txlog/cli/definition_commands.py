@@ -1,16 +1,24 @@
-"""The command of `txlog` that sets and unsets a table's properties."""
+"""The commands of `txlog` that change a table's definition: its properties, columns and description."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
+from txlog.result import WriteResult
+from txlog.table import Table
 
-__all__ = ["set_properties"]
+__all__ = ["alter_column", "drop_columns", "rename_column", "set_description", "set_properties"]
+
+Column = Annotated[
+    str, typer.Argument(metavar="COLUMN", help="a column, or a member of a struct: place.city", show_default=False)
+]
 
 
 def set_properties(
@@ -37,12 +45,113 @@ def set_properties(
     if both:
         raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
     with opened(uri, storage_options, as_json) as (table, out):
-        if to_set:
-            table.set_properties(to_set, user_metadata=user_metadata)
+        notes = list(table.set_properties(to_set, user_metadata=user_metadata).notes) if to_set else []
         if unset:
-            table.unset_properties(unset, user_metadata=user_metadata)
+            notes += table.unset_properties(unset, user_metadata=user_metadata).notes
         snapshot = table.snapshot()
         found = dict(sorted(snapshot.properties.items()))
         lines = [f"{table.uri} is at version {snapshot.version}, with", *(f"  {key}={found[key]}" for key in found)]
         shown = "\n".join(lines) if found else f"{table.uri} is at version {snapshot.version}, without properties"
-        out.result({"table": table.uri, "version": snapshot.version, "properties": found}, Text(shown))
+        facts = {"table": table.uri, "version": snapshot.version, "properties": found, **_noted(notes)}
+        out.result(facts, Text(shown))
+
+
+def rename_column(
+    uri: Uri,
+    column: Column,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the new name", show_default=False)],
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Rename a column, or a member of a struct. No file is rewritten.
+
+    The table must map its columns: `txlog set URI delta.columnMapping.mode=name`, which some readers do not know.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        _show(out, table, table.rename_column(column, name, user_metadata=user_metadata), f"{column} is now {name}")
+
+
+def drop_columns(
+    uri: Uri,
+    columns: Annotated[
+        list[str], typer.Argument(metavar="COLUMN...", help="columns, or members of structs", show_default=False)
+    ],
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Drop columns, or members of structs. No file is rewritten.
+
+    The values stay in the files until `txlog purge` and `txlog vacuum`. The table must map its columns, as for
+    `txlog rename-column`.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.drop_columns(columns, user_metadata=user_metadata)
+        _show(out, table, result, f"dropped {', '.join(columns)}")
+
+
+def alter_column(
+    uri: Uri,
+    column: Column,
+    new_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="a wider type: bigint, double, decimal(20,2)")
+    ] = None,
+    nullable: Annotated[
+        bool | None, typer.Option("--nullable/--not-null", help="whether rows may lack a value; all rows are checked")
+    ] = None,
+    comment: Annotated[str | None, typer.Option(metavar="TEXT", help="an empty text removes it")] = None,
+    default: Annotated[
+        str | None, typer.Option(metavar="SQL", help="the value of rows that lack the column; empty for none")
+    ] = None,
+    first: Annotated[bool, typer.Option("--first", help="make it the first column")] = False,
+    after: Annotated[str | None, typer.Option(metavar="COLUMN", help="the column that it comes after")] = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Change the type, NOT NULL, the comment, the default or the place of a column. No file is rewritten.
+
+    A wider type needs `txlog set URI delta.enableTypeWidening=true`, which some readers do not know.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.alter_column(
+            column,
+            type=new_type,
+            nullable=nullable,
+            comment=comment,
+            default=default,
+            first=first,
+            after=after,
+            user_metadata=user_metadata,
+        )
+        _show(out, table, result, f"{column} is changed")
+
+
+def set_description(
+    uri: Uri,
+    description: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="an empty text removes it", show_default=False)
+    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="the name in the table's metadata")] = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Set the description of a table, or its name."""
+    if description is None and name is None:
+        raise typer.BadParameter("give a description, or --name")
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.describe(description, name=name, user_metadata=user_metadata)
+        _show(out, table, result, "the description is set")
+
+
+def _show(out: Output, table: Table, result: WriteResult, done: str) -> None:
+    text = done if result.attempts else "nothing to change"
+    facts = {"table": table.uri, "version": result.version, "changed": bool(result.attempts), **_noted(result.notes)}
+    out.result(facts, Text(f"{table.uri} is at version {result.version}: {text}"))
+
+
+def _noted(notes: Sequence[str]) -> dict[str, list[str]]:
+    """For JSON; on a terminal the log's warnings say the same."""
+    return {"notes": list(notes)} if notes else {}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.commands.change_definition import history_column, history_name
@@ -53,6 +54,8 @@ def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChang
     """As `Table.rename_column`."""
     path = _column(state, column, "renamed")
     check_text("name", name)
+    if not name:
+        raise invalid("name", name, "a string that is not empty")
     _require_mapping(state, f"{path_text(path)} cannot be renamed")
     refused = [each for each in references_to(state, path) if each.place in ("rule", "generated column")]
     schema = renamed(state.schema, path, name)
@@ -106,7 +109,7 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
     if asked.nullable is not None:
         schema = with_field(schema, path, lambda field: replace(field, nullable=asked.nullable))
         if not asked.nullable and before is not None and before.nullable:
-            rule, needs = _not_null(schema, path), ("invariants",)
+            rule, needs = _not_null(state.schema, path), ("invariants",)
     if asked.first and asked.after is not None:
         raise InvalidInputError(f"give {argument('first')} or {argument('after')}, not both")
     if asked.first or asked.after is not None:
@@ -173,7 +176,7 @@ def _with_type(state: TableState, path: ColumnPath, new: DataType) -> Struct:
         )
     if not state.properties.enable_type_widening:
         raise InvalidInputError(
-            f"the type of {name} cannot change {types} unless the table allows it: set"
+            f"the type of {name} cannot change {types} unless the table allows it: turn that on by"
             f" {call('set_properties', {ENABLED_KEY: 'true'})}. {readers_note('typeWidening')}"
         )
     check_retyped(state, path, new)
@@ -205,8 +208,6 @@ def _wider_than(old: DataType) -> str:
 
 
 def _asked_type(given: Any) -> DataType:
-    import pyarrow as pa
-
     if isinstance(given, pa.DataType):
         return from_arrow(pa.schema([("value", given)])).fields[0].type
     if isinstance(given, str):

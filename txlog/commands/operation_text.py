@@ -26,11 +26,14 @@ _BYTES = ("numTargetBytesAdded", "numAddedBytes", "numOutputBytes")
 
 
 def described(entry: Entry) -> str:
-    """``WRITE overwrite``, ``DELETE where id = 1``, ``SET TBLPROPERTIES delta.appendOnly=true``."""
+    """``WRITE overwrite``, ``DELETE where id = 1``, ``SET TBLPROPERTIES delta.appendOnly=true``, ``RENAME COLUMN a to
+    b``."""
     operation = str(entry.get("operation") or "unknown")
     parameters = entry.get("operationParameters")
     found = _decoded(parameters) if isinstance(parameters, Mapping) else {}
-    details = [text for tell in (_mode, _condition, _properties, _columns, _identity) if (text := tell(found))]
+    details = [
+        text for tell in (_mode, _condition, _properties, _columns, _changes, _identity) if (text := tell(found))
+    ]
     return " ".join([operation, *details])
 
 
@@ -96,11 +99,21 @@ def _properties(parameters: Mapping[str, Any]) -> str:
 
 
 def _columns(parameters: Mapping[str, Any]) -> str:
-    columns = parameters.get("columns")
+    if "oldColumnPath" in parameters:
+        return f"{parameters['oldColumnPath']} to {parameters.get('newColumnPath')}"
+    columns = parameters.get("columns", [parameters["column"]] if "column" in parameters else None)
     if not isinstance(columns, list):
         return ""
     found = (column.get("column", column) if isinstance(column, Mapping) else column for column in columns)
     return ", ".join(str(column.get("name", "?") if isinstance(column, Mapping) else column) for column in found)
+
+
+def _changes(parameters: Mapping[str, Any]) -> str:
+    """Several changes of a definition in one version."""
+    changes = parameters.get("changes")
+    if not isinstance(changes, list):
+        return ""
+    return "; ".join(described({**each, "operationParameters": each}) for each in changes if isinstance(each, Mapping))
 
 
 def _identity(parameters: Mapping[str, Any]) -> str:

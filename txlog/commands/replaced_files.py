@@ -31,6 +31,7 @@ from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
+    from txlog.commands.table_definition import Definition
     from txlog.expressions.predicates import Predicate
     from txlog.writer.write_intent import RowMode
 
@@ -128,7 +129,7 @@ class RegionReplacement:
         self._rows = (
             None
             if predicate is None
-            else RowsReplacement(open_table, state, predicate, unsent, job.row_mode, change_files)
+            else RowsReplacement(open_table, state, predicate, unsent, job.row_mode, change_files, _definition(job))
         )
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -184,9 +185,10 @@ class RegionReplacement:
 
 
 class RowsReplacement:
-    """The ``change`` that removes the rows of ``predicate``, bound to the table's schema, from the table.
+    """The ``change`` that removes the rows of ``predicate`` from the table.
 
-    ``mode`` is as for a delete.
+    It is bound to the schema of the ``definition`` that the same commit sets, or to the table's. ``mode`` is as for a
+    delete.
     """
 
     def __init__(
@@ -197,6 +199,7 @@ class RowsReplacement:
         unsent: UnsentFiles,
         mode: RowMode | None = None,
         change_files: ChangeFiles | None = None,
+        definition: Definition | None = None,
     ) -> None:
         from txlog.commands.row_change.here import change_here
         from txlog.commands.row_change.options import RowOptions, uses_vectors
@@ -204,7 +207,8 @@ class RowsReplacement:
         from txlog.util import ambient
 
         self._open_table = open_table
-        self._condition = Condition(predicate, state, ambient.now())
+        self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
+        self._condition = Condition(predicate, self._bound_to, ambient.now())
         self._operation = DeleteRows(self._condition)
         self._with_vectors = uses_vectors(state, mode)
         self.change, _ = change_here(
@@ -214,18 +218,28 @@ class RowsReplacement:
             RowOptions(mode, CommitOptions(on_conflict="fail")),
             unsent,
             with_vectors=self._with_vectors,
+            definition=definition,
             change_files=change_files,
         )
 
     def candidates(self, state: TableState) -> pa.Table:
         """The live files of ``state`` that may hold such rows."""
-        return self._open_table.log.matching_files(state, self._condition.necessary)
+        return self._open_table.log.matching_files(state, self._condition.necessary, self._bound_to)
 
     def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
         """What the change would do to these live files, computed without writing anything."""
         from txlog.commands.row_change.here import would_do
 
         return would_do(self._open_table, state, self._operation, files, with_vectors=self._with_vectors)
+
+
+def _definition(job: WriteJob) -> Definition | None:
+    """The definition that the write commits for the table that is there."""
+    if job.new_metadata is None or job.base_metadata is None:
+        return None
+    from txlog.commands.table_definition import Definition
+
+    return Definition(job.new_metadata, job.new_protocol, job.new_domains)
 
 
 # --- by partition values ----------------------------------------------------------------------------------------------

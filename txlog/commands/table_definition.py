@@ -81,6 +81,7 @@ __all__ = [
     "check_agrees",
     "check_retyped",
     "commit_definition",
+    "define",
     "definition_builder",
     "is_wider",
     "new_table",
@@ -337,14 +338,18 @@ def commit_definition(
 
 
 def definition_builder(state: TableState | None, definition: Definition) -> ProposalBuilder:
-    """A builder that sets the definition, which depends on the clustering of ``state``."""
+    """A builder that sets the definition of a table at ``state``."""
     builder = ProposalBuilder(state)
+    define(builder, definition)
+    return builder
+
+
+def define(builder: ProposalBuilder, definition: Definition) -> None:
+    """Set the definition as a part of a change, which then depends on the table's clustering."""
     builder.define(definition.metadata, definition.protocol)
     for domain in definition.domains:
         builder.set_domain(domain)
-    if state is not None:
-        builder.read_domain(CLUSTERING_DOMAIN)
-    return builder
+    builder.read_domain(CLUSTERING_DOMAIN)
 
 
 def require_definition(open_table: OpenTable, state: TableState, made_for: Metadata) -> None:

@@ -6,20 +6,49 @@ In: what the operations of a transaction did together. Out: the two values for `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from txlog.protocol.actions import RemoveFile, operation_parameters
+from txlog.protocol.actions import AddFile, RemoveFile, operation_parameters
 from txlog.result import WriteMetrics
 
-__all__ = ["history_metrics", "history_parameters"]
+if TYPE_CHECKING:
+    from txlog.commands.checked_definition import DefinitionChange
+
+__all__ = ["history_metrics", "history_operation", "history_parameters"]
+
+_CHANGES = "ALTER TABLE"
+"""The operation of several changes of the definition in one version; Spark makes a version of each."""
+
+
+def history_operation(
+    definitions: Sequence[DefinitionChange], adds: Sequence[AddFile], removes: Sequence[RemoveFile]
+) -> str:
+    """WRITE or DELETE if files changed, else the change of the definition, if it is the only one."""
+    if definitions and not adds and not removes:
+        return definitions[0].operation if len(definitions) == 1 else _CHANGES
+    return "DELETE" if removes and not adds else "WRITE"
 
 
 def history_parameters(
-    operation: str, regions: Sequence[str], *, is_overwrite: bool, overwrites_partitions: bool
+    operation: str,
+    regions: Sequence[str],
+    *,
+    is_overwrite: bool,
+    overwrites_partitions: bool,
+    definitions: Sequence[DefinitionChange] = (),
 ) -> dict[str, str]:
     """For a DELETE a list of predicates; for a WRITE its mode, and the predicate of the ``regions`` that it replaced.
 
-    ``is_overwrite``: files were removed.
+    ``is_overwrite``: files were removed. ``definitions`` are listed as ``changes`` unless one is the operation.
     """
+    if len(definitions) == 1 and operation == definitions[0].operation:
+        return definitions[0].parameters
+    if definitions:
+        changes = [{"operation": each.operation, **each.parameters} for each in definitions]
+        rest = history_parameters(
+            operation, regions, is_overwrite=is_overwrite, overwrites_partitions=overwrites_partitions
+        )
+        return rest | operation_parameters(changes=changes)
     if operation == "DELETE":
         return operation_parameters(predicate=[*regions] or None)
     if operation != "WRITE":

@@ -143,7 +143,7 @@ def _job(
     if options.where is not None:
         from txlog.expressions.conditions import bind_predicate
 
-        plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
+        plan = replace(plan, rows_where=bind_predicate(options.where, plan.schema))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)
         intent = WriteIntent("overwrite_where", where)
     return WriteJob(

@@ -72,6 +72,7 @@ class ProposalBuilder:
         self._lists_files = True
         self._partitions: set[tuple[str | None, ...]] | None = None
         self._domains_read: set[str] = set()
+        self._reads_whole_tables = False
 
     # --- what the change does -----------------------------------------------------------------------------------
 
@@ -165,11 +166,21 @@ class ProposalBuilder:
 
         ``files`` are the paths, as the log writes them, of the files that may hold such rows; None: not listed.
         """
+        if self._reads_whole_tables:
+            self.read_table()
+            return
         self._predicates.append(predicate)
         if files is None:
             self._lists_files = False
         else:
             self._read_files.update(files)
+
+    def read_whole_tables(self) -> None:
+        """From now on, and for what was read so far, a read of some rows counts as one of the whole table: the change
+        gives columns other names, so that predicates before and after it cannot be judged together."""
+        self._reads_whole_tables = True
+        self._whole_table = self._whole_table or bool(self._predicates) or self._partitions is not None
+        self._predicates, self._partitions = [], None
 
     def read_files(self, *paths: str) -> None:
         """The result depends on these files, named as in the log."""
@@ -177,6 +188,9 @@ class ProposalBuilder:
 
     def read_partitions(self, partitions: Iterable[tuple[str | None, ...]]) -> None:
         """The result depends on all rows of these partitions, named as `partition_values.partition_key` does."""
+        if self._reads_whole_tables:
+            self.read_table()
+            return
         self._partitions = (self._partitions or set()) | {*partitions}
 
     def read_domain(self, domain: str) -> None:
@@ -189,6 +203,11 @@ class ProposalBuilder:
     def is_empty(self) -> bool:
         """Whether the change does nothing."""
         return not self._actions(0)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the change adds or removes a file."""
+        return bool(self._files)
 
     @property
     def adds(self) -> tuple[AddFile, ...]:

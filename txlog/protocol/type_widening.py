@@ -80,7 +80,7 @@ def may_widen(old: DataType, new: DataType) -> bool:
 def wider_types(table: Struct, data: Struct) -> Iterator[tuple[ColumnPath, DataType]]:
     """The columns of ``table`` that get the wider type of ``data`` when schemas are merged, at every depth.
 
-    These are the changes that Spark's Delta makes by itself: integers never become decimals or doubles.
+    Spark's Delta makes the same changes by itself.
     """
     for old in table.fields:
         new = next((each for each in data.fields if fold_name(each.name) == fold_name(old.name)), None)
@@ -97,7 +97,7 @@ def _wider(old: DataType, new: DataType) -> Iterator[tuple[ColumnPath, DataType]
         case Map(), Map():
             yield from ((("key", *path), wider) for path, wider in _wider(old.key, new.key))
             yield from ((("value", *path), wider) for path, wider in _wider(old.value, new.value))
-        case _ if may_widen(old, new) and (old not in _INTEGERS or new in _INTEGERS):
+        case _ if may_widen(old, new):
             yield (), new
 
 

@@ -6,8 +6,6 @@ In: the protocol before and after. Out: sentences for results, logs and errors. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.features import features_in_use, features_of
 
@@ -41,19 +39,15 @@ def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str |
     for_writers = [name for name in writes if name not in wrote and name not in for_readers]
     if not for_readers and not for_writers:
         return None
+    used = features_in_use(metadata)
+    unused = [name for name in (*for_readers, *for_writers) if name not in used]
     parts = [f"the table's protocol is now {_versions(after)}, and was {_versions(before)}"]
     parts += [f"readers need {name}: {_READERS.get(name, _UNKNOWN)}" for name in for_readers]
-    if for_writers:
-        parts.append(f"writers need {_listed(for_writers)}" + ("" if for_readers else "; every reader goes on"))
-    used = features_in_use(metadata)
-    if unused := [name for name in (*for_readers, *for_writers) if name not in used]:
-        parts.append(f"nothing in the table uses {_listed(unused)} yet")
+    parts += [f"writers need {', '.join(for_writers)}"] if for_writers else []
+    parts += [] if for_readers else ["every reader goes on"]
+    parts += [f"the table does not use {', '.join(unused)} yet"] if unused else []
     return "; ".join(parts)
 
 
 def _versions(protocol: Protocol) -> str:
     return f"reader version {protocol.min_reader_version}, writer version {protocol.min_writer_version}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

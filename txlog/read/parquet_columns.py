@@ -16,6 +16,7 @@ from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
+from txlog.writer.convert import absent, read_as_required
 
 __all__ = ["ParquetColumns"]
 
@@ -56,7 +57,7 @@ class ParquetColumns:
         name = self._names.get(field.name)
         target = type_to_arrow(field.type)
         if name is None:
-            return pa.nulls(batch.num_rows, target)
+            return absent(batch.num_rows, target)
         column = batch.column(name)
         if keeps_dictionary and pa.types.is_dictionary(column.type) and column.type.value_type == target:
             return column
@@ -106,11 +107,11 @@ class ParquetColumns:
         for field, member in zip(fields, target, strict=True):
             at = self._position(field, columns)
             name = f"{column}.{field.name}"
-            members.append(
-                pa.nulls(len(array), member.type)
-                if at is None
-                else self._fitted(array.field(at), field.type, member.type, name)
-            )
+            if at is None:
+                members.append(absent(len(array), member.type))
+                continue
+            values = self._fitted(array.field(at), field.type, member.type, name)
+            members.append(values if field.nullable else read_as_required(values, array))
         if not members:
             return array
         return pa.StructArray.from_arrays(members, fields=list(target), mask=_mask(array))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import DataType, Struct, to_arrow
-from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
+from txlog.writer.convert import BadRow, Convert, Difference, absent, conversion, match_fields, required
 
 __all__ = ["Conformer", "conformer_for", "nullable"]
 
@@ -96,7 +96,7 @@ class Conformer:
 
     @staticmethod
     def _column(batch: pa.RecordBatch, field: pa.Field, at: int | None, convert: Convert | None) -> pa.Array:
-        column = pa.nulls(batch.num_rows, field.type) if at is None else batch.column(at)
+        column = absent(batch.num_rows, field.type) if at is None else batch.column(at)
         if convert is not None:
             column = convert(column)
         return column if field.nullable else required(column, field.name)

@@ -47,10 +47,12 @@ __all__ = [
     "BadRow",
     "Convert",
     "Difference",
+    "absent",
     "as_list_of_entries",
     "conversion",
     "has_required",
     "match_fields",
+    "read_as_required",
     "required",
 ]
 
@@ -139,15 +141,42 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
     """
     if not array.null_count:
         return array
+    first = _first_missing(array, parent)
+    if first >= 0:
+        raise BadRow(column, first, "is null, but the table's column is NOT NULL")
+    return _without_null_marks(array)
+
+
+def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
+    """The same for a member of a struct from a file that was written before the member became NOT NULL.
+
+    One that is null where its struct is not is left as the file has it.
+    """
+    if not array.null_count or _first_missing(array, parent) >= 0:
+        return array
+    return _without_null_marks(array)
+
+
+def absent(length: int, kind: pa.DataType) -> pa.Array:
+    """Nulls for a column that rows lack. Required members of its structs, which no reader reaches, have no null marks."""
+    array = pa.nulls(length, kind)
+    if not pa.types.is_struct(kind) or not length:
+        return array
+    members = [absent(length, member.type) for member in kind]
+    if all(member.nullable for member in kind) and not any(pa.types.is_struct(member.type) for member in kind):
+        return array
+    kept = [each if member.nullable else _without_null_marks(each) for member, each in zip(kind, members, strict=True)]
+    return pa.StructArray.from_arrays(kept, fields=list(kind), mask=array.is_null())
+
+
+def _first_missing(array: pa.Array, parent: pa.Array | None) -> int:
     missing = array.is_null()
     if parent is not None and parent.null_count:
         from txlog.arrow.compute import pc
 
         missing = pc.and_(missing, parent.is_valid())
-    first = missing.index(True).as_py()
-    if first >= 0:
-        raise BadRow(column, first, "is null, but the table's column is NOT NULL")
-    return _without_null_marks(array)
+    first: int = missing.index(True).as_py()
+    return first
 
 
 # --- wrappers around values: dictionaries, run ends, extension types ---------------------------------------------
