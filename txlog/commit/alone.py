@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
@@ -27,6 +27,8 @@ from txlog.commit.read_ahead import ReadAhead
 from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     CommitRetriesExhaustedError,
+    CommitStateUnknownError,
+    ConflictError,
     CorruptLogError,
     NotFoundError,
     StorageError,
@@ -50,9 +52,17 @@ from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.unsent_files import UnsentFiles
 
+if TYPE_CHECKING:
+    from txlog.commit.offer import Offer
+    from txlog.commit.read_versions import ReadVersions
+
 __all__ = ["CommitRun", "LoneCommitter"]
 
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
+_WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
+_FINAL = (ConflictError, CommitRetriesExhaustedError, CommitStateUnknownError)
+"""Errors that say what became of a commit, whoever else may commit it: every writer decides on a conflict alike, and no
+retries are exhausted before a version has withdrawn it."""
 
 
 class _Seen(enum.Enum):
@@ -88,6 +98,7 @@ class LoneCommitter:
         self.hooks = hooks
         self.line = WaitingLine(log.store)
         self.durable_version = -1
+        self._read: ReadVersions | None = None
         self._probed_table_id: str | None = None
 
     def submit(
@@ -103,6 +114,15 @@ class LoneCommitter:
         outcome = CommitRun(self, proposal, state, plan, unsent).run()
         assert isinstance(outcome, CommitOutcome)
         return outcome
+
+    @property
+    def read(self) -> ReadVersions:
+        """The versions that this handle has read, for tables whose appends are committed together."""
+        if self._read is None:
+            from txlog.commit.read_versions import ReadVersions
+
+            self._read = ReadVersions(self.log)
+        return self._read
 
     def make_version_durable(
         self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
@@ -157,8 +177,10 @@ class CommitRun:
         unsent: UnsentFiles | None = None,
         gather: Gather | None = None,
         sent_as: int | None = None,
+        is_offered: bool = False,
     ) -> None:
-        """``sent_as``: the version as which another run has sent the proposal, with others, and was not answered."""
+        """``sent_as``: the version as which another run has sent the proposal, with others, and was not answered.
+        ``is_offered``: another run has offered it to other writers."""
         self.committer = committer
         self.gather = gather
         self.plan = plan
@@ -170,7 +192,9 @@ class CommitRun:
         self.state = state
         self.unsent = unsent
         self.sent_as = sent_as
+        self.is_offered = is_offered  # other writers may commit what is proposed, until a version settles it
         self.sent: int | None = None  # the last version for which we sent a put
+        self.sent_txn_id = proposal.txn_id  # of that put: it is another one if it carries appends of others
         self.sent_at = ambient.instant()
         self.confirmed_at: ambient.Instant | None = None  # when the version before the target was the newest
         self.uncertain = False  # that put may have landed, or may still land
@@ -183,7 +207,11 @@ class CommitRun:
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
         self.ahead = ReadAhead(committer.log)
-        self.place = committer.line.place(proposal.txn_id)
+        self.place = committer.line.place(proposal.txn_id, self._waits)
+        self.offer: Offer | None = None  # what is proposed, for other writers to commit
+        self.is_withdrawing = False
+        self.withdrawals = 0
+        self.moved_s = self.began_s  # when it last looked at the log, or sent something
 
     @property
     def target(self) -> int:
@@ -195,16 +223,20 @@ class CommitRun:
         try:
             return self._run()
         except TxlogError as error:
-            if self.sent_as is None or self.read_version >= self.sent_as:
-                raise
-            raise self._unknown(
-                f"another commit sent it, and this one failed ({error.message})", self.sent_as
-            ) from error
+            if self.sent_as is not None and self.read_version < self.sent_as:
+                why = f"another commit sent it, and this one failed ({error.message})"
+                raise self._unknown(why, self.sent_as) from error
+            if self.is_offered and not isinstance(error, _FINAL):
+                raise self._unknown(f"other writers may commit it ({error.message})") from error
+            raise
         except KeyboardInterrupt:
             self._report_interrupted()
             raise
+            raise
         finally:
             self.place.leave()
+            if self.offer is not None:
+                self.offer.close()
 
     def _run(self) -> Ended:
         while True:
@@ -232,13 +264,19 @@ class CommitRun:
             if self.reexecution.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
-        if self.gather is not None and self.state is not None:
+        if self.gather is not None and self.state is not None and not self.is_offered:
             self.proposal = self.gather(self.state)
         encoded = self._encode_attempt()
-        self.place.look_beside()
+        if not self.is_offered:
+            self.place.look_beside()
         if self._take(encoded.attempt) is _Seen.MINE:
-            return self._acknowledge(encoded)
+            outcome = self._acknowledge(encoded)
+            if self.is_withdrawing:
+                raise self._exhausted()
+            return outcome
         self.lost_races += 1
+        if self.is_withdrawing:
+            self._require_another_withdrawal()
         version, winner = self.target, self._winner_operation()
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
         settled = self._follow_winners(self._winners_read())
@@ -314,13 +352,69 @@ class CommitRun:
 
     def _wait_in_line(self) -> Ended | None:
         """Let writers of other machines commit first that have waited for longer; see `waiting_line`."""
-        if self.state is None or not self.place.is_needed(self.lost_races):
+        is_needed = self.is_offered or self.place.is_needed(self.lost_races)
+        if self.state is None or self.is_withdrawing or not is_needed:
             return None
         began_s = ambient.monotonic_s()
         try:
+            if self._leave_offer(self.state):
+                return self._gather()
             return cast("Ended | None", self.place.wait(self._follow_next, self._require_time))
         finally:
             self.waited_s += ambient.monotonic_s() - began_s
+
+    def _waits(self, name: str) -> bool:
+        """Whether a name in the folder of the line stands for somebody who waits, as far as this handle knows."""
+        if self.state is None or not self._combines(self.state):
+            return True
+        from txlog.log.gathering import may_be_taken
+        from txlog.log.intents import named_intent
+
+        return named_intent(name) is None or may_be_taken(name, self.committer.read.known(self.state.version))
+
+    def _leave_offer(self, state: TableState) -> bool:
+        """Let other writers commit what is proposed, if the table has it so. From now on it stays as it is."""
+        if self.offer is None and self.plan is None and self._combines(state):
+            from txlog.commit.offer import Offer
+
+            self.offer = Offer(self.committer.line, self.committer.read, self.log.uri)
+        if self.offer is None:
+            return False
+        was_offered, self.is_offered = self.is_offered, True  # before anybody can see it
+        if not self.offer.leave(self.proposal, state, self.unsent):
+            self.is_offered = was_offered
+        return self.offer.is_open
+
+    def _gather(self) -> Ended | None:
+        """Wait until somebody has committed what is proposed, or until it is this run's turn to commit all that wait.
+
+        None: the next version is to be tried for. Once the policy has ended, that version withdraws the offer.
+        """
+        assert self.offer is not None
+        while True:
+            self.moved_s = ambient.monotonic_s()
+            settled = self._follow_next() if self.log.state_is_fresh() else self._catch_up()
+            if settled is not None:
+                return settled
+            assert self.state is not None
+            if self.pacing.is_over():
+                self.is_withdrawing = True
+                return None
+            if self.offer.is_turn(self.state.version):
+                return None
+            self.offer.pause()
+
+    def _proposed(self) -> Proposal:
+        """What the next version is to hold."""
+        if self.state is None or not self.is_offered:
+            return self.proposal
+        if not self.is_withdrawing:
+            return self.proposal if self.offer is None else self.offer.gathered(self.proposal, self.state)
+        from txlog.log.fences import fence
+        from txlog.log.intents import members_of
+
+        txn_ids = [each.txn_id for each in members_of(self.proposal)]
+        return fence(self.state, txn_ids, txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
 
     def _follow_next(self) -> Ended | None:
         """Decide on the versions that landed while this commit waited in line."""
@@ -385,7 +479,7 @@ class CommitRun:
             if attempt.body.startswith(found):
                 raise self._unknown("its version has a torn commit that may be ours") from error
             raise
-        if commit.txn_id == self.proposal.txn_id:
+        if commit.txn_id == self.sent_txn_id:
             return _Seen.MINE
         self.winner = commit
         return _Seen.FOREIGN
@@ -423,8 +517,7 @@ class CommitRun:
         if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
                 self.state = self.log.advance(self.state, winner, asked)
-                for txn_id in txn_ids(winner):
-                    self.place.landed(txn_id)
+                self._note(winner)
             self.turn.note(self.target - 1)
             self.proposal = self.proposal.rebased(self.target - 1)
             self.reexecution.is_behind |= isinstance(decision, Reexecute)
@@ -434,11 +527,30 @@ class CommitRun:
         if isinstance(decision, Apart):
             return decision
         self._make_found_commit_durable(decision.version)
+        if self.offer is not None:  # mostly the version that another writer made, on which the next commit builds
+            for winner in winners:
+                if decision.version is not None and winner.version <= decision.version:
+                    self.state = self.log.advance(self.state, winner, asked)
+                    self._note(winner)
+            self.turn.note(self.target - 1)
         word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
         return self._outcome(decision.version, word, None)
 
+    def _note(self, commit: Commit) -> None:
+        """A version has landed, which those may hold that others wait for."""
+        for txn_id in txn_ids(commit):
+            self.place.landed(txn_id)
+        if self._combines(self.state):
+            self.committer.read.note(commit)
+
+    def _combines(self, state: TableState | None) -> bool:
+        """Whether writers of several machines commit their appends to the table together."""
+        return state is not None and self.committer.line.marks is not None and state.properties.group_commit
+
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
         """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
+        if self.is_offered:
+            raise self._unknown("versions that may hold it were cleaned up from the log before they were read")
         after = self.log.reload()
         if self.sent_as is not None and self.read_version < self.sent_as:
             raise self._unknown("its version was cleaned up before it was read", self.sent_as)
@@ -454,14 +566,26 @@ class CommitRun:
 
     def _wait_after_lost_race(self) -> None:
         # A blind append and a plan stay valid after each race, so only time limits their attempts.
-        if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
-            raise self._exhausted()
+        if self.offer is not None and self.offer.is_open:
+            self.turn.end()  # what is needed of a wait is done in line
+        elif not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None, is_steady=True):
+            if not self.is_offered:
+                raise self._exhausted()
+            self.is_withdrawing = True
 
     def _require_time(self) -> None:
         if self.pacing.is_over():
             raise self._exhausted()
 
-    def _exhausted(self) -> CommitRetriesExhaustedError:
+    def _require_another_withdrawal(self) -> None:
+        """Raise if versions of others came first too often."""
+        self.withdrawals += 1
+        if self.withdrawals >= _WITHDRAWALS_MAX:
+            raise self._unknown("the retry policy ended, and other writers may still commit it")
+
+    def _exhausted(self) -> TxlogError:
+        if self.is_offered and not self.is_withdrawing:
+            return self._unknown("the retry policy ended, and other writers may still commit it")
         return CommitRetriesExhaustedError(
             f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
             " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
@@ -480,8 +604,9 @@ class CommitRun:
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
     def _encode_attempt(self) -> EncodedAttempt:
+        proposed = self._proposed()
         encoded = encode_attempt(
-            self.proposal,
+            proposed,
             self.state,
             self.versions,
             version=self.target,
@@ -491,7 +616,9 @@ class CommitRun:
             lost_to=self.lost_to,
             limits=self.log.limits,
         )
-        self.proposal = encoded.proposal
+        if proposed is self.proposal:
+            self.proposal = encoded.proposal
+        self.sent_txn_id = proposed.txn_id
         return encoded
 
     def _make_predecessor_durable(self) -> None:
@@ -569,22 +696,26 @@ class CommitRun:
         self.committer.durable_version = version
         state: TableState | None = None
         try:
-            state = self.log.advance(self.state, encoded.commit(), self.sent_at)
+            commit = encoded.commit()
+            if self.is_withdrawing:  # what it fences off is read from its bytes
+                commit = self.log.commits.parsed(encoded.attempt.body, version)
+            state = self.log.advance(self.state, commit, self.sent_at)
+            self._note(commit)
+            if self.offer is not None:
+                self.offer.landed_alone()
         except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
             logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
         return self._outcome(version, "committed", state)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
         races = self.lost_races, self.waited_s, self.lost_to
-        return CommitOutcome(
-            version, outcome, self.attempts, *races, state, self.reexecution.count, self.proposal.txn_id
-        )
+        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecution.count, self.sent_txn_id)
 
     # --- refusals -------------------------------------------------------------------------------------------
 
     def _unknown(self, why: str, version: int | None = None) -> TxlogError:
         at = self.target if version is None else version
-        if self.sent is None and self.sent_as is None:
+        if self.sent is None and self.sent_as is None and not self.is_offered:
             return StorageError(
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )

@@ -70,6 +70,7 @@ class _Append:
         self.part = _Part.WAITS
         self.commit: _Joined | None = None
         self.sent_as: int | None = None  # a commit that may still be sent carries it as this version
+        self.is_offered = False  # a commit that carried it has offered it to writers of other machines
         self.outcome: CommitOutcome | None = None
         self.error: TxlogError | None = None
         self.began_s = ambient.monotonic_s()
@@ -102,11 +103,17 @@ class _Joined:
         self.carried = [leader]
         self.version: int | None = None  # as which it was sent, or is about to be
         self.moved_s = ambient.monotonic_s()
+        self.run: CommitRun | None = None
         self.process_id = os.getpid()
 
     @property
     def others(self) -> list[_Append]:
         return self.carried[1:]
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether writers of other machines may commit what it carries. From then on it carries no more."""
+        return self.run is not None and self.run.is_offered
 
 
 class JoiningCommitter:
@@ -187,12 +194,15 @@ class JoiningCommitter:
     def _patience_s(self, mine: _Append) -> float:
         """How long to wait for the commit before it counts as one that does not move."""
         commit = mine.commit or self._commit
-        return 0.0 if commit is None else commit.moved_s + _STALL_S - ambient.monotonic_s()
+        if commit is None:
+            return 0.0
+        moved_s = commit.moved_s if commit.run is None else max(commit.moved_s, commit.run.moved_s)
+        return moved_s + _STALL_S - ambient.monotonic_s()
 
     def _take_out(self, mine: _Append) -> None:
         """It leaves the commit that carries it, which may be under way."""
         if mine.commit is not None and mine in mine.commit.carried:
-            mine.sent_as = mine.commit.version
+            mine.sent_as, mine.is_offered = mine.commit.version, mine.commit.is_offered
             mine.commit.carried.remove(mine)
 
     def _leave(self, mine: _Append) -> None:
@@ -205,12 +215,19 @@ class JoiningCommitter:
                 where = self._lone.log.uri, mine.txn_id, mine.sent_as
                 logger.warning("%s: interrupted; another thread commits %s, which may land as version %s", *where)
             elif mine.part is _Part.LEADS and mine.commit is not None:
-                self._send_away(mine.commit.others, mine.commit.version)
+                self._send_away(mine.commit, mine.commit.others, mine.commit.version)
                 self._hand_on(mine.commit)
             mine.part = _Part.ENDED
 
     def _commit_alone(self, mine: _Append) -> CommitOutcome:
-        run = CommitRun(self._lone, mine.proposal, mine.state, unsent=mine.unsent, sent_as=mine.sent_as)
+        run = CommitRun(
+            self._lone,
+            mine.proposal,
+            mine.state,
+            unsent=mine.unsent,
+            sent_as=mine.sent_as,
+            is_offered=mine.is_offered,
+        )
         outcome = run.run()
         assert isinstance(outcome, CommitOutcome)
         if outcome.outcome == "committed" and not outcome.attempts:  # the commit that it left has landed
@@ -229,6 +246,7 @@ class JoiningCommitter:
         run = CommitRun(
             self._lone, proposal, state, unsent=mine.unsent, gather=lambda newest: self._gather(commit, newest)
         )
+        commit.run = run
         token = _leads.set(True)
         try:
             self._settle(commit, run.run())
@@ -288,7 +306,7 @@ class JoiningCommitter:
                     each.error = error if each is leader else self._error_of(each, run, error)
                     each.go_on(_Part.ENDED)
             else:
-                self._send_away(commit.carried, commit.version if run.sent == commit.version else None)
+                self._send_away(commit, commit.carried, commit.version if run.sent == commit.version else None)
             self._hand_on(commit)
 
     def _error_of(self, each: _Append, run: CommitRun, error: TxlogError) -> TxlogError:
@@ -296,10 +314,10 @@ class JoiningCommitter:
             return unknown_outcome(self._lone.log.uri, each.txn_id, error.version, run.doubt)
         return copy.copy(error)
 
-    def _send_away(self, leaving: Iterable[_Append], sent_as: int | None) -> None:
+    def _send_away(self, commit: _Joined, leaving: Iterable[_Append], sent_as: int | None) -> None:
         """Let them try alone. As ``sent_as`` they may have landed, or may still land."""
         for each in leaving:
-            each.sent_as = sent_as
+            each.sent_as, each.is_offered = sent_as, commit.is_offered
             each.go_on(_Part.ALONE)
 
     def _hand_on(self, commit: _Joined) -> None:

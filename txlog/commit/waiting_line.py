@@ -20,6 +20,7 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from txlog.errors import TxlogError
@@ -28,7 +29,7 @@ from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 
-__all__ = ["Place", "WaitingLine"]
+__all__ = ["STALL_S", "Place", "WaitingLine"]
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ _LOST_RACES_MIN = 2  # a race or two are lost anyway, and a mark takes a round t
 _BACK_TO_BACK_S = 1.0  # between two commits of a handle
 _LOOK_EVERY_S = 0.5
 _CROWDED_S = 2.0  # how long a handle joins the line at once after it last saw others in it
-_STALL_S = 2.0  # in which nobody ahead lands: the first of them has crashed
+STALL_S = 2.0  # in which nobody ahead lands: the first of them has crashed
 _NEXT_STALL_S = 0.5  # for those that follow a crashed one
 _ROUND_TRIPS_STALLED = 4  # the same in round trips, for each place in the line
 _OLD_MS = 60_000  # a mark that is older than another one by so much was left by a crash
@@ -55,9 +56,9 @@ class WaitingLine:
         self._left_s = -math.inf
         self._looked_s = -math.inf
 
-    def place(self, txn_id: str) -> Place:
-        """The place of one commit, which is not in the line yet."""
-        return Place(self, txn_id)
+    def place(self, txn_id: str, counts: Callable[[str], bool] = lambda name: True) -> Place:
+        """The place of one commit, which is not in the line yet. Names that do not count wait for nothing any more."""
+        return Place(self, txn_id, counts)
 
     def is_crowded(self) -> bool:
         """Whether this handle has seen other writers wait a moment ago."""
@@ -85,22 +86,49 @@ class WaitingLine:
         try:
             request()
         except TxlogError:
-            self.out_of_order_until_s = ambient.monotonic_s() + _OUT_OF_ORDER_S
+            self.is_out_of_order()
             return False
         return True
+
+    def is_out_of_order(self) -> None:
+        """The folder cannot be used: the handle does without it for some time."""
+        self.out_of_order_until_s = ambient.monotonic_s() + _OUT_OF_ORDER_S
+
+    def delete(self, *names: str) -> None:
+        """Delete marks, or intents of appends whose fate is settled."""
+        if self.marks is not None:
+            for name in names:
+                self.without_errors(partial(self.marks.delete, name))
+
+    def delete_mark(self, name: str) -> None:
+        """The same for what another writer left. Its intent stays for those who may commit it."""
+        if _txn_id_of(name) == name:
+            self.delete(name)
+
+    def beside(self, request: Callable[[], object]) -> None:
+        """Make a request on a thread of its own, for which a process that ends waits."""
+        if not ambient.uses_threads():
+            self.without_errors(request)
+            return
+        run = contextvars.copy_context().run
+        try:
+            threading.Thread(target=run, args=(self.without_errors, request), name="txlog-line").start()
+        except RuntimeError:  # the interpreter is about to end
+            self.without_errors(request)
 
 
 class Place:
     """The place of one commit in the line: outside, behind others, or first."""
 
-    def __init__(self, line: WaitingLine, txn_id: str) -> None:
+    def __init__(self, line: WaitingLine, txn_id: str, counts: Callable[[str], bool]) -> None:
         self._line = line
         self._txn_id = txn_id
-        self._ahead: list[str] = []  # the txnIds of those that go first, in order
+        self._counts = counts
+        self._ahead: list[str] = []  # the names of those that go first, in order: marks and intents
         self._is_in_line = False
         self._moved_s = 0.0  # when the line moved last
         self._listed_s = 0.0
-        self._stall_s = _STALL_S
+        self._stall_s = STALL_S
 
     def is_needed(self, lost_races: int) -> bool:
         """Whether this commit has to wait in line: it has lost races, or its handle knows of others that wait."""
@@ -149,8 +177,8 @@ class Place:
 
     def landed(self, txn_id: str) -> None:
         """A commit, or an append in it, has landed: whoever made it waits no longer."""
-        if txn_id in self._ahead:
-            self._ahead.remove(txn_id)
+        before, self._ahead = len(self._ahead), [name for name in self._ahead if _txn_id_of(name) != txn_id]
+        if len(self._ahead) < before:
             self._moved()
 
     def pause(self) -> None:
@@ -165,7 +193,7 @@ class Place:
             and now_s - self._moved_s > self._stall_s + _ROUND_TRIPS_STALLED * len(self._ahead) * round_trip_s
         ):
             crashed = self._ahead.pop(0)
-            self._delete(crashed)
+            self._line.delete_mark(crashed)
             self._moved()
             self._stall_s = _NEXT_STALL_S
 
@@ -173,14 +201,14 @@ class Place:
         """Look for marks beside the put that follows, if this handle commits back to back."""
         marks = self._line.marks
         if not self._is_in_line and marks is not None and self._line.look_is_due():
-            self._beside(lambda: self._line.saw(self._others(marks.list_from(""))))
+            self._line.beside(lambda: self._line.saw(self._others(marks.list_from(""))))
 
     def leave(self) -> None:
         """The commit has ended: delete its mark, without a wait for it."""
         self._line.committed()
         if self._is_in_line:
             self._is_in_line = False
-            self._beside(lambda: self._delete(self._txn_id))
+            self._line.beside(lambda: self._line.delete(self._txn_id))
 
     def _look_again(self) -> None:
         """Stop waiting for those whose marks are gone: they have given up, or were passed by."""
@@ -197,29 +225,25 @@ class Place:
         """Those that have waited for longer, in order, without those that crashed long ago. A mark of its own that the
         list lacks was put after all others in it."""
         order = sorted(found, key=lambda mark: (mark.modified_ms, mark.name))
+        order = [mark for mark in order if mark.name == self._txn_id or self._counts(mark.name)]
         newest_ms = order[-1].modified_ms if order else 0
         names = [mark.name for mark in order]
         end = names.index(self._txn_id) if self._txn_id in names else len(names)
         for old in (mark for mark in order if newest_ms - mark.modified_ms > _OLD_MS):
-            self._delete(old.name)
+            self._line.delete_mark(old.name)
         return [mark.name for mark in order[:end] if newest_ms - mark.modified_ms <= _OLD_MS]
 
     def _others(self, found: Iterable[ObjectMeta]) -> list[str]:
-        return [mark.name for mark in found if mark.name != self._txn_id]
+        return [mark.name for mark in found if mark.name != self._txn_id and self._counts(mark.name)]
 
     def _moved(self) -> None:
         self._moved_s = ambient.monotonic_s()
         self._line.saw(self._ahead)
 
-    def _delete(self, name: str) -> None:
-        marks = self._line.marks
-        if marks is not None:
-            self._line.without_errors(lambda: marks.delete(name))
 
-    def _beside(self, request: Callable[[], object]) -> None:
-        """Make a request on a thread of its own, for which a process that ends waits."""
-        run = contextvars.copy_context().run
-        try:
-            threading.Thread(target=run, args=(self._line.without_errors, request), name="txlog-line").start()
-        except RuntimeError:  # the interpreter is about to end
-            self._line.without_errors(request)
+def _txn_id_of(name: str) -> str:
+    """The commit that a name in the folder stands for: a mark has its txnId as its name."""
+    from txlog.log.intents import named_intent
+
+    intent = named_intent(name)
+    return name if intent is None else intent[1]

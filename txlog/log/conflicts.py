@@ -24,6 +24,7 @@ import msgspec
 from txlog.errors import ConflictReason
 from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
+from txlog.log.fences import fenced_off
 from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Isolation, Proposal
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
@@ -100,6 +101,9 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     if proposal.members:
         return _decide_members(proposal, winners)
     for winner in winners:
+        if proposal.txn_id in fenced_off(winner):
+            return Conflict((_reason(winner, "ConcurrentTransactionError", "says that this transaction never lands"),))
+    for winner in winners:
         if _holds_our_work(proposal, winner) and not _differs(proposal, winner):
             return AlreadyCommitted(winner.version)
     pruners = _pruners(proposal)
@@ -116,7 +120,7 @@ def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | A
     """Which of joined appends are in the log already, or meet a conflict: they may end differently, so none is the
     answer for all."""
     newest = proposal.base_version + len(winners)
-    taken = {txn_id for winner in winners for txn_id in txn_ids(winner)}
+    taken = {txn_id for winner in winners for txn_id in (*txn_ids(winner), *fenced_off(winner))}
     moved = {action.app_id for winner in winners for action in winner.actions if type(action) is SetTransaction}
     is_redefined = any(type(action) in (Protocol, Metadata) for winner in winners for action in winner.actions)
     apart = frozenset(

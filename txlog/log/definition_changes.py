@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from txlog.protocol.actions import Metadata
 from txlog.protocol.merge_options import PREFIX
-from txlog.protocol.properties import ICEBERG, ICEBERG_CATALOG, SHORT_LOG_RETENTION
+from txlog.protocol.properties import GROUP_COMMIT, ICEBERG, ICEBERG_CATALOG, SHORT_LOG_RETENTION
 
 __all__ = ["keeps_write_rules"]
 
@@ -37,13 +37,14 @@ _UPKEEP = frozenset(
         "delta.setTransactionRetentionDuration",
         "delta.targetFileSize",
         "delta.tuneFileSizesForRewrites",
+        GROUP_COMMIT,
         ICEBERG,
         ICEBERG_CATALOG,
         SHORT_LOG_RETENTION,
     )
 )
-"""Retention, checkpoints, statistics, sizes, exports and high-water marks; also the isolation level, since the commits
-of plans are serializable at every level."""
+"""Retention, checkpoints, statistics, sizes, exports, high-water marks and how appends are committed; also the isolation
+level, since the commits of plans are serializable at every level."""
 
 
 def keeps_write_rules(before: Metadata, after: Metadata) -> bool:

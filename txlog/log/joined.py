@@ -96,27 +96,32 @@ def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool
 class Joining:
     """Collects the appends of one commit, in order. Each of them must `may_join`, and be valid on the same version."""
 
-    def __init__(self, first: Proposal) -> None:
-        self.members = [first]
-        self._like = _kind(first)
-        self._app_ids = {each.app_id for each in first.set_transactions}
-        self._paths = {canonical_path(add.path) for add in first.adds}
-        self._bytes = first.size_bytes
+    def __init__(self, *first: Proposal) -> None:
+        """``first`` are one append, or several that were joined before."""
+        self.members = [*first]
+        self._like = _kind(first[0])
+        self._app_ids = {each.app_id for member in first for each in member.set_transactions}
+        self._paths = {canonical_path(add.path) for member in first for add in member.adds}
+        self._bytes = sum(member.size_bytes for member in first)
 
-    def take(self, proposal: Proposal) -> bool:
-        """Add an append, and return True, if it may be in one commit with those before it."""
-        app_ids = {each.app_id for each in proposal.set_transactions}
-        paths = {canonical_path(add.path) for add in proposal.adds}
-        size_bytes = self._bytes + proposal.size_bytes
+    def take(self, *proposals: Proposal) -> bool:
+        """Add an append, or several that belong together, and return True, if all may be in one commit with those
+        before them."""
+        transactions = [each.app_id for proposal in proposals for each in proposal.set_transactions]
+        adds = [canonical_path(add.path) for proposal in proposals for add in proposal.adds]
+        app_ids, paths = {*transactions}, {*adds}
+        size_bytes = self._bytes + sum(proposal.size_bytes for proposal in proposals)
         if (
-            len(self.members) >= MEMBERS_MAX
+            len(self.members) + len(proposals) > MEMBERS_MAX
             or size_bytes > BYTES_MAX
+            or len(app_ids) < len(transactions)
             or app_ids & self._app_ids
+            or len(paths) < len(adds)
             or paths & self._paths
-            or _kind(proposal) != self._like
+            or any(_kind(proposal) != self._like for proposal in proposals)
         ):
             return False
-        self.members.append(proposal)
+        self.members += proposals
         self._app_ids |= app_ids
         self._paths |= paths
         self._bytes = size_bytes

@@ -38,6 +38,7 @@ from txlog.util.patterns import pattern
 __all__ = [
     "CONSTRAINT_PREFIX",
     "FEATURE_PREFIX",
+    "GROUP_COMMIT",
     "ICEBERG",
     "ICEBERG_CATALOG",
     "KNOWN_KEYS",
@@ -55,6 +56,8 @@ CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
+GROUP_COMMIT = "txlog.groupCommit"
+"""If true, appends of several machines may become one version: see `log.intents`."""
 ICEBERG = "txlog.iceberg"
 """The format of the Iceberg metadata that txlog keeps beside the log: v2 or v3."""
 ICEBERG_CATALOG = "txlog.iceberg.catalog"
@@ -103,6 +106,7 @@ class TableProperties(msgspec.Struct, frozen=True):
     column_mapping_mode: str = "none"
     iceberg: str | None = None
     iceberg_catalog: str | None = None
+    group_commit: bool = False
     unreadable: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Known keys whose value could not be read, with the text found."""
 
@@ -343,6 +347,7 @@ _FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "ena
 _FUNCTIONS = _choice(*AGGREGATE_FUNCTIONS)
 _OWN = {
     SHORT_LOG_RETENTION: _BOOLEAN,
+    GROUP_COMMIT: _BOOLEAN,
     ICEBERG: _choice("v2", "v3"),
     ICEBERG_CATALOG: _Form(_catalog_entry, "catalog.namespace.table"),
     CHANGELOG_PRODUCER: _choice(*CHANGELOG_PRODUCERS),
@@ -394,6 +399,7 @@ _ATTRIBUTES = {
     "column_mapping_mode": "delta.columnMapping.mode",
     "iceberg": ICEBERG,
     "iceberg_catalog": ICEBERG_CATALOG,
+    "group_commit": GROUP_COMMIT,
 }
 
 

@@ -1,0 +1,174 @@
+"""`Offer`: one append in the line of writers, as an intent that whoever is first in line commits.
+
+In: a proposal that has lost its races, and the folder `store.base.WAITING`. Out: whether it is this writer's turn, and
+the proposal that then carries its own append and all others that wait. `log.gathering` decides; here are the requests.
+
+How it works. After two lost races, or at once if its handle has just seen others wait, a writer puts its append into
+the folder and reads version after version. Mostly it finds its append in one that another writer made. If it is first
+in line, it commits all appends that it sees as one version. If those ahead of it do not land in the time that they
+would need, it does the same, since they may have crashed. Several writers may do that at once: put-if-absent decides
+who wins, and the others find their appends in the winner's version, or go on.
+
+Once the intent is there, only a version can tell what became of the append: that it landed, or that it never will.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from txlog.commit.read_versions import ReadVersions
+from txlog.commit.waiting_line import STALL_S, WaitingLine
+from txlog.errors import NotFoundError, StorageError, TxlogError
+from txlog.log.gathering import Standing, joined_with, standing
+from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
+from txlog.log.proposal import Proposal
+from txlog.log.state import TableState
+from txlog.store.base import WAITING
+from txlog.util import ambient
+from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
+from txlog.writer.unsent_files import UnsentFiles
+
+__all__ = ["Offer"]
+
+_LOOKS_WITHOUT_NEWS = 6  # looks for the next version until the folder is listed again
+_LOOK_MIN_S = 0.01
+_TAKE_OVER_MIN_S = 0.05
+_ROUND_TRIPS_OF_A_TURN = 8  # an append at the front that has not landed after so many has crashed, or is too slow
+_REQUESTS_AT_ONCE = 32
+
+
+class Offer:
+    """An append that others may commit. Used by one commit run."""
+
+    def __init__(self, line: WaitingLine, read: ReadVersions, table: str) -> None:
+        self.is_open = False
+        """Whether the intent may be in the folder, so that others may commit it."""
+        self.took_others = False
+        """Whether the last proposal of `gathered` has appends of others."""
+        self._line = line
+        self._read = read
+        self._table = table
+        self._name = ""
+        self._left_s = self._moved_s = 0.0
+        self._listed_at = -1
+        self._looks = 0
+        self._standing = Standing()
+        self._ahead: tuple[str, ...] = ()
+        self._intents: dict[str, Intent | None] = {}
+
+    def leave(self, proposal: Proposal, state: TableState, unsent: UnsentFiles | None) -> bool:
+        """Put the intent into the folder. False if it cannot be offered: the commit goes on without. Further calls do
+        nothing."""
+        if self.is_open:
+            return True
+        folder = self._line.marks
+        if folder is None or not can_be_offered(proposal):
+            return False
+        intent = Intent(state.metadata.id, state.version, members_of(proposal))
+        body = intent.to_bytes()
+        if len(body) > INTENT_BYTES_MAX:
+            return False
+        if unsent is not None:
+            unsent.mark_sent()
+        try:
+            self._name, self.is_open = intent.name, True
+            folder.put_if_absent(self._name, body)
+        except StorageError:  # certainly not there
+            self.is_open = False
+            self._line.is_out_of_order()
+            return False
+        self._left_s = self._moved_s = ambient.monotonic_s()
+        return True
+
+    def is_turn(self, version: int) -> bool:
+        """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
+        ahead are late, or the folder does not tell."""
+        self._looks += 1
+        if version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS:
+            return self._is_late()
+        self._listed_at, self._looks = version, 1
+        try:
+            found = self._stand(version)
+        except TxlogError:
+            self._line.is_out_of_order()
+            found = None
+        if found is None:  # nobody knows of this append, or how old the others are
+            self._standing = Standing()
+            return True
+        if len(found.ahead) < len(self._ahead) or not set(self._ahead) <= {*found.ahead}:
+            self._moved_s = ambient.monotonic_s()
+        self._standing, self._ahead = found, found.ahead
+        self._line.saw((*found.ahead, *found.others))
+        return not found.ahead or self._is_late()
+
+    def gathered(self, own: Proposal, state: TableState) -> Proposal:
+        """The own proposal, with every append that waits and may be in the next version."""
+        intents = [each for each in self._others(state) if each is not None]
+        joining = joined_with(
+            own,
+            intents,
+            self._read.since(self._read.known(state.version)) if intents else (),
+            table_id=state.metadata.id,
+            append_only=state.properties.append_only,
+        )
+        self.took_others = len(joining.members) > len(members_of(own))
+        return joining.proposal(ambient.uuid4(), state.version) if self.took_others else own
+
+    def pause(self) -> None:
+        """Wait before the next look at the log."""
+        ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * self._line.round_trip_s() / 2))
+
+    def landed_alone(self) -> None:
+        """Nobody else waited: the next commits of this handle need no line."""
+        if self.is_open and not self.took_others and not self._standing.others:
+            self._line.crowded_until_s = -math.inf
+
+    def close(self) -> None:
+        """What became of the append is settled, or unknown for good: delete its intent, without a wait for it."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        names = (self._name, *self._standing.left_behind)
+        self._line.beside(lambda: self._line.delete(*names))
+
+    # --- the folder ---------------------------------------------------------------------------------------------
+
+    def _stand(self, version: int) -> Standing | None:
+        folder = self._line.marks
+        assert folder is not None
+        listed = folder.list_from("")
+        bases = [found[0] for each in listed if (found := named_intent(each.name)) is not None]
+        known = self._read.known(version, min(bases, default=None))
+        waited_ms = int(1000 * (ambient.monotonic_s() - self._left_s))
+        return standing(listed, self._name, known, waited_ms=waited_ms)
+
+    def _others(self, state: TableState) -> Sequence[Intent | None]:
+        wanted = self._standing.others
+        unread = [name for name in wanted if name not in self._intents]
+        self._intents = {name: self._intents[name] for name in wanted if name in self._intents}
+        read = parallel_map(partial(self._intent, state), unread, threads=_REQUESTS_AT_ONCE)
+        self._intents.update(zip(unread, read, strict=True))
+        return [self._intents[name] for name in wanted]
+
+    def _intent(self, state: TableState, name: str) -> Intent | None:
+        """The intent of this name; None if it is gone, or is none."""
+        folder = self._line.marks
+        assert folder is not None
+        try:
+            return Intent.from_bytes(name, folder.read(name), state)
+        except NotFoundError:
+            return None
+        except TxlogError as error:
+            logger.debug("%s: %s/%s is left to its writer: %s", self._table, WAITING, name, error)
+            return None
+
+    def _is_late(self) -> bool:
+        """Whether those ahead have not landed for longer than they need."""
+        round_trips_s = _ROUND_TRIPS_OF_A_TURN * self._line.round_trip_s()
+        patience_s = max(_TAKE_OVER_MIN_S, round_trips_s)
+        for name in self._ahead:
+            patience_s += max(_TAKE_OVER_MIN_S, round_trips_s) if named_intent(name) is not None else STALL_S
+        return bool(self._ahead) and ambient.monotonic_s() - self._moved_s > patience_s
