@@ -2,12 +2,14 @@
 
 In: the ``txn_id`` and version that the error named. Out: True or False, final. If the version is free, an empty commit
 is put there first, so that a put that is still under way is refused. An empty version 0 would be an unreadable table,
-so there the table itself is created.
+so there the table itself is created. In a table whose writers commit the appends of others (`log.intents`), the append
+may be in a later version, or become one: a fence names it, which whoever could still commit it has to read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 from txlog import __version__
 from txlog.commit.open_table import OpenTable
@@ -20,10 +22,12 @@ from txlog.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from txlog.log.fences import fence, fenced_off
 from txlog.log.in_commit_timestamps import next_timestamp_ms
 from txlog.log.joined import holds
-from txlog.log.proposal import Isolation, commit_bytes
-from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.proposal import commit_bytes
+from txlog.log.state import TableState
+from txlog.protocol.actions import Metadata, Protocol
 from txlog.store.versions import Attempt
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
@@ -48,17 +52,39 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
             f"the table is at v{state.version}: nothing was ever sent to v{version}", table=open_table.uri
         )
     if version <= state.version:
-        return _stands_at(open_table, txn_id, version)
-    now_ms = ambient.now_ms()
-    fence = ProposalBuilder(state).build(
-        txn_id=ambient.uuid4(),
-        now_ms=now_ms,
-        isolation=Isolation.WRITE_SERIALIZABLE,
-        operation="FENCE",
-        parameters={"txnId": txn_id},
-    )
+        stands = _stands_at(open_table, txn_id, version)
+    else:
+        with _undecided(open_table, txn_id, version):
+            _fence(open_table, txn_id, state)
+            stands = _stands_at(open_table, txn_id, version)
+    if stands:
+        return True
+    may_be_later = open_table.store.waiting is not None and open_table.log.state_at(version).properties.group_commit
+    return may_be_later and _stands_after(open_table, txn_id, version)
+
+
+def _stands_after(open_table: OpenTable, txn_id: str, version: int) -> bool:
+    """Whether that commit is a later version, in a table whose writers commit the appends of others. If not, a fence
+    says so, which all of them have to read. A change of the definition refuses what was made before it, for ever."""
+    log = open_table.log
+    while True:
+        state = log.newest_state()
+        for commit in log.commits.read_range(version, state.version, files=False):
+            if holds(commit, txn_id):
+                return _stands_at(open_table, txn_id, commit.version)
+            if txn_id in fenced_off(commit) or any(isinstance(each, Metadata | Protocol) for each in commit.actions):
+                return False
+        version = state.version + 1
+        with _undecided(open_table, txn_id, version):
+            _fence(open_table, txn_id, state)
+
+
+def _fence(open_table: OpenTable, txn_id: str, state: TableState) -> None:
+    """The version after ``state``, which is a fence, unless another writer was first."""
+    version, now_ms = state.version + 1, ambient.now_ms()
+    proposal = fence(state, (txn_id,), txn_id=ambient.uuid4(), now_ms=now_ms)
     body = commit_bytes(
-        fence,
+        proposal,
         timestamp_ms=now_ms,
         in_commit_timestamp=(
             next_timestamp_ms(now_ms=now_ms, previous_ms=state.in_commit_timestamp_ms)
@@ -67,9 +93,14 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
         ),
         engine_info=f"txlog/{__version__}",
     )
+    open_table.log.versions.put(Attempt(version, body, proposal.actions))
+    open_table.log.versions.stat(version)
+
+
+@contextlib.contextmanager
+def _undecided(open_table: OpenTable, txn_id: str, version: int) -> Iterator[None]:
     try:
-        open_table.log.versions.put(Attempt(version, body, fence.actions))
-        return _stands_at(open_table, txn_id, version)
+        yield
     except (StorageError, NotFoundError) as error:
         raise CommitStateUnknownError(
             f"v{version} could not be fenced ({error}): call resolve again later",
