@@ -43,8 +43,8 @@ _UPKEEP = frozenset(
         SHORT_LOG_RETENTION,
     )
 )
-"""Retention, checkpoints, statistics, sizes, exports, high-water marks and how appends are committed; also the isolation
-level, since the commits of plans are serializable at every level."""
+"""Retention, checkpoints, statistics, sizes, exports, high-water marks, and how appends are committed; also the
+isolation level, since the commits of plans are serializable at every level."""
 
 
 def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
