@@ -380,9 +380,11 @@ class CommitRun:
             self.offer = Offer(self.committer.line, self.committer.read, self.log.uri)
         if self.offer is None:
             return False
-        was_offered, self.is_offered = self.is_offered, True  # before anybody can see it
+        was_offered, was_open = self.is_offered, self.offer.is_open
+        self.is_offered = True  # before anybody can see it
         if not self.offer.leave(self.proposal, state, self.unsent):
             self.is_offered = was_offered
+        self.attempts += self.offer.is_open and not was_open
         return self.offer.is_open
 
     def _gather(self) -> Ended | None:

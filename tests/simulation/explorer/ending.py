@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from explorer.session import Clock
+from explorer.session import Clock, wait_always
 from explorer.versions import InvariantBroken
-from explorer.world import opened
+from explorer.world import BASE_MS, FILE_BYTES, opened
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
+from txlog.protocol.actions import AddFile
 from txlog.sink.sink import Sink
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
@@ -21,7 +22,7 @@ from txlog.verify.iceberg import check_iceberg
 if TYPE_CHECKING:
     from explorer.run import Run
 
-__all__ = ["export_what_was_exported", "recover_what_is_sealed"]
+__all__ = ["export_what_was_exported", "gather_what_waits", "recover_what_is_sealed"]
 
 _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
 
@@ -88,6 +89,20 @@ def export_what_was_exported(run: Run) -> None:
             raise InvariantBroken("an export catches up", problem.message)
 
 
+def gather_what_waits(run: Run) -> None:
+    """One more writer that read the whole log commits all that may still be committed, and nothing else lands."""
+    with ambient.use(Clock(252)):
+        table = opened(_store(run), None, {})
+        wait_always(table)
+        path = "part=a/last.parquet"
+        run.world.files.publish(path, FILE_BYTES)
+        run.world.files.make_durable([path])
+        with table.transaction() as txn:
+            txn._builder.add(AddFile(path, {"part": "a"}, len(FILE_BYTES), BASE_MS, True, '{"numRecords":1}'))
+    run.check()
+
+
 def _store(run: Run) -> TableStore:
     world = run.world
-    return TableStore("memory://table", world.log, world.files, world.staging, iceberg=world.iceberg)
+    waiting = world.waiting if run.scenario.gathers else None
+    return TableStore("memory://table", world.log, world.files, world.staging, iceberg=world.iceberg, waiting=waiting)

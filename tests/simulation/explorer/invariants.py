@@ -218,7 +218,8 @@ class Ledger:
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         joined = info.get("txlog", {}).get("joined", ())
         txn_ids = tuple(each["txnId"] for each in (info, *joined) if "txnId" in each)
-        attempts = {key: self.attempts[key] for key in (each[:8] for each in txn_ids) if key in self.attempts}
+        of_work = () if info.get("operation") == "FENCE" else txn_ids  # a withdrawal is none
+        attempts = {key: self.attempts[key] for key in (each[:8] for each in of_work) if key in self.attempts}
         entry = Version(body, modified_ms, txn_ids, actions, tuple(attempts.values()), is_foreign="txlog" not in info)
         if not entry.is_foreign:
             self._check_below_is_durable(version)
@@ -317,7 +318,7 @@ class Ledger:
             self._check_acknowledged(attempt)
         elif attempt.answer in ("refused", "nothing to do"):
             for txn_id, version in self.txn_ids.items():
-                if txn_id[:8] == attempt.key:
+                if txn_id[:8] == attempt.key and attempt in self.versions[version].attempts:
                     raise InvariantBroken(
                         "a definite failure never appears",
                         f"{attempt.actor} got {attempt.error!r}; it is v{version}",

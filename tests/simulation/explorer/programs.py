@@ -51,6 +51,7 @@ __all__ = [
     "publish_versions",
     "read",
     "resolve_for_others",
+    "resolve_on",
     "rewrite",
     "set_properties",
 ]
@@ -90,7 +91,7 @@ def append_and_leave(session: Session) -> None:
 def append_and_resolve(session: Session) -> None:
     """Append, give up at the first lost answer, and ask whether the append was committed."""
     table = session.table(total_timeout=0.0)
-    _resolve(session, _append_once(session, table), table)
+    resolve_on(session, _append_once(session, table), table)
 
 
 def _append_once(session: Session, table: Table) -> Attempt:
@@ -104,10 +105,11 @@ def resolve_for_others(session: Session) -> None:
         table.snapshot()
         for attempt in list(session.run.ledger.attempts.values()):
             if attempt.answer == "unknown":
-                _resolve(session, attempt, table)
+                resolve_on(session, attempt, table)
 
 
-def _resolve(session: Session, attempt: Attempt, table: Table) -> None:
+def resolve_on(session: Session, attempt: Attempt, table: Table) -> None:
+    """Ask what became of an attempt, if it is unknown."""
     error = attempt.error
     if isinstance(error, CommitStateUnknownError) and error.txn_id is not None and error.version is not None:
         session.resolve(attempt, table, error.txn_id, error.version)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import greenlet
 import msgspec
 
-from explorer.ending import export_what_was_exported, recover_what_is_sealed
+from explorer.ending import export_what_was_exported, gather_what_waits, recover_what_is_sealed
 from explorer.invariants import Ledger
 from explorer.observers import Observers
 from explorer.schedule import Choices
@@ -32,6 +32,7 @@ from txlog.util.logs import logger
 
 __all__ = ["SERIALIZABLE", "Pruned", "Run", "Scenario", "StoryTooLong"]
 
+_GATHERS = ("txlog.groupCommit", "true")
 SERIALIZABLE = ("delta.isolationLevel", "Serializable")
 
 _STEPS_MAX = 600
@@ -60,6 +61,8 @@ class Scenario(msgspec.Struct, frozen=True):
     are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
     application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
+    ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
+    scaled to.
     """
 
     name: str
@@ -91,6 +94,8 @@ class Scenario(msgspec.Struct, frozen=True):
     sealed: bool = False
     exported: bool = False
     owned: bool = False
+    gathers: bool = False
+    round_trip_s: float = 0.0
 
 
 class Run:
@@ -110,7 +115,7 @@ class Run:
         self.scenario = scenario
         self.choices = choices
         self.base = base_world(
-            *(scenario.versions, scenario.store, scenario.unseen, scenario.properties),
+            *(scenario.versions, scenario.store, scenario.unseen, _properties(scenario)),
             is_aged=scenario.aged,
             has_rows=scenario.has_rows,
             is_trimmed=scenario.trimmed,
@@ -146,6 +151,9 @@ class Run:
             store.before_sync = self._before_sync
         # How long readers may still need a metadata file is a matter of which was put first.
         self.world.iceberg.now_ms = self.now_ms
+        # Who has waited for longer, and how old an intent is, are told by the store's clock.
+        self.world.waiting.now_ms = self.now_ms
+        self.world.log.round_trip_s = lambda: scenario.round_trip_s  # type: ignore[method-assign]
 
     def let_go(self) -> None:
         """Take apart what refers to each other, once the run is over: to find it takes the garbage collector long."""
@@ -251,6 +259,7 @@ class Run:
                 frozenset(staging.durable),
                 frozenset((name, found[0]) for name, found in iceberg.objects.items()),
                 frozenset(iceberg.durable),
+                frozenset(self.world.waiting.objects.items()),
                 frozenset((name, found[0]) for name, found in self.world.named.objects.items()),
                 frozenset(self.world.files.objects) if self.scenario.trimmed else None,
                 _contents(self.world.owner) if self.world.owner is not None else None,
@@ -448,6 +457,8 @@ class Run:
         for store in self.world.every_log_store():
             store.before_sync = None
         recover_what_is_sealed(self)
+        if self.scenario.gathers:
+            gather_what_waits(self)
         for life in self.lives:
             for table in () if life.has_crashed else life.handles:
                 with ambient.use(life.clock):
@@ -470,6 +481,11 @@ class _OfActor:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(self._run.acting(), self._name), name)
+
+
+def _properties(scenario: Scenario) -> tuple[tuple[str, str], ...]:
+    """The table's properties. No two stories may share a table that only one of them gathers on."""
+    return (*scenario.properties, *((_GATHERS,) if scenario.gathers else ()))
 
 
 def _contents(store: MemoryLogStore) -> int:

@@ -6,6 +6,7 @@ In: a `Run` that decides when each call continues and with which fault. Out: wha
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from txlog.testing.memory_store import MemoryLogStore
     from txlog.transaction import Transaction
 
-__all__ = ["Actor", "Clock", "Session"]
+__all__ = ["Actor", "Clock", "Session", "wait_always"]
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -124,6 +125,7 @@ class Session:
         )
         owner = run.world.owner
         self.owner = None if owner is None else FaultyLogStore(owner, partial(self._at_log_call, owner))
+        self.waiting = FaultyLogStore(run.world.waiting, partial(self._at_log_call, run.world.waiting))
         self.named = FaultyLogStore(run.world.named, self._at_named_call)
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.greenlet = greenlet.greenlet(self._live)
@@ -135,19 +137,24 @@ class Session:
 
     # --- for programs -----------------------------------------------------------------------------------------
 
-    def table(self, *, fresh: bool = False, **retry: Any) -> Table:
+    def table(self, *, fresh: bool = False, waits: bool = False, is_old: bool = False, **retry: Any) -> Table:
         """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`.
 
-        Every handle is remembered, and must still work at the end of the story.
+        Every handle is remembered, and must still work at the end of the story. In a story of writers that wait for
+        each other, one that ``waits`` has just seen others, and one that ``is_old`` knows nothing of them.
         """
         store = TableStore(
             *("memory://table", self.log, self.files, self.staging), named_versions=self.named, iceberg=self.iceberg
         )
         if self.owner is not None:
             store = msgspec.structs.replace(store, owner=OwnedVersions(self.owner, self.log))
+        if self.run.scenario.gathers and not is_old:
+            store = msgspec.structs.replace(store, waiting=self.waiting)
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
+        if waits:
+            wait_always(table)
         self.handles.append(table)
         return table
 
@@ -197,7 +204,7 @@ class Session:
 
     def faulty_logs(self) -> Iterator[FaultyLogStore]:
         """The stores of names that this life calls."""
-        yield from (self.log, self.staging, self.iceberg)
+        yield from (self.log, self.staging, self.iceberg, self.waiting)
         if self.owner is not None:
             yield self.owner
 
@@ -310,6 +317,11 @@ class Session:
         if threading.get_ident() != self.run.thread:
             return None
         return self.run.at_call(self, call, store)
+
+
+def wait_always(table: Table) -> None:
+    """Let a handle behave as if it had just seen others wait, so that its appends join the line at once."""
+    table._open_table._committer._lone.line.crowded_until_s = math.inf  # type: ignore[attr-defined]
 
 
 class _WithoutRows:

@@ -31,6 +31,8 @@ def needs_no_turn(
     if store is world.staging:  # the actor that commits a checkpoint deletes its staged files
         is_mine = not any(actor.stages for actor in others)
         return is_mine and (call.operation in _READS or not (may_die or any(actor.vacuums for actor in others)))
+    if store is world.waiting:
+        return False
     if store is world.iceberg:
         return _needs_no_turn_to_export(call, store, others)
     if call.name == LAST_VACUUM:

@@ -102,6 +102,8 @@ class World(msgspec.Struct):
     iceberg: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
     owner: VersionOwner | None = None
     """Who decides the versions; None: the log's folder does."""
+    waiting: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
+    """What writers leave for each other while they wait."""
     named: MemoryLogStore = msgspec.field(default_factory=MemoryLogStore)
     """The named versions; no power cut changes them."""
     _paths_read: dict[tuple[str, ...], list[str]] = msgspec.field(default_factory=dict)
@@ -121,9 +123,9 @@ class World(msgspec.Struct):
         log, staging, iceberg = (_copied(store) for store in self.log_stores)
         owner = None if self.owner is None else self.owner.copy()
         ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
-        named = MemoryLogStore()
-        named.capabilities = self.log.capabilities
-        return World(log, files, ledger, self.state, staging, iceberg, owner, named)
+        named, waiting = MemoryLogStore(), MemoryLogStore()
+        named.capabilities = waiting.capabilities = self.log.capabilities
+        return World(log, files, ledger, self.state, staging, iceberg, owner, waiting, named)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.

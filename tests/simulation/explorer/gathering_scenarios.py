@@ -1,0 +1,79 @@
+"""Stories of writers that commit each other's appends through the table's folder.
+
+In: nothing. Out: `GATHERING_SCENARIOS`, small enough to be explored completely; `LARGE_GATHERING_SCENARIOS`, of which
+some schedules are explored; `GATHERERS`, programs for random stories.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from explorer.casting import actors_of
+from explorer.gathering_programs import (
+    append_as_before,
+    append_in_line,
+    append_in_line_and_leave,
+    append_in_line_and_resolve,
+    gather_in_line,
+    ingest_in_line,
+    stop_gathering,
+)
+from explorer.programs import Program, append, append_and_resolve, overwrite, resolve_for_others, set_properties
+from explorer.run import Scenario
+
+__all__ = ["GATHERERS", "GATHERING_SCENARIOS", "LARGE_GATHERING_SCENARIOS"]
+
+_SLOW_S = 0.2  # where commits without an intent wait until those ahead count as crashed
+_LOST = ("fail_before", "fail_after", "late", "conflict")
+
+
+def _of_gatherers(name: str, *programs: Program, restarts: int = 0, **options: Any) -> Scenario:
+    actors = actors_of(*programs, restarts=restarts)
+    return Scenario(name, actors, store="object", versions=2, gathers=True, kinds=_LOST, **options)
+
+
+GATHERING_SCENARIOS = (
+    _of_gatherers("two-in-line", append_in_line, append_in_line),
+    _of_gatherers("one-in-line-and-one-that-leaves", append_in_line, append_in_line_and_leave),
+    _of_gatherers("one-in-line-crashes", append_in_line, append_in_line, crashes=1),
+    _of_gatherers("one-in-line-beside-an-older-release", append_in_line, append_as_before),
+    _of_gatherers("one-in-line-and-a-new-definition", append_in_line, append_in_line, set_properties),
+)
+
+LARGE_GATHERING_SCENARIOS = (
+    _of_gatherers("three-in-line", append_in_line, append_in_line, gather_in_line, faults=1, crashes=1),
+    _of_gatherers("answers-are-lost-in-line", append_in_line, append_in_line, faults=2),
+    _of_gatherers("late-to-the-line", append_in_line, append_in_line, gather_in_line),
+    _of_gatherers("one-in-line-asks", append_in_line, append_in_line_and_resolve, gather_in_line, faults=1),
+    _of_gatherers(
+        "another-asks-for-those-in-line", append_in_line_and_leave, resolve_for_others, append_in_line, faults=2
+    ),
+    _of_gatherers(
+        "one-application-twice-in-line", ingest_in_line, ingest_in_line, append_in_line, crashes=1, restarts=1
+    ),
+    _of_gatherers("the-line-ends", append_in_line, append_in_line, stop_gathering, crashes=1, round_trip_s=_SLOW_S),
+    _of_gatherers(
+        "changes-wait-among-appends", append_in_line, overwrite, append_in_line, faults=1, round_trip_s=_SLOW_S
+    ),
+)
+
+GATHERERS: tuple[Program, ...] = (
+    append_in_line,
+    append_in_line,
+    partial(append_in_line, times=2),
+    gather_in_line,
+    append_in_line_and_leave,
+    append_in_line_and_resolve,
+    append_as_before,
+    append,
+    partial(append, times=3),
+    append_and_resolve,
+    resolve_for_others,
+    ingest_in_line,
+    partial(ingest_in_line, app_id="other"),
+    set_properties,
+    stop_gathering,
+    overwrite,
+)
+"""Those that meet in line on a table whose writers commit each other's appends."""
