@@ -287,7 +287,7 @@ def joined(text: str) -> Any:
 
 def test_a_join_condition_comes_apart_into_keys_and_terms_of_each_side() -> None:
     parts = split_join(joined("t.id = s.id AND day >= '2024-01-01' AND op != 'D' AND t.amount < s.amount AND TRUE"))
-    assert [(key.source, key.target, key.type) for key in parts.keys] == [(("ID",), ("id",), delta.LONG)]
+    assert [(key.source_path, key.target_path, key.type) for key in parts.keys] == [(("ID",), ("id",), delta.LONG)]
     assert parts.target == parse_predicate("day >= '2024-01-01'", TARGET)
     assert parts.source is not None
     assert columns_of(parts.source) == {("source", ("op",))}
@@ -297,13 +297,39 @@ def test_a_join_condition_comes_apart_into_keys_and_terms_of_each_side() -> None
     assert evaluate(parts.source, None, source).to_pylist() == [False]
 
 
+def test_computed_values_are_keys_and_those_of_a_table_column_come_first() -> None:
+    parts = split_join(joined("t.id * 2 = s.id AND t.id = s.id + 1"))
+    assert [(key.source_path, key.target_path) for key in parts.keys] == [(None, ("id",)), (("ID",), None)]
+    assert parts.residual is None
+
+
+def test_a_null_safe_equality_becomes_two_keys_that_are_never_null() -> None:
+    parts = split_join(joined("t.id <=> s.id"))
+    target, source = pa.table({"id": pa.array([None, 0, 3], pa.int32())}), pa.table({"ID": [None, 0, 3]})
+    for key in parts.keys:
+        assert key.target.evaluate(target).to_pylist() == key.source.evaluate(None, source).to_pylist()
+        assert key.target.evaluate(target).null_count == 0
+    assert (len(parts.keys), parts.residual) == (2, None)
+
+
 @pytest.mark.parametrize(
-    "text", ["t.id > s.id", "t.id = s.id + 1", "t.id <=> s.id", "t.id = s.id OR t.amount = s.amount"]
+    ("text", "operators"),
+    [
+        ("t.id > s.id", [">"]),
+        ("s.id > t.id AND t.amount + 1 >= s.amount", ["<", ">="]),
+        ("s.amount BETWEEN t.id AND t.amount", ["<=", ">="]),
+        ("t.id + s.id = 3", []),
+        ("t.id = s.id OR t.amount = s.amount", []),
+    ],
 )
-def test_only_an_equality_of_two_columns_is_a_key(text: str) -> None:
+def test_a_term_on_both_sides_is_evaluated_for_pairs_and_searched_for_if_it_compares_them(
+    text: str, operators: list[str]
+) -> None:
     parts = split_join(joined(text))
     assert parts.keys == ()
-    assert conjuncts(joined(text)) == [parts.residual]
+    assert parts.residual is not None
+    assert conjuncts(joined(text)) == conjuncts(parts.residual)
+    assert [each.operator for each in parts.ranges] == operators
 
 
 def test_an_expression_over_target_and_source_is_evaluated_row_by_row() -> None:

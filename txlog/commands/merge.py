@@ -62,4 +62,7 @@ def bound_merge(
         source = read_merge_source(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )
-        return MergeRows(source, merge, clauses, state, now, known_keys(open_table.key_cache, source.index, state))
+        known = None
+        if source.index is not None and not source.computed:
+            known = known_keys(open_table.key_cache, source.index, state)
+        return MergeRows(source, merge, clauses, state, now, known)

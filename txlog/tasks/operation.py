@@ -34,8 +34,9 @@ class Hits(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
-    they match, or -1. ``is_replaced`` marks the rows to remove (None: all). Only the operation reads ``clauses``.
-    ``values`` has columns of the matched rows that the lookup kept, so they need not be read again.
+    they match, or -1. ``is_replaced`` marks those that are removed (None: all). Only the operation reads ``clauses``.
+    ``values`` has columns of the matched rows that the look-up kept, so that they need not be read again. ``pairs`` has
+    each source row of the rows that match several, with their places in ``positions``, if these are not told by keys.
     """
 
     positions: NDArray[np.uint64]
@@ -43,9 +44,10 @@ class Hits(msgspec.Struct, frozen=True):
     is_replaced: NDArray[np.bool_] | None = None
     clauses: NDArray[np.int16] | None = None
     values: pa.RecordBatch | None = None
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def at(self, places: Any) -> Hits:
-        """A selection of them: by a mask, or by indices into ``positions``."""
+        """A selection of them, without ``pairs``: by a mask, or by indices into ``positions``."""
         values = self.values
         if values is not None:
             values = values.take(from_numbers(np.flatnonzero(places) if places.dtype == bool else places))
@@ -75,7 +77,11 @@ class Touched(msgspec.Struct, frozen=True):
     def live_source_rows(self) -> NDArray[np.int64]:
         """The rows of the source that a live row of this file matches."""
         assert self.hits.source_rows is not None
-        return self.hits.source_rows[self.live]
+        found = self.hits.source_rows[self.live]
+        if self.hits.pairs is None:
+            return found
+        places, source_rows = self.hits.pairs
+        return np.concatenate([found, source_rows[self.live[places]]])
 
 
 Images: TypeAlias = "tuple[pa.RecordBatch, NDArray[np.int64]]"

@@ -25,7 +25,7 @@ from txlog.tasks.operation import RowOperation
 from txlog.tasks.operations.delete import Condition, DeleteRows
 from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
-from txlog.tasks.operations.merge_source import merge_join, read_merge_source
+from txlog.tasks.operations.merge_source import ComputedKey, merge_join, read_merge_source
 from txlog.tasks.operations.update import bound_update
 from txlog.tasks.operations.upsert import UpsertOptions, read_upsert, read_upsert_source, source_columns
 from txlog.tasks.operations.upsert_in_place import UpsertInPlace
@@ -72,14 +72,15 @@ class RowSpec(Protocol):
 class SourceShape(msgspec.Struct, frozen=True):
     """Which source columns are used, their types, and the keys that join source rows with table rows.
 
-    ``left_out`` names ignored source columns. ``table_keys`` and ``source_keys`` have the same length; both sides of a
-    pair are cast to its one type. ``computed`` are generated columns of ``schema``, which the source may lack.
+    ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
+    both keys of a pair have one type, to which both sides are cast. Without keys, any two rows may join.
+    ``computed`` are generated columns of ``schema``, which the source may lack.
     """
 
     schema: Struct
     left_out: tuple[str, ...]
     table_keys: tuple[KeyColumn, ...]
-    source_keys: tuple[KeyColumn, ...]
+    source_keys: tuple[KeyColumn | ComputedKey, ...]
     computed: ComputedColumns | None = None
 
 
@@ -275,8 +276,14 @@ class MergeSpec(msgspec.Struct, frozen=True):
         return SourceShape(
             found,
             (),
-            tuple(KeyColumn(key.target, key.type) for key in join.keys),
-            tuple(KeyColumn(key.source, key.type) for key in join.keys),
+            tuple(KeyColumn(key.target_path, key.type) for key in join.keys if key.target_path is not None),
+            tuple(
+                KeyColumn(key.source_path, key.type)
+                if key.source_path is not None
+                else ComputedKey(key.source, key.type)
+                for key in join.keys
+                if key.target_path is not None
+            ),
         )
 
     def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:

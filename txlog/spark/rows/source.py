@@ -120,7 +120,7 @@ def part_source(rows: pa.Table) -> PartSource:
 
 
 def _spark_type_of(shape: SourceShape) -> Any:
-    keys = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(shape.source_keys)))
+    keys = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(shape.source_keys)) or (Field("k0", LONG),))
     columns = (Field(NUMBER, LONG), Field(SIZE, LONG), Field(KEYS, keys), Field(DATA, shape.schema))
     return spark_type(Struct(columns))
 
@@ -147,6 +147,7 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, ro
     fitted = completed(shape.schema, batch, shape.computed, table, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
     keys = [compared_as(key.of(fitted), type_to_arrow(key.type)) for key in shape.source_keys]
+    keys = keys or [pa.repeat(pa.scalar(0, pa.int64()), fitted.num_rows)]  # a struct of Spark has a member
     is_null = np.zeros(fitted.num_rows, dtype=bool)
     for column in keys:
         is_null |= column.is_null().to_numpy(zero_copy_only=False)

@@ -1,4 +1,5 @@
-"""A source in Spark: each part of the table gets the source rows whose keys are in the part's files.
+"""A source that Spark holds: it gives each part of the table the source rows whose keys are in the part's files, and
+without keys every source row.
 
 In: a materialised DataFrame, and files to change. Out: what the tasks report, a few hundred bytes for each file. Tasks
 read the keys in their files, Spark shuffles each source row to the parts that hold its key, and one task for each part
@@ -53,13 +54,17 @@ class SparkSource(msgspec.Struct, frozen=True):
         within = None if extent.spec.reads_every_file else extent.key_range(job.table)
         keyed = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(keys)))
         with typed_errors():
-            there = self._numbers(len(parts)).mapInArrow(
-                _reading_keys(job, pickled, keys, within),
-                spark_type(Struct((Field("part", LONG), Field(KEYS, keyed)))),
-            )
-            joined = self.rows.join(there, KEYS).select("part", NUMBER, DATA)
+            every = self._numbers(len(parts)).withColumnRenamed("id", "part")
+            if keys:
+                there = self._numbers(len(parts)).mapInArrow(
+                    _reading_keys(job, pickled, keys, within),
+                    spark_type(Struct((Field("part", LONG), Field(KEYS, keyed)))),
+                )
+                joined = self.rows.join(there, KEYS)
+            else:
+                joined = self.rows.crossJoin(every)
+            joined = joined.select("part", NUMBER, DATA)
             if extent.spec.reads_every_file:
-                every = self._numbers(len(parts)).withColumnRenamed("id", "part")
                 joined = joined.unionByName(every, allowMissingColumns=True)
             # Spark keeps an explicit number of partitions. Otherwise it would merge some by their shuffled bytes, which
             # do not show how much work a part is.

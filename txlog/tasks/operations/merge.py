@@ -1,8 +1,8 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a table row depends only
-on its file and the source, so this is decided once for each file. Which source rows match nothing is decided again at
-each execution, from all live files.
+In: a source, a join, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table
+depends only on its file and the source, so it is decided once for each file. Which rows of the source match nothing is
+decided again at each execution, from all live files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from txlog.arrow.arrays import flags_of
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.tree import columns_of
@@ -21,18 +22,22 @@ from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
 from txlog.read.key_cache import Places
 from txlog.result import WriteMetrics
-from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.skipping.key_pruning import KeyPruner
+from txlog.skipping.many_files import prune_files
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, RowOperation, Touched
 from txlog.tasks.operations.known_keys import KnownKeys, KnownPart
 from txlog.tasks.operations.merge_clauses import AMBIGUOUS, NONE, Clause, MergeClauses, MergeOptions, When
 from txlog.tasks.operations.merge_history import merge_metrics
+from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["MergeRows"]
+
+_PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
 
 
 class MergeRows(RowOperation):
@@ -60,19 +65,20 @@ class MergeRows(RowOperation):
         self.makes_images = self.replaces_rows = bool(updates)
         self.image_fields = tuple(field for field in table.schema.fields if field.name in needed)
         paths = [key.path for key in source.keys]
-        self._pruner = KeyPruner(paths, source.index.columns, table.schema, table.partition_columns)
-        self._range = key_range(paths, source.index.columns, table.schema)
+        self._pruner = KeyPruner(paths, source.key_values, table.schema, table.partition_columns) if paths else None
+        self._range = source.condition_on_target(table.schema)
+        self._schema, self._partition_columns = table.schema, table.partition_columns
         conditions = self._conditions_on_target()
-        looked_at = conditions | {path[0] for path in paths}
+        looked_at = conditions | source.target_columns
         self._fields = tuple(field for field in table.schema.fields if field.name in looked_at)
-        self._known = None if self._clauses.of["not matched by source"] else known
-        self._keys_decide = not conditions
+        self._known = None if self._clauses.of["not matched by source"] or source.computed else known
+        self._keys_decide = source.is_by_keys and source.target_term is None and not conditions
+        self._pairs_left = _PAIRS_MAX
         self._places: dict[FileId, Places] = {}
 
     def _conditions_on_target(self) -> set[str]:
-        """The table columns besides the key that decide which clause applies to a table row."""
-        conditions = [self._source.target_term]
-        conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._clauses.of[when]]
+        """The columns of the table that decide, besides the join, which clause applies to a row of it."""
+        conditions = [b.predicate for when in ("matched", "not matched by source") for b in self._clauses.of[when]]
         found = [columns_of(condition) for condition in conditions if condition is not None]
         return {path[0] for columns in found for side, path in columns if side == "target"}
 
@@ -104,10 +110,12 @@ class MergeRows(RowOperation):
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         if self._clauses.of["not matched by source"]:
             return np.ones(files.num_rows, dtype=bool)
-        return self._pruner.mask_of_table(files)
+        mask = np.ones(files.num_rows, dtype=bool) if self._pruner is None else self._pruner.mask_of_table(files)
+        if self._range is None or (self._pruner is not None and self._keys_decide):
+            return mask
+        return mask & flags_of(prune_files(files, self._range, self._schema, self._partition_columns))
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-
         places = self._places.get(add.file_id)
         if places is not None:
             batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
@@ -116,7 +124,7 @@ class MergeRows(RowOperation):
         is_narrow = (
             parts is None
             and not self._clauses.of["not matched by source"]
-            and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
+            and (self._pruner is None or self._pruner.of_one_file.holds_others(add.partition_values, add.stats))
         )
         found = []
         batches = rows.reader(self._fields, self._range if is_narrow else None).batches(add, with_dead_rows=True)
@@ -146,23 +154,45 @@ class MergeRows(RowOperation):
             self._known.keep()
 
     def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
-        return self._decided(positions, self._source.rows_of(batch), batch)
+        if self._source.is_by_keys:
+            return self._decided(positions, self._source.rows_of(batch), batch)
+        pairs = self._source.pairs_of(batch, self._pairs_left)
+        source_rows = np.full(len(positions), -1, dtype=np.int64)
+        source_rows[pairs[0]] = pairs[1]
+        return self._decided(positions, source_rows, batch, pairs)
 
-    def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
-        """The rows at ``positions`` that a source row joins or a clause changes. ``batch`` has their `_fields`;
-        None if keys alone decide. If several source rows have one key, ``source_rows`` has any of them."""
+    def _decided(
+        self,
+        positions: NDArray[Any],
+        source_rows: NDArray[np.int64],
+        batch: pa.RecordBatch | None,
+        pairs: Pairs | None = None,
+    ) -> Hits:
+        """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
+        None if keys alone decide. Of several source rows that join a row, ``source_rows`` has any one. ``pairs`` are
+        all of them; None if they are those with the same key."""
         clauses = np.full(len(positions), NONE, dtype=np.int16)
         joined, alone = np.flatnonzero(source_rows >= 0), np.flatnonzero(source_rows < 0)
-        if self._clauses.of["matched"]:
+        if pairs is None:
             is_repeated = self._source.is_repeated(source_rows[joined])
-            several, joined = joined[is_repeated], joined[~is_repeated]
-            clauses[joined] = self._clauses.first(self._clauses.of["matched"], batch, joined, source_rows[joined])
+        else:
+            is_repeated = np.bincount(pairs[0], minlength=len(positions))[joined] > 1
+            pairs = _of_rows(joined[is_repeated], pairs)
+            self._pairs_left -= len(pairs[0])
+        if self._clauses.of["matched"]:
+            several, single = joined[is_repeated], joined[~is_repeated]
+            clauses[single] = self._clauses.first(self._clauses.of["matched"], batch, single, source_rows[single])
             if len(several):
                 source_rows = source_rows.copy()
-                source_rows[several], clauses[several] = self._clauses.of_several(batch, several, source_rows[several])
+                of_several = self._source.all_of_key(source_rows[several]) if pairs is None else [pairs]
+                source_rows[several], clauses[several] = self._clauses.of_several(
+                    batch, several, source_rows[several], of_several
+                )
         clauses[alone] = self._clauses.first(self._clauses.of["not matched by source"], batch, alone, None)
         at = np.flatnonzero((source_rows >= 0) | (clauses != NONE))
-        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at])
+        if pairs is not None:
+            pairs = np.searchsorted(at, joined[is_repeated])[pairs[0]], pairs[1]
+        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at], pairs=pairs)
 
     # --- rows -----------------------------------------------------------------------------------------------
 
@@ -236,7 +266,21 @@ class MergeRows(RowOperation):
         return int(is_written.sum()), updated, deleted
 
 
+def _of_rows(rows: NDArray[np.int64], pairs: Pairs) -> Pairs:
+    """The pairs of these rows, which ascend, with the places of the rows instead of their numbers."""
+    places = np.searchsorted(rows, pairs[0])
+    is_there = places < len(rows)
+    is_there[is_there] = rows[places[is_there]] == pairs[0][is_there]
+    return places[is_there], pairs[1][is_there]
+
+
 def _joined(found: Sequence[Hits]) -> Hits:
     empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
     columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
-    return Hits(*(np.concatenate(each) for each in columns))
+    positions, source_rows, is_replaced, clauses = (np.concatenate(each) for each in columns)
+    begins = np.cumsum([0, *(len(hits.positions) for hits in found)])[:-1]
+    pairs = [(begin + hits.pairs[0], hits.pairs[1]) for begin, hits in zip(begins, found, strict=True) if hits.pairs]
+    several = None
+    if pairs:
+        several = np.concatenate([places for places, _ in pairs]), np.concatenate([sources for _, sources in pairs])
+    return Hits(positions, source_rows, is_replaced, clauses, pairs=several)

@@ -25,6 +25,7 @@ from txlog.expressions.tree import columns_of
 from txlog.protocol.schema import Struct
 from txlog.tasks.operations.assignments import Assignments
 from txlog.tasks.operations.merge_columns import all_columns, values_of_absent
+from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
 from txlog.writer.generated_columns import computed_columns
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
@@ -138,12 +139,16 @@ class MergeClauses:
         return name if field is None else field.name
 
     def of_several(
-        self, batch: pa.RecordBatch | None, rows: NDArray[np.int64], source_rows: NDArray[np.int64]
+        self,
+        batch: pa.RecordBatch | None,
+        rows: NDArray[np.int64],
+        source_rows: NDArray[np.int64],
+        pairs: Iterable[Pairs],
     ) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """For each of the ``rows``, which several source rows join: the source row that changes it, and its clause.
 
-        A source row to which no clause applies changes nothing. If several change a row and all of them delete it, any
-        of them stands for the others; otherwise the clause is `AMBIGUOUS`.
+        ``source_rows`` has any one of them, ``pairs`` each of them with the place of its row in ``rows``. A source row to which no clause applies changes nothing. If several change a row, and all of them delete it, any
+        of them stands for the others; else the clause is `AMBIGUOUS`.
         """
         matched = self.of["matched"]
         chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)
@@ -152,7 +157,7 @@ class MergeClauses:
             return chosen, clauses
         changes, deletes = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         is_delete = np.array([bound.then == "delete" for bound in self.bound])
-        for places, sources in self._source.all_of_key(source_rows):
+        for places, sources in pairs:
             found = self.first(matched, batch, rows[places], sources)
             at = np.flatnonzero(found != NONE)
             chosen[places[at]], clauses[places[at]] = sources[at], found[at]

@@ -1,14 +1,15 @@
 """The source of a MERGE: its rows, stored for several passes, and which of them each table row joins.
 
-In: data and a condition on two sides. Out: a `MergeSource`. A join consists of equal key columns, and may have terms on
-the table alone. Any other join is refused: it would compare every row with every other.
+In: data and a condition on two sides. Out: a `MergeSource`. Rows with equal keys are found by hashing. Other terms are
+evaluated for pairs of rows: those with equal keys or, without keys, those in the range of each other (`merge_ranges`).
+Without either, every row is compared with every other.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,60 +18,215 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.arrow.large import joined_chunks
 from txlog.arrow.spill import held
-from txlog.arrow.taken import joined_rows
+from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, StorageError
-from txlog.expressions.evaluate import evaluate
-from txlog.expressions.join import JoinCondition, split_join
-from txlog.expressions.predicates import Predicate
+from txlog.expressions.build import balanced
+from txlog.expressions.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
+from txlog.expressions.predicates import And, Comparison, Constant, Predicate, bind
 from txlog.expressions.sql import parse_predicate
+from txlog.expressions.tree import Expression, Path, Side, columns_of
 from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.schema import Struct, from_arrow, to_arrow, type_to_arrow
+from txlog.protocol.schema import DataType, Struct, from_arrow, to_arrow, type_to_arrow
+from txlog.skipping.key_pruning import key_range
+from txlog.tasks.operations.merge_ranges import Pairs, RangeSearch, SortedSide, slice_pairs
 from txlog.tasks.operations.upsert_source import MEMORY_MAX_BYTES
+from txlog.util.logs import logger
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
-from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, compared_as, key_text
+from txlog.writer.keys import KeyColumn, KeyIndex, compared_as, key_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MergeSource", "merge_join", "read_merge_source"]
+__all__ = ["ComputedKey", "MergeSource", "merge_join", "read_merge_source"]
 
 _PAIRS_AT_ONCE = 1 << 17
+_MANY_ROWS = 1000
+
+
+class ComputedKey(msgspec.Struct, frozen=True):
+    """A key of the source that is computed from its columns. It takes the place of a `KeyColumn`."""
+
+    value: Expression
+    type: DataType
+
+    def of(self, rows: pa.RecordBatch) -> pa.Array:
+        """The key of each row."""
+        return self.value.evaluate(None, rows)
 
 
 class MergeSource(msgspec.Struct, frozen=True, dict=True):
-    """``keys`` are the table's key columns. ``index`` has the keys of the source rows ``indexed``, none of them null.
+    """``keys`` are the table's key columns, the first ones of ``index``; after them it has the ``computed`` keys.
 
-    ``target_term`` is true for table rows that can join; all others match no source row.
+    ``index`` has the keys of the source rows ``indexed``, which are those that can join: none of their keys is null, and
+    the terms on the source alone are true. It is None for a join without keys. ``target_term`` is true for rows of the
+    table that can join. ``residual`` is evaluated for each pair of such rows that have the same keys.
     """
 
     rows: pa.Table
     schema: Struct
     keys: tuple[KeyColumn, ...]
-    index: KeyIndex
+    computed: tuple[JoinKey, ...]
+    index: KeyIndex | None
     indexed: NDArray[np.int64]
     target_term: Predicate | None
+    residual: Predicate | None
+    ranges: tuple[JoinRange, ...]
+
+    @property
+    def is_by_keys(self) -> bool:
+        """Whether every source row with the keys of a row of the table joins it."""
+        return self.index is not None and self.residual is None
+
+    @property
+    def key_values(self) -> tuple[pa.Array, ...]:
+        """The values of ``keys`` that the source has, of the rows ``indexed``."""
+        return () if self.index is None else self.index.columns[: len(self.keys)]
+
+    @functools.cached_property
+    def target_columns(self) -> frozenset[str]:
+        """The columns of the table that decide which source rows join a row of it."""
+        computed = [key.target for key in self.computed]
+        read = [each for each in (*computed, self.target_term, self.residual) if each is not None]
+        named = {path[0] for each in read for side, path in columns_of(each) if side == "target"}
+        return frozenset(named | {key.path[0] for key in self.keys})
 
     def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The key columns of table rows, in the types used for comparison."""
-        return [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
+        """The keys of rows of the table, in the types in which they are compared."""
+        columns = [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
+        return columns + [key.target.evaluate(batch) for key in self.computed]
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """The number of the source row that each table row joins: the last of several, -1 for none."""
+        """The number of a source row that has the keys of each row of the table: the last one of several, -1 for
+        none."""
+        assert self.index is not None
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
-            can_join = pc.fill_null(evaluate(self.target_term, batch), False).to_numpy(zero_copy_only=False)
-            found = np.where(can_join, found, -1)
-        if len(self.indexed) == self.rows.num_rows:
-            return found
-        if not len(self.indexed):
+            found = np.where(_is_true(self.target_term.evaluate(batch)), found, -1)
+        if len(self.indexed) == self.rows.num_rows or not len(self.indexed):
             return found
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
 
+    def pairs_of(self, batch: pa.RecordBatch, pairs_max: int) -> Pairs:
+        """Every pair of a row of ``batch`` and a source row that it joins, ordered by row, then by source row.
+
+        Raises ``InvalidInputError`` for more than ``pairs_max`` pairs.
+        """
+        rows, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        left = pairs_max
+        for places, sources in self._same_keys(batch) if self.index is not None else self._in_ranges(batch):
+            joins = self._joins(batch, places, sources)
+            rows.append(places[joins])
+            source_rows.append(sources[joins])
+            left -= len(rows[-1])
+            if left < 0:
+                raise InvalidInputError(
+                    "too many pairs of rows satisfy the join of the merge to be kept in memory. Let the join have a"
+                    " narrower condition, or give the source fewer rows"
+                )
+        found = np.concatenate(rows), np.concatenate(source_rows)
+        order = np.lexsort((found[1], found[0]))
+        return found[0][order], found[1][order]
+
+    def _same_keys(self, batch: pa.RecordBatch) -> Iterator[Pairs]:
+        found = self.rows_of(batch)
+        at = np.flatnonzero(found >= 0)
+        is_repeated = self.is_repeated(found[at])
+        single, several = at[~is_repeated], at[is_repeated]
+        for start in range(0, len(single), _PAIRS_AT_ONCE):
+            here = single[start : start + _PAIRS_AT_ONCE]
+            yield here, found[here]
+        for places, sources in self.all_of_key(found[several]):
+            yield several[places], sources
+
+    def _in_ranges(self, batch: pa.RecordBatch) -> Iterator[Pairs]:
+        """Pairs of all rows that can join, without those that a range excludes."""
+        rows = np.arange(batch.num_rows)
+        if self.target_term is not None:
+            rows = np.flatnonzero(_is_true(self.target_term.evaluate(batch)))
+        if not len(rows) or not len(self.indexed):
+            return
+        search = self._search
+        if search is None:
+            begins = np.zeros(len(rows), np.int64)
+            yield from slice_pairs(rows, self.indexed, begins, begins + len(self.indexed))
+        elif search.side == "source":
+            lows, highs = search.found(self._sorted_source, lambda value: _of_rows(value.evaluate(batch), rows))
+            yield from slice_pairs(rows, self._sorted_source.rows, lows, highs)
+        else:
+            ordered = SortedSide.of(search.value.evaluate(batch), rows)
+            lows, highs = search.found(ordered, lambda value: _of_rows(_values_of(value, self.rows), self.indexed))
+            for sources, places in slice_pairs(self.indexed, ordered.rows, lows, highs):
+                yield places, sources
+
+    def _joins(
+        self, batch: pa.RecordBatch, rows: NDArray[np.int64], source_rows: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which of these pairs satisfy the terms that read both sides."""
+        joins = np.ones(len(rows), dtype=bool)
+        if self.residual is None or not len(rows):
+            return joins
+        read = columns_of(self.residual)
+        target = batch.select([name for name in batch.schema.names if ("target", name) in _tops(read)])
+        source = self.rows.select([name for name in self.rows.schema.names if ("source", name) in _tops(read)])
+        for first, there in taken_batches(source, source_rows):
+            here = slice(first, first + there.num_rows)
+            joins[here] = _is_true(self.residual.evaluate(target.take(pa.array(rows[here])), there))
+        return joins
+
+    @property
+    def compares_all_pairs(self) -> bool:
+        """Whether nothing but the terms on one side alone limits the pairs of rows that are compared."""
+        return self.index is None and self.residual is not None and self._search is None
+
+    def condition_on_target(self, schema: Struct) -> Predicate | None:
+        """A condition that every row of the table that joins a source row satisfies; None if there is none."""
+        if not len(self.indexed):
+            return Constant(False)
+        found = [] if self.target_term is None else [self.target_term]
+        within = key_range([key.path for key in self.keys], self.key_values, schema)
+        found += [within] if within is not None else []
+        for each in self.ranges:
+            found += self._bound(each, schema)
+        return balanced(found, And) if found else None
+
+    def _bound(self, join: JoinRange, schema: Struct) -> list[Predicate]:
+        """What ``target operator source`` says of a column of the table, given the source's least and greatest value."""
+        path = path_of(join.target)
+        if path is None:
+            return []
+        values = _of_rows(_values_of(join.source, self.rows), self.indexed)
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return []
+        ends = pc.min_max(values)
+        if not ends["min"].is_valid:
+            return [Constant(False)]
+        operators = {"=": (">=", "<="), ">": (">",), ">=": (">=",), "<": ("<",), "<=": ("<=",)}[join.operator]
+        return [
+            bind(Comparison(path, operator, ends["min" if operator in (">", ">=") else "max"].as_py()), schema)
+            for operator in operators
+        ]
+
+    @functools.cached_property
+    def _search(self) -> RangeSearch | None:
+        return RangeSearch.best(self.ranges)
+
+    @functools.cached_property
+    def _sorted_source(self) -> SortedSide:
+        assert self._search is not None
+        return SortedSide.of(_values_of(self._search.value, self.rows), self.indexed)
+
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        """Whether each source row joins a table row: all source rows with a key in ``matched`` do."""
+        """Whether each source row joins a row of the table, given the source rows ``matched`` by such rows: where keys
+        alone decide, any one of those with the key of each row; else all of them."""
         found = np.zeros(self.rows.num_rows, dtype=bool)
+        if not self.is_by_keys:
+            for rows in matched:
+                found[rows] = True
+            return found
+        assert self.index is not None
         codes = np.zeros(self.index.num_keys, dtype=bool)
         for rows in matched:
             codes[self._codes[rows]] = True
@@ -78,7 +234,8 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def is_repeated(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether other source rows have the key of each of these source rows."""
+        """Whether the key of each of these source rows is that of other source rows too."""
+        assert self.index is not None
         if self.index.num_keys == len(self.indexed):
             return np.zeros(len(rows), dtype=bool)
         found: NDArray[np.bool_] = self._counts[self._codes[rows]] > 1
@@ -90,22 +247,20 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         The pairs of one place are adjacent, in source order. They are made in parts, however many there are.
         """
         codes = self._codes[rows]
-        counts = self._counts[codes]
-        ends = np.cumsum(counts)
         in_order, first_of_code = self._rows_by_key
-        firsts = first_of_code[codes] - (ends - counts)
-        for start in range(0, int(ends[-1]) if len(ends) else 0, _PAIRS_AT_ONCE):
-            numbers = np.arange(start, min(start + _PAIRS_AT_ONCE, int(ends[-1])))
-            places = np.searchsorted(ends, numbers, side="right")
-            yield places, in_order[firsts[places] + numbers]
+        begins = first_of_code[codes]
+        return slice_pairs(np.arange(len(rows)), in_order, begins, begins + self._counts[codes])
 
     def key_of(self, row: int) -> str:
-        """The key of a source row, for error messages."""
-        return key_text(self.keys, self.index.columns, int(self.indexed.searchsorted(row)))
+        """The key of a source row, for error messages; its number if the join has no keys."""
+        if self.index is None:
+            return f"source row {row}, counting from 0"
+        return key_text(self.index.keys, self.index.columns, int(self.indexed.searchsorted(row)))
 
     @functools.cached_property
     def _codes(self) -> NDArray[np.int64]:
-        """Each source row's key number; meaningless for a row with a null key."""
+        """The number of the key of each row of the source; meaningless for a row with a null key."""
+        assert self.index is not None
         if len(self.indexed) == self.rows.num_rows:
             return self.index.code_of_row
         found = np.zeros(self.rows.num_rows, dtype=np.int64)
@@ -114,12 +269,14 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """How many source rows have each key."""
+        """How many rows of the source have each key."""
+        assert self.index is not None
         return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
 
     @functools.cached_property
     def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The source rows with repeated keys, key by key, and the place of each key's first row."""
+        """The source rows whose keys are repeated, key by key, and the place of the first row of each such key."""
+        assert self.index is not None
         is_repeated = self._counts > 1
         at = np.flatnonzero(is_repeated[self.index.code_of_row])
         in_order = at[np.argsort(self.index.code_of_row[at], kind="stable")]
@@ -141,24 +298,51 @@ def read_merge_source(
 
     ``table`` is its location, for errors.
 
-    Raises ``InvalidInputError`` unless the condition has only key equalities and terms on the table alone.
+    Raises ``InvalidInputError`` for a text that is no condition on the two, and for a source value that it cannot be
+    computed for.
     """
     stream = open_data(data)
     schema = from_arrow(stream.schema)
     parts = merge_join(condition, target, schema, now, source_alias, target_alias)
-    keys = tuple(KeyColumn(key.target, key.type) for key in parts.keys)
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
-    columns = [compared_as(KeyColumn(key.source, key.type).of(rows), type_to_arrow(key.type)) for key in parts.keys]
-    is_valid = np.ones(rows.num_rows, dtype=bool)
+    indexed, given = np.arange(rows.num_rows), rows
+    if parts.source is not None:
+        is_joined = np.concatenate(
+            [np.empty(0, bool), *(_is_true(parts.source.evaluate(None, batch)) for batch in rows.to_batches())]
+        )
+        indexed, given = np.flatnonzero(is_joined), rows.filter(pa.array(is_joined))
+    columns = [compared_as(_values_of(key.source, given), type_to_arrow(key.type)) for key in parts.keys]
+    is_valid = np.ones(len(indexed), dtype=bool)
     for column in columns:
         is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
-    indexed = np.flatnonzero(is_valid)
-    if len(indexed) < rows.num_rows:
-        columns = [column.take(pa.array(indexed)) for column in columns]
-    return MergeSource(joined_rows(rows), schema, keys, KeyIndex(keys, columns), indexed, parts.target)
+    if not is_valid.all():
+        at = np.flatnonzero(is_valid)
+        indexed, columns = indexed[at], [column.take(pa.array(at)) for column in columns]
+    keys = [KeyColumn(key.target_path or (str(key.target),), key.type) for key in parts.keys]
+    plain = tuple(key for key, part in zip(keys, parts.keys, strict=True) if part.target_path is not None)
+    found = MergeSource(
+        joined_rows(rows),
+        schema,
+        plain,
+        parts.keys[len(plain) :],
+        KeyIndex(keys, columns) if keys else None,
+        indexed,
+        parts.target,
+        parts.residual,
+        parts.ranges,
+    )
+    if found.compares_all_pairs and len(indexed) >= _MANY_ROWS:
+        logger.warning(
+            "%s: the merge's join %r has no equality or range to search by, so every row of the table is compared with"
+            " each of %d source rows",
+            table,
+            condition,
+            len(indexed),
+        )
+    return found
 
 
 def merge_join(
@@ -166,7 +350,7 @@ def merge_join(
 ) -> JoinCondition:
     """The condition that joins a source with these columns to the table ``target``, split into its parts.
 
-    Raises ``InvalidInputError`` unless the condition has only key equalities and terms on the table alone.
+    Raises ``InvalidInputError`` for a text that is no condition on these columns.
     """
     if target.schema.find(condition.strip(" `")) is not None:
         name = condition.strip(" `")
@@ -177,21 +361,26 @@ def merge_join(
     bound = parse_predicate(
         condition, target.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
     )
-    parts = split_join(bound)
-    for why, term in (("reads the source alone", parts.source), ("is not an equality of two columns", parts.residual)):
-        if term is not None:
-            raise InvalidInputError(
-                f"the join's term {term} {why}. A merge joins by equal key columns; besides these, only terms on the"
-                " table are allowed: move other conditions into the clauses, or filter the source before the merge"
-            )
-    if not parts.keys:
-        raise InvalidInputError(
-            f"the join {condition!r} has no equality of a column of the table with one of the source, such as"
-            f" {target_alias}.id = {source_alias}.id"
-        )
-    for key in parts.keys:
-        check_key_type(".".join(key.target), key.type)
-    return parts
+    return split_join(bound)
+
+
+def _values_of(value: Expression, rows: pa.Table) -> pa.Array:
+    """The values of source rows, as one array; more text than a string array holds comes as ``large_string``."""
+    kind = type_to_arrow(value.type)
+    return joined_chunks(pa.chunked_array([value.evaluate(None, batch) for batch in rows.to_batches()], kind))
+
+
+def _tops(columns: Iterable[tuple[Side, Path]]) -> set[tuple[Side, str]]:
+    return {(side, path[0]) for side, path in columns}
+
+
+def _of_rows(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    return column.take(pa.array(rows))
+
+
+def _is_true(values: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
