@@ -1,4 +1,4 @@
-"""Merges whose source has several rows of one key, beside Spark's own Delta.
+"""Merges by any condition, and of sources with several rows of one key, compared with Spark's own Delta.
 
 Delta refuses every source of which two rows match one row of the table, unless its only matched clause deletes without
 a condition. txlog refuses only what is ambiguous. Where Delta merges, the rows have to be the same; where it refuses, a
@@ -122,9 +122,9 @@ def rows_after(table: txlog.Table, merge: MergeBuilder[Any]) -> list[Row] | None
     return sorted_rows([tuple(row.values()) for row in table.to_arrow().to_pylist()])
 
 
-def rows_after_sparks(spark: SparkSession, uri: str, clauses: list[str]) -> list[Row] | None:
+def rows_after_sparks(spark: SparkSession, uri: str, clauses: list[str], on: str = "t.id = s.id") -> list[Row] | None:
     try:
-        spark.sql(f"merge into delta.`{uri}` t using source s on t.id = s.id {as_sql(clauses)}")
+        spark.sql(f"merge into delta.`{uri}` t using source s on {on} {as_sql(clauses)}")
     except PySparkException as error:
         if "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE" not in str(error):
             raise
@@ -170,3 +170,51 @@ def test_a_merge_of_repeated_keys_leaves_the_rows_of_sparks_own_delta_or_of_a_mo
         for table in tables[:2]:
             assert_sound(table.uri)
     assert outcomes.keys() == {"both", "neither", "txlog alone"}
+
+
+CONDITIONS = [
+    "t.id = s.id and t.v < s.v",
+    "t.id = s.id + 1",
+    "t.id <=> s.id",
+    "t.id + t.v = s.id and s.op != 'u'",
+    "s.v between t.id and t.v",
+    "t.v > s.id and t.v <= s.v",
+    "upper(t.op) = upper(s.op) and t.id = 3",
+    "t.id = s.id or t.v = s.v",
+    "t.id != s.id and t.v = 2",
+    "t.id % 3 = s.v % 3 and s.id is not null",
+    "false",
+]
+
+
+def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
+    tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random("conditions 1")
+    outcomes: Counter[str] = Counter()
+    for number, on in enumerate(CONDITIONS):
+        properties = chance.choice([VECTORS, {}])
+        tables = [
+            txlog.Table.create(tmp_path / f"{name}-{number}", SCHEMA, properties=properties)
+            for name in ("one", "tasks", "delta")
+        ]
+        old: list[Row] = [(id, chance.randrange(4), chance.choice("ud")) for id in [*range(8), 3, None]]
+        for table in tables:
+            table.append(table_of(old[:5]))
+            table.append(table_of(old[5:]))
+        new, clauses = random_source(chance), random_clauses(chance)
+        case = f"{on}: {clauses} of {new} into {old}"
+        frame = delta.createDataFrame(table_of(new))
+        frame.createOrReplaceTempView("source")
+        monkeypatch.setattr(spark_source, "SMALL_BYTES", -1 if number % 2 else 4 << 20)
+        names = {"source_alias": "s", "target_alias": "t"}
+        one = rows_after(tables[0], with_clauses(tables[0].merge(table_of(new), on, **names), clauses))
+        by_tasks = txlog.spark.merge(delta, tables[1].uri, frame, on, **names)
+        theirs = rows_after_sparks(delta, tables[2].uri, clauses, on)
+        assert rows_after(tables[1], with_clauses(by_tasks, clauses)) == one, case
+        if theirs is not None:
+            assert one == theirs, case
+        outcomes["both" if theirs is not None else "neither" if one is None else "txlog alone"] += 1
+        for table in tables[:2]:
+            assert_sound(table.uri)
+    assert outcomes["both"] >= 5, outcomes

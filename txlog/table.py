@@ -802,8 +802,10 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             source: Anything `append` takes; conditions and values may also use columns that the table lacks.
-            on: Which rows match: equalities of one column of each side, joined by AND, and terms on the table alone; or
-                the names of key columns. A null matches nothing. Any other join is refused.
+            on: Which rows match: the names of key columns, or any condition in SQL. Equal values of both sides
+                (``target.id = source.id``, ``lower(target.k) = source.k``, ``<=>``) are found by hashing, and ranges
+                (``source.ts BETWEEN target.start AND target.end``) by a search. Without either, every row of the table
+                is compared with every row of the source.
             source_alias: The name of the source in conditions and values.
             target_alias: The name of the table in conditions and values.
             schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks: all of them if there is

@@ -294,3 +294,24 @@ def test_nested_columns_are_merged_whatever_metadata_their_members_have(tmp_path
         {"id": 1, "at": moved, "before": first},
         {"id": 2, "at": new, "before": None},
     ]
+
+
+def test_a_clause_for_all_columns_leaves_out_those_that_it_excepts() -> None:
+    table = made()
+    source = pa.table({"id": [1, 9], "v": [11, 99]})
+    merge = table.merge(source, ["id"]).when_matched_update_all(except_cols=["DAY"])
+    merge.when_not_matched_insert_all(except_cols=["day"]).execute()
+    assert found(table) == [(1, "a", 11), (2, "a", 20), (3, "b", 30), (9, None, 99), (None, "b", 40)]
+    with pytest.raises(InvalidInputError, match="except_cols names 'nope'"):
+        table.merge(source, ["id"]).when_matched_update_all(except_cols=["day", "nope"]).execute()
+    with pytest.raises(InvalidInputError, match=r"Use \['day'\]"):
+        table.merge(source, ["id"]).when_matched_update_all(except_cols="day")
+
+
+def test_a_column_that_every_clause_excepts_is_not_added_to_the_table() -> None:
+    table = made()
+    source = pa.table({"id": [1], "v": [11], "kept": ["k"], "left": [5]})
+    merge = table.merge(source, ["id"], schema_mode="merge")
+    merge.when_matched_update_all(except_cols=["left"]).execute()
+    assert table.schema.names == ["id", "day", "v", "kept"]
+    assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "day": "a", "v": 11, "kept": "k"}]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
+from txlog.protocol.schema import fold_name
 from txlog.result import WriteResult
 from txlog.tasks.operations.known_keys import known_keys
 from txlog.tasks.operations.merge import MergeRows
@@ -42,13 +45,24 @@ def _merge_rows(
     stream = open_data(data)
     definition = None
     if merge.schema_mode == "merge":
-        takes_all = any(clause.values is None and clause.then != "delete" for clause in clauses)
-        named = {name for clause in clauses for name in clause.values or () if isinstance(name, str)}
         with TxlogError.located(open_table.uri, state.version):
-            definition = with_new_columns(state, stream.schema, None if takes_all else named)
+            definition = with_new_columns(state, stream.schema, _columns_set(clauses, stream.schema))
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_merge(open_table, bound_to, stream, merge, clauses)
     return run_prepared(open_table, state, options, operation, definition)
+
+
+def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | None:
+    """The names of the columns that the clauses set; None for all columns of the source."""
+    found: set[str] = set()
+    for clause in clauses:
+        if clause.values is None and clause.then != "delete":
+            if not clause.except_columns:
+                return None
+            left_out = {fold_name(name) for name in clause.except_columns}
+            found |= {name for name in source.names if fold_name(name) not in left_out}
+        found |= {name for name in clause.values or () if isinstance(name, str)}
+    return found
 
 
 def bound_merge(

@@ -6,11 +6,12 @@ commit, by `execute`. Clauses are tried in the order in which they were added; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.arguments import invalid
 
 __all__ = ["MergeBuilder"]
 
@@ -45,16 +46,19 @@ class MergeBuilder(Generic[Done]):
         """
         return self._add("matched", "update", updates, predicate)
 
-    def when_matched_update_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_matched_update_all(
+        self, predicate: str | None = None, *, except_cols: Iterable[str] = ()
+    ) -> MergeBuilder[Done]:
         """Replace matched rows by their source rows; the source must have all columns of the table.
 
         Args:
             predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+            except_cols: Columns that keep their values; the source need not have them.
 
         Returns:
             This builder.
         """
-        return self._add("matched", "update", None, predicate)
+        return self._add("matched", "update", None, predicate, except_cols)
 
     def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
         """Delete matched rows.
@@ -82,16 +86,19 @@ class MergeBuilder(Generic[Done]):
         """
         return self._add("not matched", "insert", updates, predicate)
 
-    def when_not_matched_insert_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
+    def when_not_matched_insert_all(
+        self, predicate: str | None = None, *, except_cols: Iterable[str] = ()
+    ) -> MergeBuilder[Done]:
         """Insert these rows with every column of the source, which must have all columns of the table.
 
         Args:
             predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+            except_cols: Columns that get their default, else null; the source need not have them.
 
         Returns:
             This builder.
         """
-        return self._add("not matched", "insert", None, predicate)
+        return self._add("not matched", "insert", None, predicate, except_cols)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, object], predicate: str | None = None
@@ -126,7 +133,7 @@ class MergeBuilder(Generic[Done]):
             A `WriteResult`; None in a transaction, whose own result covers the merge.
 
         Raises:
-            InvalidInputError: The join is not an equality of key columns, a column or value does not fit, or clauses
+            InvalidInputError: The join is no condition on the two sides, a column or value does not fit, or clauses
                 apply to two source rows that match one row of the table, and do not both delete it.
             TxlogError: What `Table.upsert` raises.
         """
@@ -142,7 +149,14 @@ class MergeBuilder(Generic[Done]):
             raise no_attribute(self, name, self.__dict__.get("_uri"))
 
     def _add(
-        self, when: Any, then: Any, values: Mapping[str, object] | None, predicate: str | None
+        self,
+        when: Any,
+        then: Any,
+        values: Mapping[str, object] | None,
+        predicate: str | None,
+        except_cols: Iterable[str] = (),
     ) -> MergeBuilder[Done]:
-        self._clauses.append(Clause(when, then, values, predicate))
+        if isinstance(except_cols, str):
+            raise invalid("except_cols", except_cols, "a list of column names", hint=f"Use [{except_cols!r}]")
+        self._clauses.append(Clause(when, then, values, predicate, tuple(except_cols)))
         return self

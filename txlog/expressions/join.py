@@ -40,7 +40,8 @@ _ZEROS: dict[DataType, Ordered] = {STRING: "", BINARY: b"", BOOLEAN: False, **di
 class JoinKey(msgspec.Struct, frozen=True):
     """``source = target``, of a value of each side. A null equals nothing.
 
-    Both are compared as ``type`` if their types differ: the wider one of two integers, the target's one of two decimals.
+    Both are compared as ``type`` if their types differ: the wider one of two integers, the target's one of two
+    decimals.
     """
 
     source: Expression

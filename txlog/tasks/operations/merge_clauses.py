@@ -46,12 +46,14 @@ _WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """What to do with matching rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
+    """What to do with matching rows; ``values`` None means all columns of the source without ``except_columns``, and
+    nothing for a delete."""
 
     when: When
     then: Then
     values: Mapping[str, Any] | None
     predicate: str | None
+    except_columns: tuple[str, ...] = ()
 
 
 class MergeOptions(msgspec.Struct, frozen=True):
@@ -123,7 +125,10 @@ class MergeClauses:
         if clause.then == "delete":
             values = None
         elif values is None:
-            values = all_columns(self._schema, self._source.schema, merge.source_alias, may_lack=self._takes_fewer)
+            left_out = self._left_out(clause.except_columns)
+            values = all_columns(
+                self._schema, self._source.schema, merge.source_alias, left_out, may_lack=self._takes_fewer
+            )
         if values is not None and clause.then == "insert":
             given = {self._column(name) for name in values}
             values = {**values_of_absent(self._schema, given, self._computed), **values}
@@ -133,6 +138,16 @@ class MergeClauses:
         bound = BoundClause(number, clause.then, predicate, assignments)
         _check_sides(clause, bound)
         return bound
+
+    def _left_out(self, names: Sequence[str]) -> set[str]:
+        """The table's columns of these names. Raises ``InvalidInputError`` for a name that neither side has."""
+        unknown = [name for name in names if self._schema.find(name) is None and self._source.schema.find(name) is None]
+        if unknown:
+            raise InvalidInputError(
+                f"except_cols names {unknown[0]!r}, which neither side has: the table has"
+                f" {', '.join(self._schema.names)}"
+            )
+        return {field.name for field in map(self._schema.find, names) if field is not None}
 
     def _column(self, name: Any) -> Any:
         field = self._schema.find(name) if isinstance(name, str) else None
@@ -147,8 +162,9 @@ class MergeClauses:
     ) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """For each of the ``rows``, which several source rows join: the source row that changes it, and its clause.
 
-        ``source_rows`` has any one of them, ``pairs`` each of them with the place of its row in ``rows``. A source row to which no clause applies changes nothing. If several change a row, and all of them delete it, any
-        of them stands for the others; else the clause is `AMBIGUOUS`.
+        ``source_rows`` has any one of them, ``pairs`` each of them with the place of its row in ``rows``. A source row
+        to which no clause applies changes nothing. If several change a row, and all of them delete it, any of them
+        stands for the others; else the clause is `AMBIGUOUS`.
         """
         matched = self.of["matched"]
         chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)

@@ -16,18 +16,21 @@ from txlog.writer.generated_columns import ComputedColumns, without_generated
 __all__ = ["all_columns", "values_of_absent"]
 
 
-def all_columns(schema: Struct, source: Struct, alias: str, *, may_lack: bool) -> dict[str, str]:
-    """The source columns for the table columns with the same names.
+def all_columns(
+    schema: Struct, source: Struct, alias: str, left_out: Collection[str], *, may_lack: bool
+) -> dict[str, str]:
+    """The columns of a source for the table's columns of their names, but for those ``left_out``.
 
     Raises ``SchemaMismatchError`` if the source lacks some that are not generated, unless it ``may_lack`` columns.
     """
-    absent = [name for name in without_generated(schema).names if source.find(name) is None]
+    wanted = [name for name in schema.names if name not in left_out]
+    absent = [name for name in without_generated(schema).names if name in wanted and source.find(name) is None]
     if absent and not may_lack:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
             " their values instead"
         )
-    names = [name for name in schema.names if source.find(name) is not None]
+    names = [name for name in wanted if source.find(name) is not None]
     return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
 
 

@@ -60,8 +60,8 @@ class ComputedKey(msgspec.Struct, frozen=True):
 class MergeSource(msgspec.Struct, frozen=True, dict=True):
     """``keys`` are the table's key columns, the first ones of ``index``; after them it has the ``computed`` keys.
 
-    ``index`` has the keys of the source rows ``indexed``, which are those that can join: none of their keys is null, and
-    the terms on the source alone are true. It is None for a join without keys. ``target_term`` is true for rows of the
+    ``index`` has the keys of the source rows ``indexed``. Those can join: none of their keys is null, and the terms on
+    the source alone are true. It is None for a join without keys. ``target_term`` is true for rows of the
     table that can join. ``residual`` is evaluated for each pair of such rows that have the same keys.
     """
 
@@ -193,7 +193,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         return balanced(found, And) if found else None
 
     def _bound(self, join: JoinRange, schema: Struct) -> list[Predicate]:
-        """What ``target operator source`` says of a column of the table, given the source's least and greatest value."""
+        """What ``target operator source`` says of a column of the table, given the least and greatest source value."""
         path = path_of(join.target)
         if path is None:
             return []
