@@ -88,9 +88,14 @@ def test_names_may_be_exchanged_in_one_version(tmp_path: Path) -> None:
 
 def test_the_definition_is_changed_before_rows_are_written(tmp_path: Path) -> None:
     table = made(tmp_path)
-    with pytest.raises(InvalidInputError, match="before it writes or removes rows"), table.transaction() as txn:
-        txn.append(ROWS)
-        txn.rename_column("id", "key")
+
+    def write_first() -> None:
+        with table.transaction() as txn:
+            txn.append(ROWS)
+            txn.rename_column("id", "key")
+
+    with pytest.raises(InvalidInputError, match="before it writes or removes rows"):
+        write_first()
     assert table.version == 1
     assert len(list(Path(table.uri).rglob("*.parquet"))) == 1, "the aborted transaction deletes what it wrote"
 
@@ -150,9 +155,14 @@ def test_reads_beside_a_new_name_are_reads_of_the_whole_table(
 def test_a_change_in_a_transaction_conflicts_with_one_of_another_writer(tmp_path: Path) -> None:
     table = made(tmp_path)
     ours = losing_to(table, lambda other: other.rename_column("day", "weekday"))
-    with pytest.raises(MetadataChangedError), ours.transaction() as txn:
-        txn.rename_column("id", "key")
-        txn.append(pa.table({"key": pa.array([5], pa.int32())}))
+
+    def rename_and_append() -> None:
+        with ours.transaction() as txn:
+            txn.rename_column("id", "key")
+            txn.append(pa.table({"key": pa.array([5], pa.int32())}))
+
+    with pytest.raises(MetadataChangedError):
+        rename_and_append()
     assert table.count() == 2
 
 

@@ -82,7 +82,7 @@ def test_a_file_of_matching_rows_is_never_skipped(rows: list[dict[str, Any]], te
     numbers = [row["i"] for row in rows if row["i"] is not None]
     bounds = {"minValues": {"i": min(numbers)}, "maxValues": {"i": max(numbers)}} if numbers else {}
     stats = {"numRecords": len(rows), "nullCount": {"i": len(rows) - len(numbers)}, **bounds}
-    if any(predicate.evaluate(batch_of(rows)).to_pylist()):
+    if any(evaluate(predicate, batch_of(rows)).to_pylist()):
         assert Pruner(predicate, SCHEMA, ()).may_match({}, json.dumps(stats))
 
 
@@ -307,8 +307,8 @@ def test_a_null_safe_equality_becomes_two_keys_that_are_never_null() -> None:
     parts = split_join(joined("t.id <=> s.id"))
     target, source = pa.table({"id": pa.array([None, 0, 3], pa.int32())}), pa.table({"ID": [None, 0, 3]})
     for key in parts.keys:
-        assert key.target.evaluate(target).to_pylist() == key.source.evaluate(None, source).to_pylist()
-        assert key.target.evaluate(target).null_count == 0
+        assert evaluate(key.target, target).to_pylist() == evaluate(key.source, None, source).to_pylist()
+        assert evaluate(key.target, target).null_count == 0
     assert (len(parts.keys), parts.residual) == (2, None)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, operand_text
+from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name

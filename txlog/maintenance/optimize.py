@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
-from txlog.expressions.predicates import bind_predicate
+from txlog.expressions.conditions import bind_predicate
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,

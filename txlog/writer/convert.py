@@ -158,7 +158,7 @@ def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
 
 
 def absent(length: int, kind: pa.DataType) -> pa.Array:
-    """Nulls for a column that rows lack. Required members of its structs, which no reader reaches, have no null marks."""
+    """Nulls for a column that rows lack. Required struct fields of it, which no reader reaches, have no null marks."""
     array = pa.nulls(length, kind)
     if not pa.types.is_struct(kind) or not length:
         return array

@@ -23,6 +23,7 @@ from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, StorageError
 from txlog.expressions.build import balanced
+from txlog.expressions.evaluate import evaluate
 from txlog.expressions.join import JoinCondition, JoinKey, JoinRange, path_of, split_join
 from txlog.expressions.predicates import And, Comparison, Constant, Predicate, bind
 from txlog.expressions.sql import parse_predicate
@@ -54,7 +55,7 @@ class ComputedKey(msgspec.Struct, frozen=True):
 
     def of(self, rows: pa.RecordBatch) -> pa.Array:
         """The key of each row."""
-        return self.value.evaluate(None, rows)
+        return evaluate(self.value, None, rows)
 
 
 class MergeSource(msgspec.Struct, frozen=True, dict=True):
@@ -96,7 +97,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
     def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The keys of rows of the table, in the types in which they are compared."""
         columns = [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
-        return columns + [key.target.evaluate(batch) for key in self.computed]
+        return columns + [evaluate(key.target, batch) for key in self.computed]
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """The number of a source row that has the keys of each row of the table: the last one of several, -1 for
@@ -104,7 +105,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         assert self.index is not None
         found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
-            found = np.where(_is_true(self.target_term.evaluate(batch)), found, -1)
+            found = np.where(_is_true(evaluate(self.target_term, batch)), found, -1)
         if len(self.indexed) == self.rows.num_rows or not len(self.indexed):
             return found
         return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
@@ -145,7 +146,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         """Pairs of all rows that can join, without those that a range excludes."""
         rows = np.arange(batch.num_rows)
         if self.target_term is not None:
-            rows = np.flatnonzero(_is_true(self.target_term.evaluate(batch)))
+            rows = np.flatnonzero(_is_true(evaluate(self.target_term, batch)))
         if not len(rows) or not len(self.indexed):
             return
         search = self._search
@@ -153,10 +154,10 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
             begins = np.zeros(len(rows), np.int64)
             yield from slice_pairs(rows, self.indexed, begins, begins + len(self.indexed))
         elif search.side == "source":
-            lows, highs = search.found(self._sorted_source, lambda value: _of_rows(value.evaluate(batch), rows))
+            lows, highs = search.found(self._sorted_source, lambda value: _of_rows(evaluate(value, batch), rows))
             yield from slice_pairs(rows, self._sorted_source.rows, lows, highs)
         else:
-            ordered = SortedSide.of(search.value.evaluate(batch), rows)
+            ordered = SortedSide.of(evaluate(search.value, batch), rows)
             lows, highs = search.found(ordered, lambda value: _of_rows(_values_of(value, self.rows), self.indexed))
             for sources, places in slice_pairs(self.indexed, ordered.rows, lows, highs):
                 yield places, sources
@@ -173,7 +174,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         source = self.rows.select([name for name in self.rows.schema.names if ("source", name) in _tops(read)])
         for first, there in taken_batches(source, source_rows):
             here = slice(first, first + there.num_rows)
-            joins[here] = _is_true(self.residual.evaluate(target.take(pa.array(rows[here])), there))
+            joins[here] = _is_true(evaluate(self.residual, target.take(pa.array(rows[here])), there))
         return joins
 
     @property
@@ -311,7 +312,7 @@ def read_merge_source(
     indexed, given = np.arange(rows.num_rows), rows
     if parts.source is not None:
         is_joined = np.concatenate(
-            [np.empty(0, bool), *(_is_true(parts.source.evaluate(None, batch)) for batch in rows.to_batches())]
+            [np.empty(0, bool), *(_is_true(evaluate(parts.source, None, batch)) for batch in rows.to_batches())]
         )
         indexed, given = np.flatnonzero(is_joined), rows.filter(pa.array(is_joined))
     columns = [compared_as(_values_of(key.source, given), type_to_arrow(key.type)) for key in parts.keys]
@@ -367,7 +368,7 @@ def merge_join(
 def _values_of(value: Expression, rows: pa.Table) -> pa.Array:
     """The values of source rows, as one array; more text than a string array holds comes as ``large_string``."""
     kind = type_to_arrow(value.type)
-    return joined_chunks(pa.chunked_array([value.evaluate(None, batch) for batch in rows.to_batches()], kind))
+    return joined_chunks(pa.chunked_array([evaluate(value, None, batch) for batch in rows.to_batches()], kind))
 
 
 def _tops(columns: Iterable[tuple[Side, Path]]) -> set[tuple[Side, str]]:
