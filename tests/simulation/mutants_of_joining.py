@@ -16,7 +16,7 @@ from txlog.commit import alone, joining
 from txlog.commit.alone import CommitRun
 from txlog.commit.joining import JoiningCommitter, _Append, _Part
 from txlog.commit.outcome import CommitOutcome
-from txlog.log import conflicts, joined
+from txlog.log import conflicts, proposal
 from txlog.log.conflicts import Apart, Rebase, decide
 from txlog.log.joined import Joining
 
@@ -129,7 +129,7 @@ def deletes_the_files_of_an_append_that_is_carried(patch: pytest.MonkeyPatch) ->
 
 def forgets_who_was_joined(patch: pytest.MonkeyPatch) -> None:
     """The commit does not list its appends, so that nobody finds one again."""
-    patch.setattr(joined, "written_members", lambda members: [])
+    patch.setattr(proposal, "_joined", lambda of: [])
 
 
 def _without_apart(proposal: Any, winners: Any) -> Any:

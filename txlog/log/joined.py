@@ -12,7 +12,7 @@ PROTOCOL.md, "Commit Provenance Information", "Transaction Identifiers", "Action
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,7 +38,6 @@ __all__ = [
     "member_of_checkpoint",
     "members",
     "txn_ids",
-    "written_members",
 ]
 
 MEMBERS_MAX = 1000
@@ -164,25 +163,6 @@ def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 # --- what a commit holds ------------------------------------------------------------------------------------------
-
-
-def written_members(members: Iterable[Proposal]) -> list[dict[str, Any]]:
-    """The members as ``commitInfo.txlog.joined`` lists them."""
-    return [_written(each) for each in members]
-
-
-def _written(proposal: Proposal) -> dict[str, Any]:
-    found: dict[str, Any] = {"txnId": proposal.txn_id}
-    for transaction in proposal.set_transactions:
-        found |= {"appId": transaction.app_id, "version": transaction.version}
-    if proposal.fingerprint is not None:
-        found["fingerprint"] = proposal.fingerprint
-    if proposal.user_metadata is not None:
-        found["userMetadata"] = proposal.user_metadata
-    rows = proposal.operation_metrics.get("numOutputRows", "")
-    if rows.isdecimal():
-        found["rows"] = int(rows)
-    return found | {"files": len(proposal.adds), "bytes": sum([add.size for add in proposal.adds])}
 
 
 def members(commit: Commit) -> tuple[Member, ...]:

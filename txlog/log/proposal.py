@@ -294,11 +294,22 @@ def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitI
 
 
 def _joined(proposal: Proposal) -> list[dict[str, Any]]:
-    if not proposal.members:
-        return []
-    from txlog.log.joined import written_members
+    """The members as ``commitInfo.txlog.joined`` lists them; ``log/joined`` reads them."""
+    return [_member(each) for each in proposal.members]
 
-    return written_members(proposal.members)
+
+def _member(proposal: Proposal) -> dict[str, Any]:
+    found: dict[str, Any] = {"txnId": proposal.txn_id}
+    for transaction in proposal.set_transactions:
+        found |= {"appId": transaction.app_id, "version": transaction.version}
+    if proposal.fingerprint is not None:
+        found["fingerprint"] = proposal.fingerprint
+    if proposal.user_metadata is not None:
+        found["userMetadata"] = proposal.user_metadata
+    rows = proposal.operation_metrics.get("numOutputRows", "")
+    if rows.isdecimal():
+        found["rows"] = int(rows)
+    return found | {"files": len(proposal.adds), "bytes": sum([add.size for add in proposal.adds])}
 
 
 def _commit_info(
