@@ -32,7 +32,6 @@ __all__ = [
     "Side",
     "Value",
     "columns_of",
-    "operand_text",
     "walk",
 ]
 
@@ -166,13 +165,3 @@ def walk(expression: Expression) -> Iterator[Expression]:
             waiting += node.arguments
         elif not isinstance(node, (Reference, Value)):
             waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))
-
-
-def operand_text(expression: Expression) -> str:
-    """The text of an operand, in parentheses if it is an operator itself."""
-    from txlog.expressions.predicates import And, Holds, Not, Or
-
-    if isinstance(expression, Holds):
-        expression = expression.condition
-    is_operator = isinstance(expression, Call) and not expression.name.isidentifier()
-    return f"({expression})" if is_operator or isinstance(expression, (And, Or, Not)) else str(expression)
