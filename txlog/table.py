@@ -750,7 +750,7 @@ class Table(Readable, metaclass=Hinted):
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
             update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each row
                 of the table with the key is updated. None: whole rows are replaced.
-            on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" one.
+            on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" or the "first" one.
             sequence_by: A column whose greatest value is the last; equal values are in order of arrival.
             schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
             merge_engine: How rows of one key, including the table's, become one: "deduplicate", "partial-update",

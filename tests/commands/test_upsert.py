@@ -119,7 +119,7 @@ def test_an_empty_string_is_no_key_where_it_is_a_partition_value(tmp_path: Path,
     assert found(flat) == [(1, "a", 1), (2, "", 2)]
 
 
-def test_a_key_twice_in_the_source_is_named_or_the_last_row_counts(tmp_path: Path) -> None:
+def test_a_key_twice_in_the_source_is_named_or_the_last_or_first_row_counts(tmp_path: Path) -> None:
     table = made(tmp_path)
     twice = rows((1, "a", 5), (2, "a", 9), (1, "b", 4))
     with pytest.raises(InvalidInputError, match=r"rows 0 and 2 of the source .* one key, id=1"):
@@ -129,6 +129,10 @@ def test_a_key_twice_in_the_source_is_named_or_the_last_row_counts(tmp_path: Pat
     table.upsert(twice, ["id"], on_duplicate="last", sequence_by="v")
     assert (1, "a", 5) in found(table)
     assert table.history(1)[0]["operationMetrics"]["numSourceRows"] == "3"
+    table.upsert(twice, ["id"], on_duplicate="first")
+    assert [row for row in found(table) if row[0] in (1, 2)] == [(1, "a", 5), (2, "a", 9)]
+    with pytest.raises(InvalidInputError, match='on_duplicate="first" contradicts a merge engine'):
+        table.upsert(twice, ["id"], on_duplicate="first", merge_engine="deduplicate")
     with pytest.raises(InvalidInputError, match='on_duplicate="last"'):
         table.upsert(twice, ["id"], sequence_by="v")
     with pytest.raises(InvalidInputError, match="lacks"):

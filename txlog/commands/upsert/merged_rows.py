@@ -63,6 +63,11 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     asked = _asked(upsert.merge_engine)
     if not stored and not asked and upsert.row_kind is None:
         return None
+    if upsert.on_duplicate == "first":
+        raise InvalidInputError(
+            f"{setting('on_duplicate', 'first')} contradicts a merge engine, which makes one row of several of one key:"
+            f" leave it out, or use {setting('merge_engine', 'first-row')}"
+        )
     if upsert.sequence_by is not None:
         if state.schema.find(upsert.sequence_by) is None:
             raise InvalidInputError(

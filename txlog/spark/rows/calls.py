@@ -248,6 +248,12 @@ def upsert_spec(
     names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
     updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
     how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
+    if on_duplicate == "first":
+        raise InvalidInputError(
+            f"{setting('on_duplicate', 'first')} does not work here, since the rows of a DataFrame have no order: keep"
+            f" the row with the greatest value of a column by {setting('on_duplicate', 'last')} and"
+            f" {setting('sequence_by', '<column>')}"
+        )
     if on_duplicate == "last" and sequence_by is None:
         raise InvalidInputError(
             f"{setting('on_duplicate', 'last')} needs {setting('sequence_by', '<column>')}: the rows of a DataFrame"

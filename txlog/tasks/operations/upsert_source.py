@@ -38,7 +38,7 @@ __all__ = [
     "stored_rows",
 ]
 
-OnDuplicate: TypeAlias = Literal["error", "last"]
+OnDuplicate: TypeAlias = Literal["error", "last", "first"]
 """What to do if two source rows have one key: raise an error, or use the last one."""
 
 MEMORY_MAX_BYTES = 192 << 20
@@ -110,8 +110,11 @@ def read_source(
             f" the later one, or the greatest by {argument('sequence_by')}",
             table=table,
         )
-    order = None if sequence_by is None else _order_by(rows, sequence_by, table)
-    kept = rows.filter(pa.array(index.last_rows(order)))
+    if on_duplicate == "first":
+        stays = index.last_rows(np.arange(rows.num_rows)[::-1])
+    else:
+        stays = index.last_rows(None if sequence_by is None else _order_by(rows, sequence_by, table))
+    kept = rows.filter(pa.array(stays))
     return Source(kept, index_of(keys, [key.of(kept) for key in keys]), rows.num_rows)
 
 
