@@ -1,0 +1,51 @@
+"""Keep every version of a row (slowly changing dimension, type 2): close the old row and insert the new one in one merge."""
+
+import datetime
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+import txlog
+
+uri = Path(tempfile.mkdtemp()) / "customers"
+table = txlog.Table.create(
+    uri,
+    pa.schema(
+        [
+            ("id", pa.int64()),
+            ("city", pa.string()),
+            ("valid_from", pa.date32()),
+            ("valid_to", pa.date32()),
+            ("is_current", pa.bool_()),
+        ]
+    ),
+    properties={"delta.enableDeletionVectors": "true"},
+)
+
+
+def keep_history(rows: pa.Table, day: datetime.date) -> txlog.WriteResult:
+    """Merge the customers as of ``day``: those that changed get a new row, and those that are missing are closed."""
+    # A customer that changed is there twice: its key closes the current row, and a null key, which matches nothing, inserts
+    # the new one.
+    current = table.to_arrow(where="is_current", columns=["id", "city"]).rename_columns(["id", "old_city"])
+    known = rows.join(current, "id", join_type="inner")
+    changed = known.filter(pa.compute.not_equal(known["city"], known["old_city"])).select(["id", "city"])
+    keys = pa.chunked_array([*rows["id"].chunks, pa.nulls(changed.num_rows, pa.int64())])
+    source = pa.concat_tables([rows, changed]).append_column("key", keys)
+    today = f"DATE '{day}'"
+    return (
+        table.merge(source, "target.id = source.key AND target.is_current")
+        .when_matched_update({"valid_to": today, "is_current": "false"}, "target.city <> source.city")
+        .when_not_matched_insert({"id": "source.id", "city": "source.city", "valid_from": today, "is_current": "true"})
+        .when_not_matched_by_source_update({"valid_to": today, "is_current": "false"}, "target.is_current")
+        .execute()
+    )
+
+
+print(keep_history(pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Lima"]}), datetime.date(2026, 11, 20)))
+print(keep_history(pa.table({"id": [1, 2, 4], "city": ["Rome", "Bergen", "Cork"]}), datetime.date(2026, 11, 21)))
+
+# What was true on a day is a range condition.
+for row in table.to_arrow().sort_by([("id", "ascending"), ("valid_from", "ascending")]).to_pylist():
+    print(row)
