@@ -1,4 +1,4 @@
-"""Keep every version of a row (slowly changing dimension, type 2): close the old row and insert the new one in one merge."""
+"""Keep every version of a row (slowly changing dimension, type 2): one merge closes old rows and inserts new ones."""
 
 import datetime
 import tempfile
@@ -26,8 +26,8 @@ table = txlog.Table.create(
 
 def keep_history(rows: pa.Table, day: datetime.date) -> txlog.WriteResult:
     """Merge the customers as of ``day``: those that changed get a new row, and those that are missing are closed."""
-    # A customer that changed is there twice: its key closes the current row, and a null key, which matches nothing, inserts
-    # the new one.
+    # A customer that changed is there twice: the key closes the current row, and a null key, which matches nothing,
+    # inserts the new one.
     current = table.to_arrow(where="is_current", columns=["id", "city"]).rename_columns(["id", "old_city"])
     known = rows.join(current, "id", join_type="inner")
     changed = known.filter(pa.compute.not_equal(known["city"], known["old_city"])).select(["id", "city"])
