@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commands.row_change.dead_rows import newly_dead
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.protocol.actions import AddFile
+from txlog.testing.stopped_clock import StoppedClock
+from txlog.util import ambient
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -327,42 +329,35 @@ def test_a_delete_loses_no_row_if_another_writers_row_count_is_too_low(
     assert table.snapshot().to_arrow().column("x").to_pylist() == [3.0]
 
 
-def test_a_file_whose_rows_are_mostly_deleted_causes_a_warning(
+def test_files_of_mostly_deleted_rows_cause_one_warning_an_hour_for_each_handle(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.int64()), ("text", pa.string())]), (), VECTORS)
+    for first in (0, 100):
+        numbers = range(first, first + 100)
+        table.append(pa.table({"x": numbers, "text": [random.Random(each).randbytes(9000).hex() for each in numbers]}))
+    clock = StoppedClock()
+    with ambient.use(clock), caplog.at_level(logging.WARNING, "txlog"):
+        table.delete("x < 40")
+        assert not caplog.records
+        assert table.delete("x < 60").metrics.dead_fraction == 0.6
+        assert "as of v4 a file is mostly dead rows (60 % in one file)" in caplog.text
+        table.delete("x < 90")
+        table.overwrite(pa.table({"x": [150], "text": ["z"]}), "x between 110 and 199")
+        assert len(caplog.records) == 1, "warned within the hour"
+        txlog.Table.open(table.uri).delete("x = 95")
+        assert len(caplog.records) == 2, "another handle"
+        clock.pass_hours(1)
+        table.delete("x in (96, 106)")
+        assert "2 files are mostly dead rows (92 % in one file)" in caplog.records[-1].getMessage()
+        assert len(caplog.records) == 3
+
+
+def test_small_files_of_mostly_deleted_rows_cause_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = made(tmp_path, VECTORS)
     with caplog.at_level(logging.WARNING, "txlog"):
-        table.delete("id in (1, 3)")
-        assert not caplog.records
-        assert table.delete("id in (5, 7)").metrics.dead_fraction == 0.8
-    assert "as of v4 a file is mostly dead rows (80 % in one file)" in caplog.text
-
-
-def test_a_handle_warns_once_of_a_mostly_deleted_file_until_many_more_rows_are_deleted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.int64())]), (), VECTORS)
-    table.append(pa.table({"x": range(100)}))
-    with caplog.at_level(logging.WARNING, "txlog"):
-        table.delete("x < 60")
-        assert len(caplog.records) == 1
-        for x in range(60, 65):
-            table.delete(f"x = {x}")
-        table.overwrite(pa.table({"x": [65]}), "x = 65")
-        assert len(caplog.records) == 1, "warned of already"
-        table.delete("x < 90")
-        assert len(caplog.records) == 2, "much more is dead"
-        table.append(pa.table({"x": range(100, 200)}))
-        table.overwrite(pa.table({"x": [150]}), "x between 120 and 199")
-        assert len(caplog.records) == 3, "another file"
-        txlog.Table.open(table.uri).delete("x = 95")
-        assert len(caplog.records) == 4, "another handle"
-
-
-def test_a_warning_is_repeated_when_half_of_a_files_remaining_rows_are_deleted() -> None:
-    assert newly_dead({"a": 0.5, "b": 0.51}, {}) == {"b": 0.51}
-    assert newly_dead({"b": 0.75, "c": 0.9}, {"b": 0.51, "c": 0.9}) == {}
-    assert newly_dead({"b": 0.76}, {"b": 0.51}) == {"b": 0.76}
+        assert table.delete("id in (1, 3, 5, 7)").metrics.dead_fraction == 0.8
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])

@@ -18,7 +18,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.file_columns import add_files_of, live_rows
 from txlog.protocol.partition_values import partition_key, partitioning_text
@@ -54,7 +54,7 @@ class Replaced(msgspec.Struct):
             does not have their row counts.
         rows_copied: The number of rows in ``copies``.
         vectors: The number of files that stay, with a new deletion vector.
-        dead_fractions: The fraction of dead rows in each of these files, by path.
+        dead_fractions: The fraction of dead rows in each of these files.
     """
 
     removed: list[AddFile] = msgspec.field(default_factory=list)
@@ -62,7 +62,7 @@ class Replaced(msgspec.Struct):
     rows_deleted: int = 0
     rows_copied: int = 0
     vectors: int = 0
-    dead_fractions: Mapping[str, float] = msgspec.field(default_factory=dict)
+    dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
 
     def remove_whole(self, *files: AddFile) -> None:
         """Remove files whose rows are all replaced."""

@@ -72,7 +72,7 @@ class OpenTable:
         self.last_read = LastRead()
         self.after_commit: Callable[[OpenTable, TableState], None] | None = None
         """Called with this table and the state after each commit; must not raise. For background work that commits."""
-        self.warned_dead_fractions: dict[str, float] = {}
+        self.warned_of_dead_rows_ms: int | None = None
         """The fraction of dead rows in files, by path, as this handle last warned of it."""
         engine_info = f"txlog/{__version__}"
         lone = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)

@@ -63,7 +63,7 @@ class Changed(msgspec.Struct, frozen=True):
     new_files: list[PendingFile]
     vector_bytes: int = 0
     rows_copied: int = 0
-    dead_fractions: Mapping[str, float] = msgspec.field(default_factory=dict)
+    dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
     """The fraction of dead rows in each marked file, by path."""
 
 
@@ -217,7 +217,7 @@ class FileRewriter:
             )
             for key, each, _ in left
         ]
-        fractions = {each.add.path: len(dead) / each.num_rows for _, each, dead in left}
+        fractions = {each.add.file_id: len(dead) / each.num_rows for _, each, dead in left}
         return Changed(marked, removed, [], vector_bytes, dead_fractions=fractions)
 
     # --- tombstones -----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.result import WriteMetrics
 from txlog.tasks.change_files import RowChanges
 from txlog.util import ambient
@@ -41,7 +41,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
         marked: The files that stay, with their new vectors and the statistics that fit them.
         added: The new files.
         metrics: The numbers.
-        dead_fractions: The fraction of dead rows in each marked file, by path.
+        dead_fractions: The fraction of dead rows in each marked file.
         change_data: Change files that tasks wrote.
         row_changes: What was done to rows, if the driver writes the change files; None if tasks did.
         tombstones: Files of keys of deleted rows; None if the change leaves none.
@@ -51,7 +51,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
     marked: Sequence[tuple[AddFile, DeletionVectorDescriptor, str]]
     added: Sequence[AddFile]
     metrics: WriteMetrics
-    dead_fractions: Mapping[str, float] = msgspec.field(default_factory=dict)
+    dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
     change_data: Sequence[AddCDCFile] = ()
     row_changes: RowChanges | None = None
     tombstones: Sequence[AddFile] | None = None

@@ -1,7 +1,7 @@
-"""The warning about files that are mostly dead rows: once for a file, and again when many more of its rows are dead.
+"""The warning about files that are mostly dead rows: once an hour for each handle, and not for small files.
 
 In: a commit's files with deletion vectors, and the fraction of rows that these mark in each file. Out: a log record, if
-there is something new to report. Vectors save the rewriting of a file, not the reading of its dead rows.
+it is due. Vectors save the rewriting of a file, not the reading of its dead rows.
 """
 
 from __future__ import annotations
@@ -9,38 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from txlog.commit.open_table import OpenTable
+from txlog.protocol.actions import FileId
 from txlog.result import counted
+from txlog.util import ambient
 from txlog.util.logs import logger
 
-__all__ = ["DEAD_FRACTION_MAX", "newly_dead", "warn_of_dead_rows"]
+__all__ = ["DEAD_FRACTION_MAX", "warn_of_dead_rows"]
 
 DEAD_FRACTION_MAX = 0.5
 """A change warns when more than this fraction of a file's rows is marked as deleted."""
 
-_REMEMBERED_MAX = 10_000
+_SIZE_BYTES_MIN = 1 << 20  # reading a smaller file costs less than reading the warning
+_PAUSE_MS = 3_600_000
 
 
-def warn_of_dead_rows(open_table: OpenTable, version: int | None, fractions: Mapping[str, float]) -> None:
-    """``fractions`` are the fractions of dead rows in files, by path."""
-    warned = open_table.warned_dead_fractions
-    new = newly_dead(fractions, warned)
-    if not new:
+def warn_of_dead_rows(open_table: OpenTable, version: int | None, fractions: Mapping[FileId, float]) -> None:
+    """``fractions`` are the fractions of dead rows in files."""
+    large = [
+        fraction
+        for (_, size_bytes, _), fraction in fractions.items()
+        if fraction > DEAD_FRACTION_MAX and size_bytes >= _SIZE_BYTES_MIN
+    ]
+    now_ms, last_ms = ambient.now_ms(), open_table.warned_of_dead_rows_ms
+    if not large or (last_ms is not None and 0 <= now_ms - last_ms < _PAUSE_MS):
         return
-    if len(warned) + len(new) > _REMEMBERED_MAX:
-        warned.clear()
-    warned.update(new)
-    files = f"{counted(len(new), 'file')} are" if len(new) > 1 else "a file is"
+    open_table.warned_of_dead_rows_ms = now_ms
+    files = f"{counted(len(large), 'file')} are" if len(large) > 1 else "a file is"
     logger.warning(
         "%s: as of v%s %s mostly dead rows (%.0f %% in one file), which readers still read:"
         " table.optimize() rewrites such files without them",
-        *(open_table.uri, version, files, 100 * max(new.values())),
+        *(open_table.uri, version, files, 100 * max(large)),
     )
-
-
-def newly_dead(fractions: Mapping[str, float], warned: Mapping[str, float]) -> dict[str, float]:
-    """The files to warn of: above the limit, and not warned of yet or with half of their rows lost since then."""
-    return {
-        path: fraction
-        for path, fraction in fractions.items()
-        if fraction > DEAD_FRACTION_MAX and (path not in warned or 1 - fraction < (1 - warned[path]) / 2)
-    }

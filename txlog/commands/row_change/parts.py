@@ -308,11 +308,11 @@ class TasksInParts:
             change_data,
         )
 
-    def _dead_fractions(self) -> dict[str, float]:
-        """The fraction of each file's rows that its new deletion vector marks as dead, by path."""
+    def _dead_fractions(self) -> dict[FileId, float]:
+        """The fraction of each file's rows that its new deletion vector marks as dead."""
         return {
-            path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
-            for (path, _, _), each in ((each.key[0], each) for each in self._touched.values())
+            each.key[0]: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
+            for each in self._touched.values()
             if each.vector is not None and not each.is_removed
         }
 
