@@ -443,7 +443,8 @@ def test_binary_values_are_written_in_hex() -> None:
 def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
     text = " OR ".join(f"l = {number}" for number in range(1000))
     predicate = parse_predicate(text, SCHEMA)
-    assert table_of([{"l": 999}, {"l": 1000}]).filter(predicate.to_arrow()).num_rows == 1
+    rows = table_of([{"l": 999}, {"l": 1000}])
+    assert rows.filter(evaluate(predicate, rows)).num_rows == 1
     assert Pruner(predicate, SCHEMA, ()).may_match({}, ONE_FILE)
 
 
@@ -477,8 +478,6 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("n.y = 1", r"no column n.y: n has x"),
         ("l.x = 1", r"no column l.x: l is of type (bigint|long)"),
         ("s LIKE 'a!%%' ESCAPE '!'", "ESCAPE"),
-        ("s ILIKE 'a%'", "ILIKE"),
-        ("s RLIKE 'a'", "RLIKE"),
         ("l IN (SELECT 1)", "IN"),
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("dt = current_date()", "current_date.* changes over time"),

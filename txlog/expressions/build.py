@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Comparison, Constant, Holds, In, IsNull, Or, Predicate, StartsWith, bind_leaf
-from txlog.expressions.tree import Call, Expression, Reference, Value
+from txlog.expressions.tree import Call, Expression, Reference, Value, Written
 from txlog.expressions.types import (
     INTEGER_DIGITS,
     arithmetic_type,
@@ -59,6 +59,7 @@ __all__ = [
     "convert",
     "is_null",
     "like",
+    "like_any_case",
     "literal",
     "member",
 ]
@@ -294,9 +295,7 @@ def like(operand: Expression, pattern: str) -> Expression:
         if isinstance(operand, Reference) and operand.side == "target":
             return bind_leaf(StartsWith(operand.path, pattern.rstrip("%")), operand.type)
         raise ValueError(f"LIKE takes a string, not {type_name(operand.type)}")
-    unescaped = pattern.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
-    if "\\" in unescaped:
-        raise ValueError("in a LIKE pattern, a backslash must be followed by %, _ or another backslash")
+    _check_like(pattern)
     is_column = isinstance(operand, Reference) and operand.side == "target"
     prefix = pattern[:-1] if pattern.endswith("%") else pattern
     if not any(special in prefix for special in "%_\\") and is_column:
@@ -305,6 +304,23 @@ def like(operand: Expression, pattern: str) -> Expression:
             return bind_leaf(StartsWith(operand.path, prefix), STRING)
         return bind_leaf(Comparison(operand.path, "=", pattern), STRING)
     return call("like", (operand,), BOOLEAN, (pattern,))
+
+
+def like_any_case(operand: Expression, pattern: str) -> Expression:
+    """``operand ILIKE pattern``."""
+    if operand.type != STRING:
+        raise ValueError(f"ILIKE takes a string, not {type_name(operand.type)}")
+    _check_like(pattern)
+    lowered = call("lower", (literal(pattern),), STRING)
+    if not isinstance(lowered, Value):
+        raise ValueError("engines differ in the lower case of a letter in this ILIKE pattern")
+    return call("ilike", (operand,), BOOLEAN, (lowered.value, Written.of("({} ILIKE ", pattern, after=")")))
+
+
+def _check_like(pattern: str) -> None:
+    unescaped = pattern.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
+    if "\\" in unescaped:
+        raise ValueError("in a LIKE pattern, a backslash must be followed by %, _ or another backslash")
 
 
 def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name: str = "case") -> Expression:

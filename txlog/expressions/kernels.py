@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.expressions.casts import to_decimal
 from txlog.expressions.row_filter import ARROW_COMPARISONS
+from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
 from txlog.expressions.tree import Call
 from txlog.expressions.types import is_floating, is_integer
@@ -99,11 +101,25 @@ def _remainder(call: Call, left: Any, right: Any) -> Any:
 
 
 def _ceil(call: Call, values: Any) -> Any:
-    return values if is_integer(call.arguments[0].type) else pc.ceil(values).cast(pa.int64())
+    if is_integer(call.arguments[0].type):
+        return values
+    return pc.ceil(values).cast(type_to_arrow(call.type))
 
 
 def _floor(call: Call, values: Any) -> Any:
-    return values if is_integer(call.arguments[0].type) else pc.floor(values).cast(pa.int64())
+    if is_integer(call.arguments[0].type):
+        return values
+    return pc.floor(values).cast(type_to_arrow(call.type))
+
+
+def _extreme(call: Call, *values: Any) -> Any:
+    """GREATEST and LEAST: nulls are left out, and of equal values the first one counts."""
+    found = values[0]
+    compared = Call(">" if call.name == "greatest" else "<", call.arguments[:2], call.type)
+    for other in values[1:]:
+        is_further = pc.coalesce(_compare(compared, other, found), pc.is_null(found))
+        found = pc.if_else(is_further, other, found)
+    return found
 
 
 # --- comparison -----------------------------------------------------------------------------------------------
@@ -188,6 +204,24 @@ def _concat(call: Call, *values: Any) -> Any:
     return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
 
 
+def _concat_ws(call: Call, separator: Any, *values: Any) -> Any:
+    return pc.binary_join_element_wise(*values, separator, null_handling="skip")
+
+
+def _like_any_case(call: Call, values: Any) -> Any:
+    return pc.match_like(_lower(call, values), call.options[0])
+
+
+def _split(call: Call, values: Any) -> Any:
+    return pc.split_pattern(values, call.options[0]).cast(type_to_arrow(call.type))
+
+
+def _regexp_extract(call: Call, values: Any) -> Any:
+    found = pc.struct_field(pc.extract_regex(values, call.options[0]), "found")
+    is_there = pc.is_valid(values)
+    return pc.if_else(is_there, pc.coalesce(found, pa.scalar("", pa.string())), pa.scalar(None, pa.string()))
+
+
 def _substring(call: Call, values: Any) -> Any:
     start, stop = call.options
     return pc.utf8_slice_codeunits(values, start, stop)
@@ -220,6 +254,23 @@ def _part(kernel: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return of
 
 
+def _microseconds_later(call: Call, moments: Any) -> Any:
+    count = pa.scalar(call.options[0], pa.int64())
+    return pc.add_checked(moments.cast(pa.int64()), count).cast(type_to_arrow(call.type))
+
+
+def _from_epoch(call: Call, numbers: Any) -> Any:
+    """The moment that is so many units of the option's length in microseconds after the epoch."""
+    return pc.multiply_checked(numbers, pa.scalar(call.options[0], pa.int64())).cast(type_to_arrow(call.type))
+
+
+def _to_epoch(call: Call, moments: Any) -> Any:
+    """The whole units since the epoch; those before it are rounded down."""
+    unit = {1_000_000: "second", 1000: "millisecond", 1: "microsecond"}[call.options[0]]
+    floored = pc.floor_temporal(moments, 1, unit).cast(pa.int64())
+    return pc.divide(floored, pa.scalar(call.options[0], pa.int64()))
+
+
 def _truncated(call: Call, values: Any) -> Any:
     return pc.floor_temporal(values, 1, call.options[0])
 
@@ -229,9 +280,48 @@ def _formatted(call: Call, values: Any) -> Any:
     years = pc.year(values)
     if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
         raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
-    parts = [TIME_PATTERNS.get(part, part.strip("'")) for part in pattern_parts(call.options[0])]
+    parts = [TIME_PATTERNS.get(part, part.strip("'")) for part in pattern_parts(call.options[0], call.name)]
     seconds = pc.floor_temporal(values, 1, "second").cast(pa.timestamp("s", values.type.tz))
     return pc.strftime(seconds, "".join(parts), locale="C")
+
+
+# --- arrays, maps and structs ---------------------------------------------------------------------------------
+
+
+def _size(call: Call, values: Any) -> Any:
+    return pc.list_value_length(values).cast(pa.int32())
+
+
+def _array(call: Call, *values: Any) -> Any:
+    columns = _columns(values)
+    length = len(columns[0])
+    joined = pa.concat_arrays(columns)
+    order = np.arange(len(columns) * length).reshape(len(columns), length).T.ravel()
+    ends = pa.array(np.arange(0, len(joined) + 1, len(columns), dtype=np.int32))
+    found = pa.ListArray.from_arrays(ends, joined.take(pa.array(order))).cast(type_to_arrow(call.type))
+    return _as_given(values, found)
+
+
+def _struct(call: Call, *values: Any) -> Any:
+    kind = type_to_arrow(call.type)
+    return _as_given(values, pa.StructArray.from_arrays(_columns(values), fields=list(kind)))
+
+
+def _as_given(values: tuple[Any, ...], found: pa.Array) -> Any:
+    return found[0] if all(isinstance(each, pa.Scalar) for each in values) else found
+
+
+def _columns(values: tuple[Any, ...]) -> list[pa.Array]:
+    """The arguments as arrays of one length; one row if all of them are scalars."""
+    length = next((len(each) for each in values if not isinstance(each, pa.Scalar)), 1)
+    return [
+        pa.repeat(each, length)
+        if isinstance(each, pa.Scalar)
+        else each.combine_chunks()
+        if isinstance(each, pa.ChunkedArray)
+        else each
+        for each in values
+    ]
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -246,6 +336,9 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "ceil": _ceil,
     "floor": _floor,
     "sqrt": lambda call, values: pc.sqrt(values),
+    "sign": lambda call, values: pc.sign(values).cast(pa.float64()),
+    "greatest": _extreme,
+    "least": _extreme,
     "isnan": lambda call, values: pc.coalesce(pc.is_nan(values), pa.scalar(False, pa.bool_())),
     **dict.fromkeys(ARROW_COMPARISONS, _compare),
     "<=>": _null_safe_equal,
@@ -254,6 +347,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "case": _case,
     "coalesce": lambda call, *values: pc.coalesce(*values),
     "like": lambda call, values: pc.match_like(values, call.options[0]),
+    "ilike": _like_any_case,
+    "rlike": lambda call, values: pc.match_substring_regex(values, call.options[0]),
+    "regexp_replace": lambda call, values: pc.replace_substring_regex(values, *call.options[:2]),
+    "regexp_extract": _regexp_extract,
+    "concat_ws": _concat_ws,
+    "split": _split,
     "upper": _upper,
     "lower": _lower,
     "length": lambda call, values: pc.utf8_length(values),
@@ -268,6 +367,13 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "startswith": lambda call, values: pc.starts_with(values, call.options[0]),
     "endswith": lambda call, values: pc.ends_with(values, call.options[0]),
     "contains": lambda call, values: pc.match_substring(values, call.options[0]),
+    **ROW_KERNELS,
+    "size": _size,
+    "array": _array,
+    "struct": _struct,
+    "interval_microseconds": _microseconds_later,
+    "from_epoch": _from_epoch,
+    "to_epoch": _to_epoch,
     "date_add": _date_add,
     "date_sub": _date_sub,
     "datediff": _date_diff,
@@ -308,6 +414,10 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "abs": _is_integer_valued,
     "ceil": lambda call: is_floating(call.arguments[0].type),
     "floor": lambda call: is_floating(call.arguments[0].type),
+    "ilike": lambda call: True,
+    "interval_microseconds": lambda call: True,
+    "from_epoch": lambda call: True,
+    **dict.fromkeys(ROW_FALLIBLE, lambda call: True),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,
     "datediff": lambda call: True,

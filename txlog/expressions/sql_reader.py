@@ -26,11 +26,15 @@ from txlog.expressions.build import (
     compare,
     is_null,
     like,
+    like_any_case,
     literal,
     member,
 )
-from txlog.expressions.functions import concat, function
+from txlog.expressions.functions import function
+from txlog.expressions.nested_functions import item
 from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
+from txlog.expressions.string_functions import concat
+from txlog.expressions.time_functions import shifted_by
 from txlog.expressions.tree import Call, Expression, Path, Reference, Value
 from txlog.expressions.types import is_numeric
 from txlog.expressions.values import fit, parse_date, parse_timestamp
@@ -82,6 +86,8 @@ _CONDITIONS: tuple[type[exp.Expression], ...] = (
     exp.Between,
     exp.In,
     exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
     exp.Is,
     exp.NullSafeNEQ,
     *_COMPARISONS,
@@ -185,8 +191,13 @@ class Reader:
                 self._takes(node, "this", "expressions")
                 operand, items = self.value(node.this), [self.value(item) for item in node.expressions]
                 return self._built(node, lambda: member(operand, items))
-            case exp.Like():
+            case exp.Like() | exp.ILike():
                 return self._like(node)
+            case exp.RegexpLike():
+                self._takes(node, "this", "expression", "negate")
+                operand, pattern = self.value(node.this), self.value(node.expression)
+                found = self._built(node, lambda: function("rlike", [operand, pattern]))
+                return Not(found) if node.args.get("negate") else found
             case exp.Is():
                 return self._is(node)
             case exp.NullSafeNEQ():
@@ -223,7 +234,8 @@ class Reader:
         if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
             raise self._refused(node, "a LIKE pattern that is not a literal string")
         text = pattern.value
-        found = Constant(None) if text is None else self._built(node, lambda: like(operand, str(text)))
+        make = like_any_case if isinstance(node, exp.ILike) else like
+        found = Constant(None) if text is None else self._built(node, lambda: make(operand, str(text)))
         return Not(found) if node.args.get("negate") else found
 
     def _is(self, node: exp.Expression) -> Predicate:
@@ -251,6 +263,10 @@ class Reader:
         operator = _ARITHMETIC.get(type(node))
         if operator is not None:
             self._takes(node, "this", "expression", "typed", "safe")
+            if isinstance(node.expression, exp.Interval) and operator in ("+", "-"):
+                return self._shifted(self.value(node.this), node.expression, 1 if operator == "+" else -1)
+            if isinstance(node.this, exp.Interval) and operator == "+":
+                return self._shifted(self.value(node.expression), node.this, 1)
             return arithmetic(operator, self.value(node.this), self.value(node.expression))
         match node:
             case exp.Paren():
@@ -280,6 +296,11 @@ class Reader:
             case exp.CurrentDate() | exp.CurrentTimestamp():
                 self._takes(node)
                 return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
+            case exp.Bracket():
+                self._takes(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
+                if len(node.expressions) != 1:
+                    raise self._refused(node)
+                return item(self.value(node.this), self.value(node.expressions[0]))
             case exp.Anonymous():
                 return self._function(node)
         raise self._refused(node)
@@ -289,7 +310,21 @@ class Reader:
         name = str(node.this).lower()
         if name in ("current_date", "current_timestamp", "now") and not node.expressions:
             return self._moment(name)
-        return function(name, [self.value(argument) for argument in node.expressions])
+        arguments = node.expressions
+        if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
+            self._takes(arguments[0], "this", "field")
+            arguments = [arguments[0].this, arguments[0].args["field"]]
+        return function(name, [self.value(argument) for argument in arguments])
+
+    def _shifted(self, moment: Expression, interval: exp.Interval, sign: int) -> Expression:
+        self._takes(interval, "this", "unit")
+        count, unit = interval.this, interval.args.get("unit")
+        if isinstance(count, exp.Neg):
+            count, sign = count.this, -sign
+        written = str(count.this) if isinstance(count, exp.Literal) else ""
+        if not re.fullmatch(r"[+-]?\d{1,9}", written) or not isinstance(unit, exp.Var):
+            raise self._refused(interval, "an interval other than a whole number and a unit, such as INTERVAL 3 DAYS,")
+        return shifted_by(moment, sign * int(written), str(unit.this))
 
     def _moment(self, name: str) -> Expression:
         if self.scope.now is None:

@@ -31,6 +31,7 @@ __all__ = [
     "Reference",
     "Side",
     "Value",
+    "Written",
     "columns_of",
     "walk",
 ]
@@ -98,6 +99,18 @@ class Value(Expression, frozen=True):
         return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
 
 
+class Written(str):
+    """The SQL of a call whose kernel has another name or other options: ``{}`` stands for each operand."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, before: str, *literals: Ordered | None, after: str = "") -> Written:
+        """``before``, the literals with commas between them, and ``after``. The literals have no ``{}``."""
+        values = ", ".join(value_text(value, None) for value in literals).replace("{", "{{").replace("}", "}}")
+        return cls(f"{before}{values}{after}")
+
+
 class Call(Expression, frozen=True):
     """One function or operator of ``functions``, by its name there, with bound arguments of the types it needs."""
 
@@ -108,6 +121,8 @@ class Call(Expression, frozen=True):
 
     def __str__(self) -> str:
         texts = [argument.as_operand() for argument in self.arguments]
+        if self.options and isinstance(self.options[-1], Written):
+            return self.options[-1].format(*texts)
         if self.name == "cast":
             return f"CAST({self.arguments[0]} AS {type_name(self.type).upper()})"
         if self.name == "case":

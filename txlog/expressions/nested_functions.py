@@ -1,0 +1,108 @@
+"""The SQL functions of arrays, maps and structs: `NESTED_FUNCTIONS`.
+
+In: bound operands. Out: bound expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txlog.expressions.build import convert
+from txlog.expressions.operands import Make, constant
+from txlog.expressions.tree import Call, Expression, Reference, Value, Written
+from txlog.expressions.types import common_type, is_integer
+from txlog.protocol.schema import (
+    BOOLEAN,
+    INTEGER,
+    LONG,
+    VOID,
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    fold_name,
+    type_name,
+)
+
+__all__ = ["NESTED_FUNCTIONS", "item"]
+
+
+def _array(*values: Expression) -> Expression:
+    kind: DataType | None = VOID
+    for value in values:
+        kind = common_type(kind, value.type) if kind is not None else None
+    if kind is None or kind == VOID:
+        raise ValueError("array() takes values of one type: CAST them")
+    may_be_null = not all(isinstance(value, Value) and value.value is not None for value in values)
+    return Call("array", tuple(convert(value, kind) for value in values), Array(kind, may_be_null))
+
+
+def _struct(*values: Expression) -> Expression:
+    names = [value.path[-1] if isinstance(value, Reference) else f"col{at}" for at, value in enumerate(values, 1)]
+    return _named(names, values)
+
+
+def _named_struct(*given: Expression) -> Expression:
+    if len(given) % 2:
+        raise ValueError("named_struct() takes pairs of a name and a value")
+    return _named([str(constant(name, str, "named_struct")) for name in given[::2]], given[1::2])
+
+
+def _named(names: Sequence[str], values: Sequence[Expression]) -> Expression:
+    if len({fold_name(name) for name in names}) < len(names):
+        raise ValueError("a struct has each name once: write named_struct('name', value, ...)")
+    if any(value.type == VOID for value in values):
+        raise ValueError("a NULL in a struct has no type: CAST it")
+    fields = tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))
+    pairs = [f"{Written.of('', name)}, {{}}" for name in names]
+    return Call("struct", tuple(values), Struct(fields), (Written(f"named_struct({', '.join(pairs)})"),))
+
+
+def _size(values: Expression) -> Expression:
+    if not isinstance(values.type, Array | Map):
+        raise ValueError(f"size() takes an array or a map, not {type_name(values.type)}")
+    return Call("size", (values,), INTEGER)
+
+
+def _element_at(values: Expression, key: Expression) -> Expression:
+    """An element of an array, counted from 1 or from the end by a negative place, or a value of a map."""
+    return _map_value(values, key) if isinstance(values.type, Map) else _element("element_at", values, key)
+
+
+def item(values: Expression, key: Expression) -> Expression:
+    """``values[key]``: an element of an array, counted from 0, or a value of a map."""
+    return _map_value(values, key) if isinstance(values.type, Map) else _element("item", values, key)
+
+
+def _element(name: str, values: Expression, index: Expression) -> Expression:
+    if not isinstance(values.type, Array):
+        raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do")
+    if not is_integer(index.type) or index.type == LONG:
+        raise ValueError(f"an array is read at a place of type int, not {type_name(index.type)}")
+    options = (Written("{}[{}]"),) if name == "item" else ()
+    return Call(name, (values, convert(index, INTEGER)), values.type.element, options)
+
+
+def _map_value(values: Expression, key: Expression) -> Expression:
+    assert isinstance(values.type, Map)
+    if common_type(values.type.key, key.type) != values.type.key:
+        raise ValueError(f"the map has keys of type {type_name(values.type.key)}, not {type_name(key.type)}")
+    return Call("map_value", (values, convert(key, values.type.key)), values.type.value, (Written("{}[{}]"),))
+
+
+def _array_contains(values: Expression, wanted: Expression) -> Expression:
+    if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
+        raise ValueError(f"array_contains() takes an array and a value of its type, not {type_name(values.type)}")
+    return Call("array_contains", (values, convert(wanted, values.type.element)), BOOLEAN)
+
+
+NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
+    "array": (1, None, _array),
+    "struct": (1, None, _struct),
+    "named_struct": (2, None, _named_struct),
+    "size": (1, 1, _size),
+    "element_at": (2, 2, _element_at),
+    "array_contains": (2, 2, _array_contains),
+}
+"""Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""

@@ -1,0 +1,241 @@
+"""Functions that no Arrow kernel computes as Spark does: value by value in Python.
+
+In: a call and its arguments as arrays or scalars. Out: an array, or a scalar if all arguments are scalars. A null
+argument makes the result null, without a call of the function.
+"""
+
+from __future__ import annotations
+
+import base64
+import calendar
+import datetime
+import decimal
+import hashlib
+import itertools
+import math
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.expressions.time_patterns import pattern_parts
+from txlog.expressions.tree import Call
+from txlog.protocol.schema import FLOAT, type_to_arrow
+
+__all__ = ["ROW_FALLIBLE", "ROW_KERNELS"]
+
+_INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
+_TEXT_MAX = 1 << 30
+
+
+def _by_row(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that calls ``function(call, *values)`` for each row without a null."""
+
+    def kernel(call: Call, *given: Any) -> Any:
+        kind = type_to_arrow(call.type)
+        lengths = [len(values) for values in given if not isinstance(values, pa.Scalar)]
+        columns = [
+            itertools.repeat(values.as_py()) if isinstance(values, pa.Scalar) else values.to_pylist()
+            for values in given
+        ]
+        rows = zip(*columns) if lengths else [tuple(values.as_py() for values in given)]  # noqa: B905  repeat() has no end
+        found = [None if any(value is None for value in row) else function(call, *row) for row in rows]
+        return pa.array(found, kind) if lengths else pa.scalar(found[0], kind)
+
+    return kernel
+
+
+# --- strings --------------------------------------------------------------------------------------------------
+
+
+def _locate(call: Call, search: str, text: str, start: int) -> int:
+    if start < 1:
+        return 0
+    return text.find(search, start - 1) + 1 if search else 1
+
+
+def _padded(call: Call, text: str, length: int, pad: str) -> str:
+    if length <= 0:
+        return ""
+    missing = length - len(text)
+    if missing <= 0 or not pad:
+        return text[:length]
+    if length > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"{call.name}() of more than {_TEXT_MAX} letters")
+    filling = (pad * (missing // len(pad) + 1))[:missing]
+    return filling + text if call.name == "lpad" else text + filling
+
+
+def _repeated(call: Call, text: str, count: int) -> str:
+    if len(text) * max(count, 0) > _TEXT_MAX:
+        raise pa.ArrowInvalid(f"repeat() makes more than {_TEXT_MAX} letters")
+    return text * max(count, 0)
+
+
+def _translated(call: Call, text: str, old: str, new: str) -> str:
+    letters: dict[int, str | None] = {}
+    for at, letter in enumerate(old):
+        letters.setdefault(ord(letter), new[at] if at < len(new) else None)
+    return text.translate(letters)
+
+
+def _substring_index(call: Call, text: str, separator: str, count: int) -> str:
+    if not separator or not count:
+        return ""
+    parts = text.split(separator)
+    if abs(count) >= len(parts):
+        return text
+    return separator.join(parts[:count] if count > 0 else parts[count:])
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _digest(call: Call, value: str | bytes) -> str:
+    return hashlib.new(call.options[0], _bytes(value), usedforsecurity=False).hexdigest()
+
+
+def _unhex(call: Call, text: str) -> bytes | None:
+    if re.fullmatch("[0-9a-fA-F]*", text) is None:
+        raise pa.ArrowInvalid(f"unhex() of {text!r}, which is no hexadecimal number")
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+
+
+def _hex_of(call: Call, value: int | str | bytes) -> str:
+    return f"{value & (2**64 - 1):X}" if isinstance(value, int) else _bytes(value).hex().upper()
+
+
+# --- numbers --------------------------------------------------------------------------------------------------
+
+_ROUNDINGS = {"round": decimal.ROUND_HALF_UP, "bround": decimal.ROUND_HALF_EVEN}
+_CONTEXT = decimal.Context(prec=400, Emax=9999, Emin=-9999)
+
+
+def _rounded(call: Call, value: Any) -> Any:
+    """Doubles are rounded as they are written: 2.675 to 2.68, whatever is nearest in binary."""
+    (digits,) = call.options
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return value
+        written = decimal.Decimal(str(np.float32(value)) if call.type == FLOAT else repr(value))
+    else:
+        written = decimal.Decimal(value)
+    exponent = decimal.Decimal(1).scaleb(-digits)
+    found = written.quantize(exponent, _ROUNDINGS[call.name], _CONTEXT)
+    if isinstance(value, float):
+        return float(found) if found else 0.0
+    return int(found) if isinstance(value, int) else found
+
+
+# --- dates and times ------------------------------------------------------------------------------------------
+
+_DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
+_NAMES = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+
+
+def _parsed(call: Call, text: str) -> Any:
+    parts = pattern_parts(call.options[0], call.name)
+    fields = "".join(
+        rf"(?P<{_NAMES[part]}>[0-9]{{{_DIGITS[part]}}})" if part in _NAMES else re.escape(part.strip("'"))
+        for part in parts
+    )
+    found = re.fullmatch(fields, text)
+    try:
+        if found is None:
+            raise ValueError("it has another form")
+        numbers = {name: int(value) for name, value in found.groupdict().items()}
+        moment = datetime.datetime(**{"year": 1970, "month": 1, "day": 1} | numbers)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"{call.name}() cannot read {text!r} as {call.options[0]!r}: {error}") from None
+    if call.name == "to_date":
+        return moment.date()
+    return moment.replace(tzinfo=datetime.timezone.utc)
+
+
+def _months_later(call: Call, value: Any, count: int) -> Any:
+    months = value.year * 12 + value.month - 1 + count
+    year, month = divmod(months, 12)
+    if not 1 <= year <= 9999:
+        raise pa.ArrowInvalid(f"{value} and {count} months are in the year {year}")
+    day = min(value.day, calendar.monthrange(year, month + 1)[1])
+    return value.replace(year=year, month=month + 1, day=day)
+
+
+def _interval_later(call: Call, value: Any) -> Any:
+    return _months_later(call, value, call.options[0])
+
+
+def _last_day(call: Call, value: datetime.date) -> datetime.date:
+    return value.replace(day=calendar.monthrange(value.year, value.month)[1])
+
+
+def _made_date(call: Call, year: int, month: int, day: int) -> datetime.date:
+    try:
+        return datetime.date(year, month, day)
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"make_date({year}, {month}, {day}): {error}") from None
+
+
+# --- arrays and maps ------------------------------------------------------------------------------------------
+
+
+def _element(call: Call, values: list[Any], index: int) -> Any:
+    if index == 0 or abs(index) > len(values):
+        raise pa.ArrowInvalid(f"element_at() of the place {index} in an array of {len(values)}; places begin at 1")
+    return values[index - 1 if index > 0 else index]
+
+
+def _item(call: Call, values: list[Any], index: int) -> Any:
+    if not 0 <= index < len(values):
+        raise pa.ArrowInvalid(f"the place {index} in an array of {len(values)}; places begin at 0")
+    return values[index]
+
+
+def _value_of(call: Call, pairs: list[tuple[Any, Any]], key: Any) -> Any:
+    return next((value for name, value in pairs if name == key), None)
+
+
+def _contains(call: Call, values: list[Any], wanted: Any) -> bool | None:
+    is_nan = isinstance(wanted, float) and math.isnan(wanted)
+    if wanted in values or (is_nan and any(value is not None and math.isnan(value) for value in values)):
+        return True
+    return None if None in values else False
+
+
+ROW_KERNELS: dict[str, Callable[..., Any]] = {
+    "locate": _by_row(_locate),
+    "lpad": _by_row(_padded),
+    "rpad": _by_row(_padded),
+    "repeat": _by_row(_repeated),
+    "translate": _by_row(_translated),
+    "substring_index": _by_row(_substring_index),
+    "digest": _by_row(_digest),
+    "crc32": _by_row(lambda call, value: zlib.crc32(_bytes(value))),
+    "hex": _by_row(_hex_of),
+    "unhex": _by_row(_unhex),
+    "base64": _by_row(lambda call, value: base64.b64encode(_bytes(value)).decode()),
+    "round": _by_row(_rounded),
+    "bround": _by_row(_rounded),
+    "to_date": _by_row(_parsed),
+    "to_timestamp": _by_row(_parsed),
+    "add_months": _by_row(_months_later),
+    "interval_months": _by_row(_interval_later),
+    "last_day": _by_row(_last_day),
+    "make_date": _by_row(_made_date),
+    "element_at": _by_row(_element),
+    "item": _by_row(_item),
+    "map_value": _by_row(_value_of),
+    "array_contains": _by_row(_contains),
+}
+
+ROW_FALLIBLE = frozenset(
+    {
+        *("lpad", "rpad", "repeat", "unhex", "round", "bround"),
+        *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
+    }
+)
+"""Those that can raise for some row."""
