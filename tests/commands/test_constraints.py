@@ -186,7 +186,7 @@ def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Tab
 
 
 def test_a_condition_that_is_null_is_violated(table: Table) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="row 1 of those that are written"):
+    with pytest.raises(txlog.InvalidInputError, match="row 1 of the written rows"):
         table.append(rows_of((7, "mon", 1.0), (8, "mon", None)))
 
 
@@ -299,7 +299,7 @@ def test_a_constraint_is_dropped_in_any_case_and_its_history_is_delta_s(table: T
 @pytest.mark.parametrize(
     ("name", "condition", "said"),
     [
-        ("POSITIVE", "id > 0", "has a constraint of this name"),
+        ("POSITIVE", "id > 0", "has a constraint with this name"),
         ("", "id > 0", "Invalid name"),
         (" x", "id > 0", "Invalid name"),
         ("x", 7, "Invalid condition"),

@@ -148,8 +148,8 @@ def test_given_values_are_taken_if_they_are_right_and_refused_if_not(table: Tabl
     version = Table.open(table.uri).version
     rows = rows_of((1, 3, 5), (8, 2, 8))
     for wrong, said in (
-        ({"day": 1}, r"column day is generated as CAST\(at AS DATE\), and row 0 .* day = .*2026, 3, 4"),
-        ({"twice": 1}, r"column twice is generated as amount \* 2, and row 0 .* twice = 11"),
+        ({"day": 1}, r"column day is generated as CAST\(at AS DATE\), but row 0 .* day = .*2026, 3, 4"),
+        ({"twice": 1}, r"column twice is generated as amount \* 2, but row 0 .* twice = 11"),
     ):
         with pytest.raises(txlog.InvalidInputError, match=said):
             writes[write](table, with_values(rows, **wrong))

@@ -156,7 +156,7 @@ def test_a_file_that_is_gone_is_reported_after_the_rows_of_the_files_before_it()
     files.inner.delete("3.parquet")
     batches = read_ahead(reader_of(files), tasks)
     assert numbers(next(batches) for _ in range(3)) == [*range(6)]
-    with pytest.raises(NotFoundError, match=r"3\.parquet, which is gone"):
+    with pytest.raises(NotFoundError, match=r"3\.parquet, which is missing"):
         next(batches)
     assert files.num_open == 0
 

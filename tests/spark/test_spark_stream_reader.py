@@ -387,7 +387,7 @@ def test_the_checkpoint_of_another_table_is_refused(table: txlog.Table, tmp_path
     query.rest()
     query.options["path"] = txlog.Table.create(tmp_path / "u", SCHEMA).uri
     query.restart()
-    assert "the table was dropped and created again" in refused(query).message
+    assert "the table was dropped and recreated" in refused(query).message
 
 
 def test_a_reader_feature_that_comes_later_stops_the_stream(table: txlog.Table) -> None:

@@ -193,7 +193,7 @@ def test_where_no_credentials_were_given_the_error_says_so_and_where_to_give_the
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     options = {"metadata_endpoint": "http://127.0.0.1:9", "region": "eu-west-1", "max_retries": 0, "timeout": 2}
-    with pytest.raises(StorageError, match=r"No credentials were given.*storage_options.*docs/storage\.md"):
+    with pytest.raises(StorageError, match=r"There are no credentials.*storage_options.*docs/storage\.md"):
         open_store("s3://bucket/t", options).log.read("x.json")
 
 

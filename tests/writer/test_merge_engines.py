@@ -457,7 +457,7 @@ def test_options_that_do_not_fit_the_table_or_each_other_are_refused(options: di
     [
         ({"merge-engine": "first-row"}, "first-row cannot retract: set txlog.ignore-delete = true$"),
         ({"merge-engine": "partial-update"}, "remove-record-on-delete, or sequence groups"),
-        (ADDING, r"cannot: d \(max\), t \(listagg\), b \(bool_and\)\. Set"),
+        (ADDING, r"cannot do: d \(max\), t \(listagg\), b \(bool_and\)\. Set"),
         ({**FIVE_GROUPS, "fields.b.aggregate-function": "first_value"}, r"of b \(first_value\)"),
     ],
 )

@@ -55,7 +55,7 @@ def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metada
 def drop_constraint(
     open_table: OpenTable, name: Any, user_metadata: str | None, *, is_optional: bool = False
 ) -> WriteResult:
-    """As `Table.drop_constraint`."""
+    """See `Table.drop_constraint`."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     key = _stored_key(state, CONSTRAINT_PREFIX + _checked_name(name, open_table.uri))

@@ -68,7 +68,7 @@ def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | N
 def bound_merge(
     open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
 ) -> MergeRows:
-    """Read the source and bind the merge to a version. Raises as `merge_rows`."""
+    """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
     if not clauses:
         raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
     with TxlogError.located(open_table.uri, state.version):
