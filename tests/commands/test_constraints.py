@@ -152,7 +152,7 @@ def test_staged_rows_are_refused_if_a_length_was_narrowed_meanwhile(
         assert again.recover().results[1].outcome == "committed"
 
 
-def test_spaces_above_the_length_are_refused_and_short_texts_are_stored_as_they_are_as_in_spark(tmp_path: Path) -> None:
+def test_trailing_spaces_above_the_length_are_refused_as_in_spark(tmp_path: Path) -> None:
     table = limited(tmp_path / "t", [])
     with pytest.raises(txlog.InvalidInputError, match="spaces at the end count"):
         table.append(rows_of((1, "tue ", 5.0)))
@@ -424,7 +424,7 @@ def test_an_invariant_that_is_not_in_the_protocols_form_is_refused(table: Table)
     assert caught.value.features == ("invariants",)
 
 
-def test_deltalake_checks_the_constraints_that_txlog_adds_and_txlog_those_of_deltalake(table: Table) -> None:
+def test_deltalake_checks_txlogs_constraints_and_txlog_deltalakes(table: Table) -> None:
     with pytest.raises(Exception, match="failed validation check"):
         deltalake.write_deltalake(table.uri, BAD, mode="append")
     deltalake.write_deltalake(table.uri, GOOD, mode="append")

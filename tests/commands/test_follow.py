@@ -45,7 +45,7 @@ def test_each_file_of_each_commit_comes_once_in_order(table: txlog.Table) -> Non
     assert followed(table, 4) == [(4, 0, [9])]
 
 
-def test_a_job_that_stops_anywhere_goes_on_behind_the_last_file_that_it_finished(tmp_path: Path) -> None:
+def test_a_job_that_stops_anywhere_continues_after_its_last_finished_file(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
     table.append(pa.table({"id": range(300_000)}))
     table.append(pa.table({"id": range(300_000, 300_010)}))

@@ -90,7 +90,7 @@ def test_a_file_that_took_the_path_of_a_removed_one_is_refused(
 
 
 @ADDS
-def test_a_file_that_took_a_path_is_refused_if_the_commit_that_added_the_removed_one_is_cleaned_up(
+def test_a_file_with_a_reused_path_is_refused_if_the_old_files_commit_is_cleaned_up(
     table: txlog.Table, add: Callable[[txlog.Table], None]
 ) -> None:
     clean(table)
@@ -134,7 +134,7 @@ def test_a_file_that_was_written_over_a_live_one_of_its_size_is_refused(table: t
 
 
 @pytest.mark.parametrize("name", ["given", "random"])
-def test_adding_a_file_reads_only_the_paths_of_others_and_nothing_of_them_if_txlog_made_its_name(
+def test_adding_a_file_reads_only_paths_and_nothing_if_txlog_made_its_name(
     make_table: Callable[..., txlog.Table], name: str
 ) -> None:
     table = make_table(schema=SCHEMA)

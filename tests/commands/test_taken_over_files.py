@@ -214,7 +214,7 @@ def test_a_commit_is_refused_before_the_put_exactly_if_a_reader_would_refuse_it(
 # --- names that other files had -------------------------------------------------------------------------------------
 
 
-def test_a_file_that_took_the_name_of_a_removed_one_is_refused_by_name(table: Table, by_hand: AddFile) -> None:
+def test_a_file_with_a_removed_files_name_is_refused(table: Table, by_hand: AddFile) -> None:
     path = Path(table.uri) / by_hand.path
     table.add_files([by_hand.path])
     table.overwrite(ROWS)

@@ -142,7 +142,7 @@ def test_a_staged_object_under_another_objects_name_is_refused() -> None:
         staging.tasks(first, {0: 0})
 
 
-def test_a_seal_is_undone_if_staged_work_is_gone_and_kept_if_a_listing_hides_it(
+def test_a_seal_is_undone_if_staged_work_was_deleted_and_kept_if_a_listing_hides_it(
     scripted: TableStore, scripted_log: Any
 ) -> None:
     staging = staging_of(scripted)

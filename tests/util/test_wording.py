@@ -162,7 +162,7 @@ NAMES = sorted({name for _, name in named_in_source()})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_argument_that_errors_name_is_known_to_spark_or_the_command_line_or_is_pythons_own(name: str) -> None:
+def test_every_argument_in_errors_is_known_to_spark_or_the_command_line_or_python(name: str) -> None:
     assert (name in SPARK_OPTIONS or name in COMMAND_OPTIONS) or name in IN_PYTHON_ONLY
     for text in (argument(name), setting(name, "merge")):
         for door in DOORS.values():
