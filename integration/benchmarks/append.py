@@ -1,5 +1,4 @@
-"""A one-row append through an open handle, at versions far apart: does it cost the same, and how close to the disk is
-it?
+"""A one-row append through an open handle, at versions far apart: is its cost the same, and close to the disk's?
 
 Three contestants in turns, each on its own copy of the same table: txlog, deltalake, and the *floor*: what every
 durable append needs. The floor's Parquet and JSON bytes are ready; it writes them as a data file (create, write, fsync,

@@ -88,7 +88,7 @@ def create(
     column_mapping: Annotated[
         str | None, typer.Option(metavar="name|id", help="let columns be renamed and dropped; some readers refuse it")
     ] = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:

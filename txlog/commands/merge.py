@@ -30,7 +30,7 @@ __all__ = ["bound_merge", "merge_rows"]
 def merge_rows(
     open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
 ) -> WriteResult:
-    """Merge ``data`` by ``clauses``. Raises as `run_row_change`, and what `MergeBuilder.execute` documents."""
+    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise."""
     with open_table.log.files_ahead():
         return _merge_rows(open_table, data, merge, clauses, options)
 

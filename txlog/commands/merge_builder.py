@@ -52,7 +52,7 @@ class MergeBuilder(Generic[Done]):
         """Replace matched rows by their source rows; the source must have all columns of the table.
 
         Args:
-            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
             except_cols: Columns that keep their values; the source need not have them.
 
         Returns:
@@ -92,7 +92,7 @@ class MergeBuilder(Generic[Done]):
         """Insert these rows with every column of the source, which must have all columns of the table.
 
         Args:
-            predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on the source; the clause applies only to rows where it is true. None: always.
             except_cols: Columns that get their default, else null; the source need not have them.
 
         Returns:

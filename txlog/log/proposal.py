@@ -97,8 +97,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     ``isolation`` is the table's level, or the requested one. ``operation_parameters`` are strings in Spark's form
     (`operation_parameters` makes them), ``operation_metrics`` are numbers as strings. ``checked_version`` is the last
     version known not to conflict; `rebased` moves it. ``adds_are_new``: no added file can be in the table already.
-    ``is_reexecutable``: a plan made it, and makes another one for a newer version. ``is_tied_to_version``: its caller
-    named the version it was made from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
+    ``is_reexecutable``: a plan made it, and can make another one for a newer version. ``is_tied_to_version``: its
+    caller named the version it comes from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
     ``planned_on`` is the table's metadata at ``read_version``. ``members`` are the appends that a joined commit carries
     (`joined.Joining`); none for every other one.
     """
@@ -283,7 +283,7 @@ def _line(action: Action) -> bytes:
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
-    """The parts of ``commitInfo`` that readers use, so that a writer need not read its own commit back."""
+    """The parts of ``commitInfo`` that readers use, so a writer need not read back its own commit."""
     own: dict[str, Any] = {
         "actions": 1 + len(proposal.actions),
         "net": proposal.net_files and list(proposal.net_files),

@@ -27,7 +27,7 @@ __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
 
 
 def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
-    """Upsert ``data``. Raises as `run_row_change` and `read_source`."""
+    """Upsert ``data``. Raises what `run_row_change` and `read_source` raise."""
     with open_table.log.files_ahead():
         return _upsert_rows(open_table, data, upsert, options)
 
