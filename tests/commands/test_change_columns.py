@@ -134,7 +134,7 @@ def test_the_history_of_changes_has_sparks_words(tmp_path: Path) -> None:
         (lambda t: t.alter_column("id"), "give one of type, nullable, comment, default, first, after"),
         (lambda t: t.alter_column("id", type="string"), r"from int to string: only to a wider one \(bigint, double"),
         (lambda t: t.alter_column("id", type="smallint"), "from int to smallint: only to a wider one"),
-        (lambda t: t.alter_column("s", type="int"), r"name the member, such as 'a\.b'"),
+        (lambda t: t.alter_column("s", type="int"), r"name the field, such as 'a\.b'"),
         (lambda t: t.alter_column("id", type=7), "type"),
         (lambda t: t.alter_column("id", first=True, after="day"), "give first or after, not both"),
         (lambda t: t.alter_column("s.a", after="id"), r"there is no column 'id' beside s\.a"),
@@ -629,7 +629,7 @@ def test_an_upgrade_of_the_protocol_is_said_in_the_result_and_in_the_log(
         ({"delta.appendOnly": "true"}, None),
         ({"delta.minWriterVersion": "4"}, "does not use checkConstraints, changeDataFeed, generatedColumns yet"),
         ({"delta.feature.deletionVectors": "supported"}, "does not use deletionVectors yet"),
-        ({"delta.enableChangeDataFeed": "true"}, "every reader goes on"),
+        ({"delta.enableChangeDataFeed": "true"}, "every reader still works"),
         ({"delta.enableDeletionVectors": "true"}, "readers need deletionVectors"),
     ],
 )
