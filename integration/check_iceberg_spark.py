@@ -184,7 +184,7 @@ def test_iceberg_v3_row_ids_equal_the_delta_row_ids(spark: SparkSession, table_o
     )
 
 
-def test_iceberg_maintenance_deletes_none_of_the_tables_files(spark: SparkSession, warehouse: Path) -> None:
+def test_iceberg_maintenance_deletes_no_file_of_the_table(spark: SparkSession, warehouse: Path) -> None:
     table = begun(warehouse / "kept", pa.table({"a": [1]}), properties={"txlog.iceberg": "v2"})
     table.overwrite(pa.table({"a": [2]}))
     table.export_iceberg()

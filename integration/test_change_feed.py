@@ -213,7 +213,7 @@ def with_vectors(path: Path) -> txlog.Table:
 
 
 @pytest.mark.parametrize("remove", REMOVALS, ids=lambda each: each.__name__.strip("_"))
-def test_the_feed_of_files_that_come_or_go_with_vectors_is_what_deltalake_reads(
+def test_deltalake_reads_the_feed_of_files_added_or_removed_with_vectors(
     tmp_path: Path, remove: Callable[[txlog.Table], None]
 ) -> None:
     table = with_vectors(tmp_path / "t")
@@ -247,7 +247,7 @@ def test_a_restore_to_before_an_optimize_lists_the_rows_that_sparks_restore_list
 
 
 @pytest.mark.parametrize("remove", [_overwrite, _restore_files_with_vectors], ids=lambda each: each.__name__.strip("_"))
-def test_the_feed_of_files_that_come_or_go_with_vectors_is_what_spark_reads(
+def test_spark_reads_the_feed_of_files_added_or_removed_with_vectors(
     read_delta: ReadDelta, tmp_path: Path, remove: Callable[[txlog.Table], None]
 ) -> None:
     table = with_vectors(tmp_path / "t")

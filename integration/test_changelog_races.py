@@ -50,7 +50,7 @@ def _judge(table: txlog.Table, races: list[ChangelogRace | RowRace], start: dict
     return expected
 
 
-def test_four_upsert_streams_that_are_killed_leave_the_replay_of_the_log_beside_appends_and_optimize(
+def test_four_killed_upsert_streams_equal_a_replay_of_the_log(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, (), PROPERTIES)

@@ -112,7 +112,7 @@ def _judge_put(root: Path, reported: Path, where: str, fault: str, exit_code: in
 
 
 @pytest.mark.hunt(part="crashes")
-def test_a_write_whose_system_call_fails_or_kills_leaves_a_legal_table_and_is_ended_by_the_next_run(
+def test_a_failed_or_deadly_system_call_leaves_a_legal_table_that_the_next_run_completes(
     memory_folder: Path, record_property: Record
 ) -> None:
     """The last act of the job: an append, a checkpoint, the cleanup of the log."""

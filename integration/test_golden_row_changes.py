@@ -51,7 +51,7 @@ def _require_rows(table: txlog.Table, expected: list[Row]) -> None:
 
 @pytest.mark.parametrize("mode", [None, "copy-on-write"])
 @pytest.mark.parametrize("name", TABLES)
-def test_rows_that_we_delete_from_a_table_of_sparks_are_gone_for_every_reader(
+def test_rows_that_we_delete_from_a_spark_table_are_deleted_for_every_reader(
     name: str, mode: Any, tmp_path: Path
 ) -> None:
     table, before = _changed(name, tmp_path)

@@ -188,12 +188,12 @@ def test_the_dataset_and_the_count_of_a_snapshot_agree_with_its_rows(name: str, 
 
 
 @pytest.mark.parametrize("name", sorted(SPELLED_TWICE))
-def test_a_file_removed_under_another_spelling_of_its_path_is_gone(name: str, golden: GoldenTable) -> None:
+def test_a_file_removed_under_another_spelling_of_its_path_is_removed(name: str, golden: GoldenTable) -> None:
     assert _read(golden(name)).num_rows == 0
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_DATA_FILES))
-def test_a_data_file_that_is_gone_is_named_rather_than_left_out(name: str, golden: GoldenTable) -> None:
+def test_a_missing_data_file_is_named_rather_than_left_out(name: str, golden: GoldenTable) -> None:
     snapshot = txlog.Table.open(golden(name)).snapshot()
     assert snapshot.num_files > 0
     with pytest.raises(txlog.NotFoundError) as caught:

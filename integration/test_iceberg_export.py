@@ -71,7 +71,7 @@ for number in range(8):
 """
 
 
-def test_processes_that_append_and_export_at_once_leave_one_snapshot_for_each_version(tmp_path: Path) -> None:
+def test_concurrent_appends_and_exports_leave_one_snapshot_for_each_version(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", "id bigint", properties={"txlog.iceberg": "v3"})
     command = [sys.executable, "-c", WRITER, table.uri]
     writers = [subprocess.Popen([*command, str(number)], stderr=subprocess.PIPE, text=True) for number in range(3)]
@@ -92,7 +92,7 @@ def test_processes_that_append_and_export_at_once_leave_one_snapshot_for_each_ve
         assert found.equals(table.snapshot(snapshot["sequence-number"]).to_arrow().sort_by("id"))
 
 
-def test_a_file_of_another_iceberg_writer_is_exported_only_where_pyiceberg_reads_the_right_columns(
+def test_another_iceberg_writers_file_is_exported_only_if_pyiceberg_reads_it_right(
     tmp_path: Path,
 ) -> None:
     def file(name: str, **ids: int) -> None:

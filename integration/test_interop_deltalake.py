@@ -120,7 +120,7 @@ def test_a_table_of_deltalakes_with_deletion_vectors_off_takes_our_appends(tmp_p
         txlog.Table.open(path).overwrite(_rows(4))
 
 
-def test_constraints_that_we_cannot_check_are_refused_by_name_and_nothing_is_written(tmp_path: Path) -> None:
+def test_constraints_that_we_cannot_check_are_named_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), _rows(1))
     DeltaTable(str(path)).alter.add_constraint({"hashed": "md5(cast(id as string)) <> ''"})
@@ -230,7 +230,7 @@ def test_both_append_in_turns_with_checkpoints_of_either(tmp_path: Path) -> None
     assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == list(range(12))
 
 
-def test_a_handle_goes_on_after_deltalake_rewrote_the_table(tmp_path: Path) -> None:
+def test_a_handle_continues_after_deltalake_rewrote_the_table(tmp_path: Path) -> None:
     """Delete, update, merge, compaction and vacuum by deltalake, each followed by an append of the same handle."""
     path = tmp_path / "t"
     table = txlog.Table.create(path, IDS, partition_by=["part"])

@@ -55,7 +55,7 @@ def counted(path: Path) -> tuple[int, int]:
     return len(files), sum(file["size_bytes"] for file in files)
 
 
-def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, read_delta: Read) -> None:
+def test_spark_continues_from_our_checksum_file_and_we_from_its(tmp_path: Path, read_delta: Read) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, SCHEMA, partition_by=("p",), properties=NEVER)
     for number in range(4):

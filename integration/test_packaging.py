@@ -47,7 +47,7 @@ def test_the_wheel_holds_the_library_its_types_and_the_discovery_module(wheel: P
     assert not [name for name in names if name.startswith("txlog/spark/discovery")]
 
 
-def test_the_wheel_holds_the_test_kit_for_jobs_of_users_and_not_the_explorer_of_our_own_protocol(wheel: Path) -> None:
+def test_the_wheel_holds_the_test_kit_but_not_the_schedule_explorer(wheel: Path) -> None:
     kit = {Path(name).stem for name in zipfile.ZipFile(wheel).namelist() if name.startswith("txlog/testing/")}
     assert kit == {"__init__", "contract", "faults", "faulty_s3", "memory_store", "owned_versions", "stopped_clock"}
 

@@ -144,7 +144,9 @@ def two_files(path: Path | str) -> Table:
     return Table.open(path)
 
 
-def test_of_two_compactions_at_once_one_is_refused_and_no_row_is_doubled(path: Path, theirs: str, peer: Peer) -> None:
+def test_one_of_two_concurrent_compactions_is_refused_and_no_row_is_doubled(
+    path: Path, theirs: str, peer: Peer
+) -> None:
     """Two concurrent optimizes (or z-orders) of deltalake both commit, and every row is there twice."""
     first, second = Compaction(two_files(path)), Compaction(Table.open(path))
     first.end()

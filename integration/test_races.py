@@ -105,13 +105,13 @@ def test_concurrent_runs_of_one_job_commit_each_checkpoint_once(tmp_path: Path) 
     assert_sound(races[0].uri, races[0].storage_options)
 
 
-def test_txlog_and_deltalake_append_at_once(tmp_path: Path) -> None:
+def test_txlog_and_deltalake_append_concurrently(tmp_path: Path) -> None:
     races = [*_race(tmp_path, 3, 20), *_race(tmp_path, 3, 10, "deltalake", first=3)]
     _create(races[0])
     _assert_all_is_there(races, run(races))
 
 
-def test_txlog_and_deltalake_append_at_once_on_an_object_store(s3_location: S3Location, tmp_path: Path) -> None:
+def test_txlog_and_deltalake_append_concurrently_on_an_object_store(s3_location: S3Location, tmp_path: Path) -> None:
     races = [*_race(tmp_path, 2, 5, place=s3_location), *_race(tmp_path, 1, 5, "deltalake", s3_location, first=2)]
     _create(races[0])
     _assert_all_is_there(races, run(races))
@@ -154,7 +154,7 @@ def test_processes_that_are_killed_on_an_object_store_lose_and_repeat_nothing(
     _run_and_judge(races, kills=8, seed=seed, pause_s=0.25, record_property=record_property)
 
 
-def test_killed_processes_of_txlog_and_deltalake_at_once_lose_and_repeat_nothing(
+def test_concurrently_killed_txlog_and_deltalake_processes_lose_and_repeat_nothing(
     tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     races = [

@@ -62,7 +62,7 @@ def _judge(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> N
 
 
 @pytest.mark.parametrize("properties", [VECTORS, FEED], ids=["vectors", "copies and feed"])
-def test_upserters_of_the_same_keys_all_succeed_beside_every_other_writer(
+def test_upserts_of_the_same_keys_all_succeed_alongside_every_other_writer(
     tmp_path: Path, properties: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:
     table, start = _table(tmp_path, properties)

@@ -99,7 +99,7 @@ def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
         txlog.spark.update(delta, str(path), {"v": "'abcd'"}, "id = 0")
 
 
-def test_minus_zero_is_a_partition_of_its_own_as_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
+def test_minus_zero_is_a_separate_partition_as_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
     rows = delta.sql("SELECT 1 AS id, double('-0.0') AS p UNION ALL SELECT 2, double('0.0')")
     save(rows, tmp_path / "ours", partitionBy="p")
     rows.write.format("delta").partitionBy("p").save(str(tmp_path / "theirs"))

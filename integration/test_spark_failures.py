@@ -154,7 +154,7 @@ def test_a_commit_whose_answer_was_lost_keeps_its_files_and_is_not_repeated(
     assert len(commits(path)) == 1
 
 
-def test_writes_at_once_all_land_once(spark: SparkSession, read_delta: Read, path: Path) -> None:
+def test_concurrent_writes_all_land_once(spark: SparkSession, read_delta: Read, path: Path) -> None:
     """They race to create the table, and then for each version."""
     with ThreadPoolExecutor(4, initializer=txlog.spark.register, initargs=(spark,)) as pool:
         list(pool.map(lambda at: save(spark.range(at * 10, at * 10 + 10), path), range(8)))

@@ -117,7 +117,7 @@ def test_columns_that_spark_maps_renames_and_drops_are_found(
 
 
 @pytest.mark.parametrize("mode", ["id", pytest.param("name", marks=pytest.mark.hunt(part="spark"))])
-def test_spark_goes_on_with_a_mapped_table_that_was_made_here(
+def test_spark_continues_with_a_mapped_table_from_txlog(
     mode: str, sql: Callable[[str], None], read_delta: Read, tmp_path: Path
 ) -> None:
     path = tmp_path / "t"
@@ -191,7 +191,7 @@ def row_ids(read_delta: Read, path: Path) -> dict[int, tuple[int, int]]:
     return {row.id: (row.r, row.v) for row in rows}
 
 
-def test_spark_finds_a_row_id_of_its_own_on_each_row_that_was_appended_here(
+def test_spark_finds_a_distinct_row_id_on_each_row_that_txlog_appended(
     sql: Callable[[str], None], read_delta: Read, tmp_path: Path
 ) -> None:
     sql("""
@@ -214,7 +214,7 @@ def test_spark_finds_a_row_id_of_its_own_on_each_row_that_was_appended_here(
     assert len(everybody_reads(path, read_delta, peer=False)) == 9
 
 
-def test_spark_goes_on_with_a_table_of_tracked_rows_that_was_made_here(
+def test_spark_continues_with_a_row_tracking_table_from_txlog(
     sql: Callable[[str], None], read_delta: Read, tmp_path: Path
 ) -> None:
     path = tmp_path / "t"

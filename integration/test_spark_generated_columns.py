@@ -89,7 +89,7 @@ def test_txlog_computes_what_sparks_delta_computes(delta: SparkSession, paths: t
     assert txlog.Table.open(ours).verify().is_sound
 
 
-def test_changes_of_rows_compute_what_those_of_delta_compute(delta: SparkSession, paths: tuple[Path, Path]) -> None:
+def test_row_changes_compute_what_deltas_compute(delta: SparkSession, paths: tuple[Path, Path]) -> None:
     theirs, ours = paths
     for path in paths:
         save(rows_of(delta, *ROWS), path)
@@ -153,7 +153,7 @@ def test_a_stream_computes_generated_columns(delta: SparkSession, paths: tuple[P
     assert len(all_rows(delta, paths[1])) == len(ROWS)
 
 
-def test_defaults_are_those_of_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
+def test_defaults_equal_spark_deltas(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     delta.sql(
         f"CREATE TABLE delta.`{path}` (id INT, n INT DEFAULT 7, s STRING DEFAULT 'a' || \"b\", d DATE DEFAULT DATE"

@@ -306,7 +306,7 @@ def test_spark_reads_partition_values_of_every_type_from_the_log(
 
 
 @pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.hunt(part="spark"))])
-def test_renamed_dropped_and_added_columns_also_nested_are_those_of_the_newest_schema(
+def test_renamed_dropped_and_added_columns_follow_the_newest_schema(
     mode: str, spark: SparkSession, delta: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:
     table = f"delta.`{tmp_path / 't'}`"
@@ -480,7 +480,7 @@ def test_a_condition_selects_the_same_rows_in_spark_as_in_a_snapshot(
     assert ids(found) == sorted(small.snapshot().to_arrow(where=where)["id"].to_pylist())
 
 
-def test_versions_and_times_are_those_of_the_table_and_stay_when_it_changes(
+def test_versions_and_times_are_the_tables_and_stay_when_it_changes(
     spark: SparkSession, small: txlog.Table, tmp_path: Path
 ) -> None:
     assert ids(txlog.spark.read(spark, small.uri, version=1)) == [*range(10)]
@@ -556,7 +556,7 @@ def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkS
     assert sum(tasks) <= 8
 
 
-def test_dead_rows_in_many_files_are_sent_at_once(spark: SparkSession, scattered: txlog.Table) -> None:
+def test_dead_rows_in_many_files_are_sent_together(spark: SparkSession, scattered: txlog.Table) -> None:
     table = scattered
     table.delete("p < 100 and id < 1000 and id % 3 = 0")
     table.append(pa.table({"id": range(2_000, 4_000), "p": pa.array([7] * 2_000, pa.int32())}))
@@ -568,7 +568,7 @@ def test_dead_rows_in_many_files_are_sent_at_once(spark: SparkSession, scattered
     assert sum(tasks) < 100
 
 
-def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_whatever_the_session_ignores(spark: SparkSession, tmp_path: Path) -> None:
     table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     frame = txlog.spark.read(spark, table.uri)

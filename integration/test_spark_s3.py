@@ -87,7 +87,7 @@ def test_spark_reads_a_table_in_a_bucket_with_its_own_reader(tried: dict[str, An
     assert tried["read_of_an_older_version"] == ALL
 
 
-def test_a_path_that_spark_would_misread_is_read_in_python_workers_with_the_sessions_credentials(
+def test_python_workers_read_paths_that_spark_misreads_with_the_sessions_credentials(
     tried: dict[str, Any],
 ) -> None:
     assert tried["read_of_a_path_with_a_space"] == [False, LIVE_OF_FEW]
@@ -111,6 +111,6 @@ def test_rows_in_a_bucket_are_changed_by_sparks_tasks(tried: dict[str, Any]) -> 
     assert tried["changes"] == sorted([row[0] + 1000 * (row[1] == 4), row[1]] for row in LIVE_OF_FEW if row[1] != 3)
 
 
-def test_settings_that_only_hadoop_has_are_found_and_those_of_a_bucket_stay_with_it(tried: dict[str, Any]) -> None:
+def test_settings_that_only_hadoop_has_are_found_and_a_buckets_stay_with_it(tried: dict[str, Any]) -> None:
     of_bucket, of_session = tried["settings_of_hadoop_alone"]
     assert (of_bucket, of_session) == ("of that bucket", "txlog-test-access")

@@ -104,9 +104,7 @@ print("found " + json.dumps(found))
 """
 
 
-def test_a_catalog_table_is_written_where_a_write_names_its_path_and_else_refused_with_the_ways_that_work(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_catalog_table_is_written_if_the_write_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
     """In a session without Delta's catalog, which takes no Python sources at all."""
     command = [sys.executable, "-c", CATALOG_JOB, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

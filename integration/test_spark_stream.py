@@ -199,7 +199,7 @@ def test_complete_mode_replaces_the_table_with_each_batch_even_by_nothing(
     assert commit_info(path)["operationParameters"]["mode"] == "Overwrite"
 
 
-def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_is_refused_and_loses_nothing(
+def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_loses_nothing(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
     put_files(source, 2, 3)

@@ -37,7 +37,7 @@ def test_caches_are_kept_in_the_checkout_where_the_home_takes_no_files(
     assert os.access(folder, os.W_OK)
 
 
-def test_go_keeps_its_packages_beside_the_other_caches_where_the_home_takes_no_files(
+def test_go_keeps_its_packages_with_the_other_caches_if_the_home_is_not_writable(
     home_that_takes_no_files: Path,
 ) -> None:
     folders = go_servers._folders_of_go()

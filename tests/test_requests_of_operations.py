@@ -208,7 +208,7 @@ def after_others_land(commits: int) -> Callable[[Counted], Asked]:
     return story
 
 
-def test_an_append_that_loses_to_one_commit_reads_it_back_and_puts_again_at_once_in_a_bucket() -> None:
+def test_an_append_that_loses_once_reads_it_back_and_puts_again_immediately_in_a_bucket() -> None:
     asked = in_both_sizes(BucketLog, after_others_land(1))
     begin = asked.index(("put_if_absent", "commit+1"))
     assert asked[begin:] == [

@@ -196,7 +196,7 @@ def test_a_process_that_opens_a_table_waits_for_three_round_trips_more_to_append
 
 
 @pytest.mark.parametrize(("has_checksums", "trips"), [(True, BY_CHECKSUM), (False, BY_CHECKPOINT)])
-def test_a_process_that_opens_a_table_waits_for_a_look_and_one_round_trip_more_to_list_its_files(
+def test_opening_a_table_waits_for_a_look_and_one_more_round_trip_for_the_file_list(
     has_checksums: bool, trips: int
 ) -> None:
     bucket = Bucket(14, has_checksums=has_checksums)

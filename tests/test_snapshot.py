@@ -47,7 +47,7 @@ def table(make_table: Callable[..., Table]) -> Table:
     return Table.open(table.uri)
 
 
-def test_an_older_version_has_its_own_files_while_those_of_a_newer_one_are_held(table: Table) -> None:
+def test_an_older_version_has_its_own_files_while_a_newer_ones_are_held(table: Table) -> None:
     newest = table.snapshot().files()
     oldest = table.snapshot(0)
     assert ids_of(oldest.to_arrow()) == [1, 2]
@@ -112,7 +112,7 @@ def test_each_version_has_its_own_facts(table: Table) -> None:
     assert (facts[3].protocol.min_reader_version, facts[3].protocol.min_writer_version) == (1, 2)
 
 
-def test_the_size_of_a_snapshot_is_that_of_its_files(table: Table, tmp_path: Path) -> None:
+def test_a_snapshots_size_is_its_files_size(table: Table, tmp_path: Path) -> None:
     snapshot = table.snapshot(1)
     on_disk = [(tmp_path / "t" / path).stat().st_size for path in snapshot.files().column("path").to_pylist()]
     assert (snapshot.num_files, snapshot.size_bytes) == (len(on_disk), sum(on_disk))
@@ -311,7 +311,7 @@ def test_rows_come_in_bounded_batches(tmp_path: Path) -> None:
     assert max(sizes) <= 131_072
 
 
-def test_a_data_file_that_is_gone_is_named(table: Table, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_named(table: Table, tmp_path: Path) -> None:
     path = table.snapshot().files().column("path").to_pylist()[0]
     (tmp_path / "t" / path).unlink()
     with pytest.raises(txlog.NotFoundError) as caught:
@@ -335,7 +335,7 @@ def _cut_short(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("harm", "kind"), [(Path.unlink, "NotFoundError"), (_cut_short, "CorruptLogError")])
-def test_a_data_file_that_is_gone_or_damaged_can_be_removed_as_its_error_advises(
+def test_a_missing_or_damaged_data_file_can_be_removed_as_its_error_advises(
     make_table: Callable[..., Table], rows: pa.Table, harm: Callable[[Path], None], kind: str
 ) -> None:
     table = make_table(rows, partition_by=["day"])

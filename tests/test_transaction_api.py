@@ -334,7 +334,7 @@ def test_a_mix_of_stale_and_new_offsets_names_each_partition(table: Table) -> No
     with pytest.raises(txlog.InvalidInputError) as caught:
         end(mixed)
     for reported in (
-        "100 of 'orders/0' is in v1 already",
+        "100 of 'orders/0' is already in v1",
         "11 of 'orders/1' is new (the last one is 10)",
         "55 of 'orders/2' is behind 60, and no retained commit has it",
         "1 of 'orders/3' is the first",

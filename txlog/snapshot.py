@@ -1,7 +1,7 @@
 """`Snapshot`: one version of a table, for users; and `Readable`, which it shares with `Table`: all ways to read one.
 
 In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and metadata of exactly that version, loaded on
-demand. A `Readable` is an Arrow stream, so polars, duckdb, pandas and pyarrow read it directly.
+demand. A `Readable` is an Arrow stream: polars, duckdb, pandas and pyarrow read it directly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COLUMNS_SHOWN = 12
 
 
 class Version:
-    """A version of a table with what reads it: its log, its state, its live files, read once."""
+    """A version of a table with its log, its state and its live files, read once."""
 
     def __init__(self, log: DeltaLog, state: TableState) -> None:
         self.log = log
@@ -78,7 +78,7 @@ class Version:
 
 @explains_calls
 class Readable:
-    """What a version of a table tells, and its rows. A `Snapshot` is one version; a `Table` reads as its newest one.
+    """The facts and rows of a version of a table. A `Snapshot` is one version; a `Table` reads as its newest version.
 
     A `Table` looks up its newest version each time: use one `Table.snapshot` for several facts about the same version.
     """
@@ -95,7 +95,7 @@ class Readable:
 
     @property
     def version(self) -> int:
-        """The number of the commit that made it, from 0."""
+        """The number of its commit, from 0."""
         return self._told().state.version
 
     @property
@@ -109,12 +109,12 @@ class Readable:
 
     @property
     def table_id(self) -> str:
-        """``metaData.id``: the same for all versions of a table, different if it is dropped and created again."""
+        """``metaData.id``: the same for all versions of a table, different after it is dropped and recreated."""
         return self._told().state.metadata.id
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns, including partition columns. Delta's field metadata is kept under `delta.metadata`."""
+        """The table's columns, including partition columns. Delta's field metadata is under `delta.metadata`."""
         return to_arrow(self.delta_schema)
 
     @property
@@ -131,7 +131,7 @@ class Readable:
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
-        """The columns that a clustered table (``CLUSTER BY``) is clustered by, a member of a struct as ``a.b``."""
+        """The clustering columns of a clustered table (``CLUSTER BY``); a struct field is ``a.b``."""
         from txlog.protocol.clustering import clustering_columns
         from txlog.protocol.properties import path_text
 
@@ -151,7 +151,7 @@ class Readable:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """The last ``checkpoint_id`` (``txn`` version) of every application that committed with one and is retained."""
+        """The last ``checkpoint_id`` (``txn`` version) of every application that is retained."""
         return {app_id: transaction.version for app_id, transaction in self._told().state.transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -181,8 +181,8 @@ class Readable:
         """The live data files of this version.
 
         Args:
-            where: A condition in SQL. Only files that may hold a matching row, according to their partition values and
-                statistics, are returned.
+            where: A condition in SQL. Returns only files that may hold a matching row, by their partition values and
+                statistics.
 
         Returns:
             An Arrow table with one row per file: ``path`` (as in the log), ``partitionValues``, ``size`` (bytes),
@@ -207,11 +207,11 @@ class Readable:
                 SQL's treatment of null. Files and row groups that cannot hold a matching row are not read.
 
         Returns:
-            A reader of record batches, which can be read once.
+            A reader of record batches that can be read once.
 
         Raises:
             InvalidInputError: A column or the condition does not fit the table.
-            NotFoundError: A data file is gone.
+            NotFoundError: A data file is missing.
             CorruptLogError: A data file or deletion vector is damaged.
             StorageError: The store failed.
         """
@@ -271,9 +271,9 @@ class Readable:
     def to_dataset(self) -> SnapshotDataset:
         """This version as a ``pyarrow.dataset.Dataset``, for engines that read only what a query needs.
 
-        ``duckdb.sql("select sum(x) from dataset where id < 10")`` and ``polars.scan_pyarrow_dataset(dataset)`` pass the
-        columns and the filter of the query to it. Files and row groups whose statistics contradict the filter are not
-        read. Deleted rows, renamed columns and widened types are as in `to_arrow`. Pickles without secrets.
+        ``duckdb.sql("select sum(x) from dataset where id < 10")`` and ``polars.scan_pyarrow_dataset(dataset)`` pass it
+        the query's columns and filter. Files and row groups whose statistics contradict the filter are not read.
+        Deleted rows, renamed columns and widened types are as in `to_arrow`. Pickles without secrets.
 
         Returns:
             A dataset of all columns and rows.
@@ -315,8 +315,8 @@ class Readable:
     def count(self, where: str | Predicate | None = None) -> int:
         """The number of rows, or of matching rows.
 
-        Without a condition the log has the number, and only footers of files without ``numRecords`` in their statistics
-        are read. With one, the columns in it are read.
+        Without a condition, the log has the number, and only files without ``numRecords`` in their statistics have
+        their footers read. With a condition, its columns are read.
 
         Args:
             where: A condition in SQL; None counts all rows.

@@ -161,15 +161,15 @@ def resolve(
 ) -> bool:
     """After ``CommitStateUnknownError``: whether the commit is in the log, even if there is no table to open.
 
-    The answer of `Table.resolve`, given a location, so that it also works for the creation of a table (version 0).
+    `Table.resolve` for a location, so it also works for the creation of a table (version 0).
 
     Args:
         uri: The table's location, ``error.table``.
         txn_id: ``error.txn_id``.
         version: ``error.version``.
         schema: The columns, as for `Table.create`. For an object store without a version 0, where the request may still
-            be on its way: the table is created empty, so that the request can never land, and a write may then be run
-            again. Not needed on a local disk, where no request can be delayed.
+            be on its way: this creates the table empty, so the request can never land, and a write may then rerun. Not
+            needed on a local disk, where no request can be delayed.
         partition_by: As for `Table.create`, with ``schema``.
         properties: As for `Table.create`, with ``schema``.
 
@@ -236,8 +236,8 @@ class Table(Readable, metaclass=Hinted):
             schema: A pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
             partition_by: The partition columns: ``["day", "region"]`` or ``"day,region"``.
             properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
-            cluster_by: Up to four columns of a clustered table, as in Spark's ``CLUSTER BY``: `optimize` then puts rows
-                together that are near each other in these columns. Not with ``partition_by``.
+            cluster_by: Up to four columns of a clustered table, as in Spark's ``CLUSTER BY``: `optimize` then puts
+                together rows that are near each other in these columns. Not with ``partition_by``.
             column_mapping: Whether columns have ids and names of their own in files, so that they can be renamed and
                 dropped: the property ``delta.columnMapping.mode``. "name" is what Spark's Delta uses; docs/read.md
                 lists the readers that refuse such a table, or read nulls.
@@ -251,7 +251,7 @@ class Table(Readable, metaclass=Hinted):
             The table, open.
 
         Raises:
-            TableExistsError: There is a table already.
+            TableExistsError: There is already a table.
             SchemaMismatchError: With ``exist_ok``: the table differs; the message lists how.
             InvalidInputError: The schema, a column or a property is invalid.
             UnsupportedFeatureError: The schema or a property needs a feature that this release lacks.
@@ -284,8 +284,8 @@ class Table(Readable, metaclass=Hinted):
             credential_provider: A provider of ``obstore.auth``.
             hooks: Called for each commit, lost race and conflict of this handle (see `CommitHooks`).
             key_cache_size: The memory in bytes for keys of data files; the default is 256 MiB, 0 turns the cache off.
-                The handle keeps keys from its second upsert on, so that later small upserts read no file of the table:
-                16 bytes for each row of the table if the key is one integer, date or timestamp, 24 for other keys.
+                The handle keeps keys from its second upsert on, so later small upserts read no file of the table: 16
+                bytes per table row if the key is one integer, date or timestamp, 24 for other keys.
 
         Returns:
             The table, open.
@@ -344,8 +344,8 @@ class Table(Readable, metaclass=Hinted):
             version: The number of a version.
             timestamp: A time in place of a version: the newest version at or before it. A ``datetime`` or an ISO 8601
                 string (without zone: UTC), a ``date`` (its first moment in UTC), or an integer, ms since the epoch. A
-                time after the newest commit gives the newest version.
-            tag: The name of a version, as `tag` gave it.
+                time after the newest commit means the newest version.
+            tag: The name of a version, from `tag`.
 
         Returns:
             The version, which stays the same whatever is committed later.
@@ -353,10 +353,10 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             NotFoundError: The version or time is before the first that the log retains, the version is after the
                 newest, or no version has this name.
-            InvalidInputError: More than one of the three is given, or one is invalid.
+            InvalidInputError: More than one of the three is set, or one is invalid.
         """
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
-            raise InvalidInputError("give a version, a timestamp or a tag, not several", table=self.uri)
+            raise InvalidInputError("pass a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
             from txlog.maintenance.named_versions import snapshot_named
 
@@ -405,7 +405,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A version changed rows, its columns cannot be read with the newest schema, or an argument
                 does not fit.
-            NotFoundError: A version does not exist yet or was cleaned up, or a file of it was vacuumed.
+            NotFoundError: A version does not exist yet or was cleaned up, or one of its files was vacuumed.
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
@@ -423,13 +423,13 @@ class Table(Readable, metaclass=Hinted):
         """The rows that versions inserted, updated and deleted: the table's change data feed.
 
         The table must have ``delta.enableChangeDataFeed`` at each of the versions. Any writer may have made them. A job
-        that follows a table starts from the version after the last one seen; if that is not committed yet, it has no
-        rows.
+        that follows a table starts from the version after the last one it saw; if that is not committed yet, there are
+        no rows.
 
         Args:
             from_version: The first version whose changes are read.
             to_version: The last one, included; None means the newest.
-            columns: The columns of the table to read; None means all.
+            columns: The table columns to read; None means all.
             where: A condition in SQL on the rows, which may also use the three columns below.
 
         Returns:
@@ -441,7 +441,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: The feed was off at a version, a version's columns cannot be read with the last schema,
                 or a column or the condition does not fit the table.
-            NotFoundError: A version does not exist yet or was cleaned up, or a file of it was vacuumed.
+            NotFoundError: A version does not exist yet or was cleaned up, or one of its files was vacuumed.
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
@@ -453,7 +453,7 @@ class Table(Readable, metaclass=Hinted):
         """The commits that the log retains, newest first.
 
         Args:
-            limit: At most so many commits; None means all.
+            limit: The maximum number of commits; None means all.
 
         Returns:
             A list with a dict for each commit: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -503,7 +503,8 @@ class Table(Readable, metaclass=Hinted):
             app_id: The name of the job. With ``checkpoint_id`` it makes the append exactly once: an equal replay
                 returns ``"already_committed"``.
             checkpoint_id: The number of the job's batch; it grows.
-            fingerprint: What the batch consists of, such as source offsets. A replay with another one is an error.
+            fingerprint: What the batch consists of, such as source offsets. A replay with another fingerprint is an
+                error.
             user_metadata: A note for the table's history.
             target_file_size: The size of the data files in bytes.
             on_progress: Called with the number of rows taken so far.
@@ -542,13 +543,13 @@ class Table(Readable, metaclass=Hinted):
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
-        """Replace rows of the table by ``data``, as one new version: every row, or the rows that satisfy ``where``.
+        """Replace rows of the table with ``data``, as one new version: every row, or the rows that satisfy ``where``.
 
         With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and all
-        other rows of the table stay (Spark's ``replaceWhere``). A commit by another writer that touches the replaced
-        rows is a conflict. So is one before this call, if it came after the rows were last read through this handle (by
-        `snapshot`, or as an Arrow stream): new rows made from that read would undo it. A blind append under the table's
-        default isolation level counts as later: its rows stay.
+        other rows of the table stay (Spark's ``replaceWhere``). Another writer's commit that touches the replaced rows
+        is a conflict, even before this call if it came after the last read through this handle (`snapshot`, or an Arrow
+        stream): new rows from that read would undo it. A blind append under the table's default isolation level counts
+        as later: its rows stay.
 
         Args:
             data: The new rows; see `append`.
@@ -556,12 +557,12 @@ class Table(Readable, metaclass=Hinted):
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
-            mode: With ``where``, how rows are removed from files that keep other rows, as for `delete`: "merge-on-read"
+            mode: With ``where``, how to remove rows from files that keep other rows, as for `delete`: "merge-on-read"
                 or "copy-on-write".
             on_conflict: "fail", or "rerun": replace what the newest version has, whatever this handle has read,
-                including rows that others appended meanwhile. For rows made from another source.
-            read_version: The version that ``data`` was made from; a later change is a conflict. None: with ``where``
-                the version that this handle last read, if it read any; else the newest.
+                including rows that others appended meanwhile. For rows from another source.
+            read_version: The version that ``data`` comes from; a later change is a conflict. None: with ``where``, the
+                version that this handle last read, if any; otherwise the newest.
 
         The other arguments are those of `append`.
 
@@ -569,7 +570,7 @@ class Table(Readable, metaclass=Hinted):
             The result; its metrics count the rows written, deleted and copied.
 
         Raises:
-            InvalidInputError: A row is outside of ``where``, or the table is append-only.
+            InvalidInputError: A row is outside ``where``, or the table is append-only.
             ConflictError: A concurrent commit touched what is replaced; nothing landed. Also what `append` raises.
         """
         options = WriteOptions(
@@ -599,8 +600,8 @@ class Table(Readable, metaclass=Hinted):
     ) -> WriteResult:
         """Replace the partitions that have rows in ``data``, as one new version; all other partitions stay.
 
-        This is Spark's dynamic partition overwrite. A commit by another writer that touches the replaced partitions is
-        a conflict, as for `overwrite`.
+        This is Spark's dynamic partition overwrite. Another writer's commit that touches the replaced partitions is a
+        conflict, as for `overwrite`.
 
         Args:
             data: The new rows; see `append`.
@@ -640,15 +641,15 @@ class Table(Readable, metaclass=Hinted):
     ) -> WriteResult:
         """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all rows.
 
-        A delete never fails because of rows that others write meanwhile: after a lost race it is executed again on the
-        newest version, and reads only new files. The result is as if the commits had run one after the other. A delete
-        without matching rows commits nothing.
+        A delete never fails because of rows that others write meanwhile: after a lost race it reruns on the newest
+        version, and reads only new files. The result is as if the commits had run one after the other. A delete without
+        matching rows commits nothing.
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
-            mode: "merge-on-read" marks rows as deleted by deletion vectors, "copy-on-write" rewrites their files. None:
-                vectors if the table enables them (``delta.enableDeletionVectors``), else copies. Files in which
-                partition values or statistics prove that every row matches are never read.
+            mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
+                vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
+                values or statistics prove that every row of a file matches, the file is never read.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
             app_id: With ``checkpoint_id`` as for `append`: the delete happens at most once.
@@ -695,7 +696,7 @@ class Table(Readable, metaclass=Hinted):
                 values. ``current_timestamp()`` has one value for all rows. Rows may move to other partitions.
             where: As for `delete`.
 
-        The other arguments and the concurrency are also those of `delete`.
+        The other arguments and the concurrency are as for `delete`.
 
         Returns:
             How many rows and files changed, in which version.
@@ -737,23 +738,23 @@ class Table(Readable, metaclass=Hinted):
         """Update the rows whose keys are in ``rows``, and insert the others, as one new version.
 
         An upsert never fails because of rows that others write meanwhile, even rows with the same keys: after a lost
-        race it is executed again on the newest version, and the result is as if the commits had run one after the
-        other. That does not protect values that were computed from an earlier read: pass ``read_version`` for those.
+        race it reruns on the newest version, and the result is as if the commits had run one after the other. That does
+        not protect values computed from an earlier read: pass ``read_version`` for those.
 
         Args:
             rows: Anything `append` takes, with every column of the table; read once, and stored in a temporary file if
-                it is large.
+                large.
             keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
                 boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
-                nothing. If several rows of the table have the same key, the row of ``rows`` replaces all of them.
+                nothing. If several table rows have the same key, the row in ``rows`` replaces all of them.
             when_matched: "update", or "ignore" to leave out rows whose keys the table has.
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
-            update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each row
-                of the table with the key is updated. None: whole rows are replaced.
+            update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each
+                table row with the key is updated. None: whole rows are replaced.
             on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" or the "first" one.
-            sequence_by: A column whose greatest value is the last; equal values are in order of arrival.
+            sequence_by: A column whose greatest value is the last; among equal values, the order of arrival decides.
             schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
-            merge_engine: How rows of one key, including the table's, become one: "deduplicate", "partial-update",
+            merge_engine: How rows with one key, including the table's, become one: "deduplicate", "partial-update",
                 "aggregation", "first-row" or Paimon's options. None: the table's ``txlog.merge-engine``.
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
@@ -764,7 +765,7 @@ class Table(Readable, metaclass=Hinted):
             How many rows were inserted, updated and deleted, in which version.
 
         Raises:
-            SchemaMismatchError: Columns are absent or do not fit.
+            SchemaMismatchError: Columns are missing or do not fit.
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
@@ -798,21 +799,21 @@ class Table(Readable, metaclass=Hinted):
         """Start a merge of ``source`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
 
         ``table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()``
-        does what `upsert` does by keys, but updates each row of the table separately.
+        does what `upsert` does, but updates each table row separately.
 
         Args:
             source: Anything `append` takes; conditions and values may also use columns that the table lacks.
-            on: Which rows match: the names of key columns, or any condition in SQL. Equal values of both sides
-                (``target.id = source.id``, ``lower(target.k) = source.k``, ``<=>``) are found by hashing, and ranges
-                (``source.ts BETWEEN target.start AND target.end``) by a search. Without either, every row of the table
-                is compared with every row of the source.
+            on: Which rows match: the names of key columns, or any SQL condition. Hashing finds equal values of both
+                sides (``target.id = source.id``, ``lower(target.k) = source.k``, ``<=>``), and a search finds ranges
+                (``source.ts BETWEEN target.start AND target.end``). Without either, every table row is compared with
+                every source row.
             source_alias: The name of the source in conditions and values.
             target_alias: The name of the table in conditions and values.
             schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks: all of them if there is
-                a clause for all columns, else those that clauses set. Columns that ``source`` lacks keep their values
-                in rows that a clause for all columns updates, and are null in rows that it inserts.
+                a clause for all columns, otherwise those that clauses set. Columns that ``source`` lacks keep their
+                values in rows that a clause for all columns updates, and are null in rows that it inserts.
 
-        The other arguments, and the concurrency, are those of `delete`.
+        The other arguments and the concurrency are as for `delete`.
 
         Returns:
             A builder, to which clauses are added. ``execute()`` returns the result.
@@ -849,7 +850,7 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             SchemaMismatchError: The columns of a file differ from the table's.
-            InvalidInputError: A file is in the table already, or its directories name no partition.
+            InvalidInputError: A file is already in the table, or its directories name no partition.
             NotFoundError: There is no file at a path.
         """
         from txlog.commands.add_files import adds_of
@@ -871,8 +872,8 @@ class Table(Readable, metaclass=Hinted):
         Args:
             isolation: "Serializable", "WriteSerializable" or, for rewrites that change no data, "SnapshotIsolation".
                 None: the table's ``delta.isolationLevel``.
-            operation: The operation in the history. None: DELETE if files were only removed, else WRITE.
-            data_change: False if the transaction only moves rows to other files, so that streams skip it.
+            operation: The operation in the history. None: DELETE if files were only removed, otherwise WRITE.
+            data_change: False if the transaction only moves rows to other files; streams then skip it.
             user_metadata: A note for the table's history.
 
         Returns:
@@ -903,7 +904,7 @@ class Table(Readable, metaclass=Hinted):
             user_metadata: A note for the table's history.
 
         Returns:
-            The version that has them; "nothing to change" if they were set already. Its ``notes`` say which readers and
+            The version that has them; "nothing to change" if they were already set. Its ``notes`` say which readers and
             writers an upgrade of the protocol concerns; a warning in the log says it too.
 
         Raises:
@@ -932,7 +933,7 @@ class Table(Readable, metaclass=Hinted):
         return change_definition(self._open_table, lambda state: properties_unset(state, keys), user_metadata)
 
     def add_columns(self, schema: object, *, user_metadata: str | None = None) -> WriteResult:
-        """Add nullable columns, or members of nested structs; they are null in existing rows.
+        """Add nullable columns, or fields of nested structs; they are null in existing rows.
 
         Args:
             schema: The new columns: a pyarrow, Spark or Delta schema, or DDL. A column that the table has with a
@@ -951,18 +952,18 @@ class Table(Readable, metaclass=Hinted):
         return change_definition(self._open_table, lambda state: added_columns(state, schema), user_metadata)
 
     def rename_column(self, column: str, name: str, *, user_metadata: str | None = None) -> WriteResult:
-        """Rename a column, or a member of a struct, as Spark's ``ALTER TABLE ... RENAME COLUMN``. No file is rewritten.
+        """Rename a column or a struct field, like Spark's ``ALTER TABLE ... RENAME COLUMN``. Rewrites no file.
 
         The table must map its columns (``delta.columnMapping.mode``), which not every reader knows. Partitioning,
         clustering, ``delta.dataSkippingStatsColumns`` and the options of merge engines follow the new name.
 
         Args:
-            column: The column, or ``"a.b"`` for a member of a struct, ``"tags.element.b"`` in a list.
-            name: The new name, without the struct's.
+            column: The column; ``"a.b"`` for a struct field, ``"tags.element.b"`` in a list.
+            name: The new name, without the struct's name.
             user_metadata: A note for the table's history.
 
         Returns:
-            The version that has the new name.
+            The version with the new name.
 
         Raises:
             InvalidInputError: There is no such column, the name is taken, the table does not map its columns, or a
@@ -975,7 +976,7 @@ class Table(Readable, metaclass=Hinted):
         return change_definition(self._open_table, lambda state: renamed_column(state, column, name), user_metadata)
 
     def drop_columns(self, columns: str | Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
-        """Drop columns, or members of structs, as Spark's ``ALTER TABLE ... DROP COLUMNS``. No file is rewritten.
+        """Drop columns or struct fields, like Spark's ``ALTER TABLE ... DROP COLUMNS``. Rewrites no file.
 
         The values stay in the files until `purge` rewrites them and `vacuum` deletes the old files.
 
@@ -1008,7 +1009,7 @@ class Table(Readable, metaclass=Hinted):
         after: str | None = None,
         user_metadata: str | None = None,
     ) -> WriteResult:
-        """Change properties of a column in one version, as Spark's ``ALTER TABLE ... ALTER COLUMN``.
+        """Change properties of a column in one version, like Spark's ``ALTER TABLE ... ALTER COLUMN``.
 
         Args:
             column: The column as for `rename_column`; for ``type`` also ``"tags.element"``, ``"prices.key"`` or
@@ -1017,19 +1018,19 @@ class Table(Readable, metaclass=Hinted):
                 every reader knows. No file is rewritten.
             nullable: False adds NOT NULL, after a check of all rows; True drops it.
             comment: The comment; an empty one removes it.
-            default: The value of rows that lack the column, in SQL; empty for none. Rows of the table stay as they are.
+            default: The value of rows that lack the column, in SQL; empty for none. Existing rows stay as they are.
             first: Whether the column becomes the first of the table, or of its struct.
             after: The neighbor that the column comes after.
             user_metadata: A note for the table's history.
 
         Returns:
-            The version with the change; "nothing to change" if the column was like this.
+            The version with the change; "nothing to change" if the column already was like this.
 
         Raises:
             InvalidInputError: There is no such column, the type is not wider or the table does not allow it, a
-                constraint or a generated column would be computed with other types, a row has no value for a NOT NULL
+                constraint or a generated column would use other types, a row has no value for a NOT NULL
                 column, or the default does not fit.
-            ConflictError: A concurrent commit changed the definition of the table. Rows that others write do not
+            ConflictError: A concurrent commit changed the table's definition. Rows that others write do not
                 matter, but are checked for NOT NULL.
         """
         from txlog.commands.change_columns import AlterColumn, altered_column
@@ -1041,7 +1042,7 @@ class Table(Readable, metaclass=Hinted):
     def describe(
         self, description: str | None = None, *, name: str | None = None, user_metadata: str | None = None
     ) -> WriteResult:
-        """Set the table's description, as Spark's ``COMMENT ON TABLE``, or its name.
+        """Set the table's description, like Spark's ``COMMENT ON TABLE``, or its name.
 
         Args:
             description: The text; an empty one removes it, None leaves it as it is.
@@ -1052,7 +1053,7 @@ class Table(Readable, metaclass=Hinted):
             The version that has them.
 
         Raises:
-            InvalidInputError: Neither is given, or one is not text.
+            InvalidInputError: Neither is set, or one is not text.
         """
         from txlog.commands.change_columns import described_table
         from txlog.commands.change_definition import change_definition
@@ -1062,9 +1063,9 @@ class Table(Readable, metaclass=Hinted):
         )
 
     def add_constraint(self, name: str, condition: str, *, user_metadata: str | None = None) -> WriteResult:
-        """Require a condition of every row from now on, in every engine; as Spark's ``ALTER TABLE ... ADD CONSTRAINT``.
+        """Require a condition of every row from now on, in every engine (Spark's ``ALTER TABLE ... ADD CONSTRAINT``).
 
-        The rows of the table are checked first, also those that others add in the meantime. Upgrades the protocol.
+        Checks all rows of the table first, including rows that others add meanwhile. Upgrades the protocol.
 
         Args:
             name: The name of the constraint, in any case.
@@ -1076,7 +1077,7 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             InvalidInputError: A row violates the condition, the condition does not fit the table, or the name is taken.
-            ConflictError: A concurrent commit changed the definition of the table.
+            ConflictError: A concurrent commit changed the table's definition.
         """
         from txlog.commands.constraints import add_constraint
 
@@ -1101,10 +1102,10 @@ class Table(Readable, metaclass=Hinted):
         return drop_constraint(self._open_table, name, user_metadata, is_optional=if_exists)
 
     def cluster_by(self, columns: str | Iterable[str] | None, *, user_metadata: str | None = None) -> WriteResult:
-        """Cluster the table by other columns from now on, or by none; as Spark's ``ALTER TABLE ... CLUSTER BY``.
+        """Cluster the table by other columns from now on, or by none, like Spark's ``ALTER TABLE ... CLUSTER BY``.
 
-        No file is rewritten by this: the next `optimize`, or Spark's, clusters by these columns. Upgrades the protocol
-        of a table that was not clustered.
+        This rewrites no file: the next `optimize`, or Spark's, clusters by these columns. Upgrades the protocol of a
+        table that was not clustered.
 
         Args:
             columns: Up to four columns, each with statistics; None for none.
@@ -1115,7 +1116,7 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             InvalidInputError: The table cannot be clustered by these columns, or is partitioned.
-            ConflictError: A concurrent commit changed the definition of the table.
+            ConflictError: A concurrent commit changed the table's definition.
         """
         from txlog.commands.cluster_by import cluster_by
 
@@ -1137,21 +1138,21 @@ class Table(Readable, metaclass=Hinted):
         """Rewrite small files, and files with many dead rows, into fewer and larger ones. No row changes.
 
         Readers and writers continue meanwhile, and no writer loses a race to it: a row that another writer deletes from
-        a file that is being rewritten becomes dead in the new file, and if others remove one of the files in a bin,
-        that bin is given up. Many files take several commits, so that an interruption costs only the last one. The old
-        files stay until a vacuum deletes them.
+        a file being rewritten becomes dead in the new file, and if others remove one of the files in a bin, that bin is
+        given up. Many files take several commits, so an interruption costs only the last one. The old files stay until
+        a vacuum deletes them.
 
         Args:
             where: Which partitions, such as ``"day >= '2026-11-01'"``, by partition columns only. None: all.
-            target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, else 128 MiB.
-                Files that are smaller, and files of which more than 5 % of the rows are dead, are rewritten.
-            max_bytes: The most bytes to rewrite in this call; files with the most gain for their size first. Default:
-                all.
+            target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, or 128 MiB.
+                Rewrites smaller files, and files with more than 5 % dead rows.
+            max_bytes: The maximum bytes to rewrite in this call; files with the most gain for their size come first.
+                Default: all.
             cluster_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``. All
                 files of the partitions are rewritten so that rows near each other in these columns share files (along a
-                Hilbert curve), and filters on any of them skip files. Files already clustered by them are left as they
-                are if nothing was added. Data that does not fit into memory goes to a temporary folder. A table that
-                Spark defined as clustered (``CLUSTER BY``) is clustered by its own columns without this argument.
+                Hilbert curve), and filters on any of them skip files. Files already clustered by them stay as they are
+                if nothing was added. Data that does not fit into memory goes to a temporary folder. A table that Spark
+                defined as clustered (``CLUSTER BY``) is clustered by its own columns without this argument.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the bytes rewritten so far, and the total.
@@ -1162,8 +1163,8 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: ``where`` names other columns, or an argument is out of range.
             UnsupportedFeatureError: The table needs a feature that this release cannot write.
-            MetadataChangedError: The table's schema was changed meanwhile; groups committed before stay.
-            NotFoundError: A data file is gone.
+            MetadataChangedError: The table's schema was changed meanwhile; already committed groups stay.
+            NotFoundError: A data file is missing.
             CorruptLogError: A data file cannot be read.
             StorageError: The store failed.
         """
@@ -1192,7 +1193,7 @@ class Table(Readable, metaclass=Hinted):
 
         This is the first step of deleting for good: ``paths_removed`` of the result lists the files that still hold the
         values. The first vacuum after ``kept_until_ms`` deletes them, unless a named version keeps them (``kept_by``).
-        `check_deleted` proves that they are gone. Like Spark's ``REORG TABLE ... APPLY (PURGE)``.
+        `check_deleted` proves their deletion. Like Spark's ``REORG TABLE ... APPLY (PURGE)``.
 
         Args:
             where: Which partitions, as for `optimize`.
@@ -1214,14 +1215,14 @@ class Table(Readable, metaclass=Hinted):
         """Prove that nothing is left of what was deleted up to a version, or list every file that may hold some of it.
 
         Checks every file in the table's folder: files of versions and named versions, change data, staging, and the log
-        with its bounds of values. Files elsewhere, which absolute paths in the log name, are not checked.
+        with its column bounds. It does not check files elsewhere, which absolute paths in the log may name.
 
         Args:
             version: The version of the delete, such as ``table.delete(...).version``. Default: the newest version.
 
         Returns:
-            ``is_gone`` if nothing is left, and ``rows_are_gone`` if at most the log still has bounds of the values;
-            ``remains`` lists each file that is left, with what keeps it and until when.
+            ``is_gone`` if nothing is left, and ``rows_are_gone`` if at most the log still has column bounds;
+            ``remains`` lists each remaining file, with what keeps it and until when.
 
         Raises:
             NotFoundError: The version does not exist yet.
@@ -1245,13 +1246,13 @@ class Table(Readable, metaclass=Hinted):
     ) -> RestoreResult:
         """Restore the table to a version, or to a time, as a new version. No data file is read or written.
 
-        Rows, schema, properties and partition columns come back; the protocol keeps its features, and ids that were
-        given are not given again.
+        Rows, schema, properties and partition columns come back; the protocol keeps its features, and no id is ever
+        reused.
 
         Args:
-            version: The version to restore. Give it or ``timestamp``.
+            version: The version to restore. Pass it or ``timestamp``.
             timestamp: A time in place of a version, as for `snapshot`.
-            allow_missing_files: Leave out rows whose files are gone; the result names the files.
+            allow_missing_files: Leave out rows whose files are missing; the result names the files.
             allow_expired_files: Also restore files past the retention. Only if no vacuum runs: it may delete them.
             dry_run: Change nothing, and return what would be changed and what is missing.
             user_metadata: A note for the table's history.
@@ -1261,7 +1262,7 @@ class Table(Readable, metaclass=Hinted):
             The version restored, its files, and the new version.
 
         Raises:
-            NotFoundError: Files are gone; the message lists them.
+            NotFoundError: Files are missing; the message lists them.
             InvalidInputError: Files are past the retention.
             ConflictError: Another writer committed meanwhile; nothing landed.
         """
@@ -1274,9 +1275,9 @@ class Table(Readable, metaclass=Hinted):
         return restore(self._open_table, options, on_progress)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
-        """Name a version; txlog's clean-up and vacuum keep it, and ``snapshot(tag=name)`` reads it.
+        """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.
 
-        Vacuums of other engines do not keep it.
+        Other engines' vacuums do not keep it.
 
         Args:
             name: At most 100 letters, digits, ``.``, ``_`` and ``-``.
@@ -1287,17 +1288,17 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             InvalidInputError: The name is taken or invalid, or files of the version are past the retention.
-            NotFoundError: The version or a file of it is gone.
+            NotFoundError: The version or one of its files is missing.
         """
         from txlog.maintenance.named_versions import tag
 
         return tag(self._open_table, name, None if version is None else whole_number("version", version))
 
     def tags(self) -> list[NamedVersion]:
-        """The named versions, in the order of their versions.
+        """The named versions, by version.
 
         Returns:
-            A list with ``name``, ``version`` and ``created_ms``, when it was named, of each.
+            A list of ``name``, ``version`` and ``created_ms`` (the time of naming).
 
         Raises:
             StorageError: The store failed.
@@ -1310,7 +1311,7 @@ class Table(Readable, metaclass=Hinted):
         """Remove the name of a version; the next vacuum may delete its files.
 
         Args:
-            name: The name, as `tag` gave it.
+            name: The name, from `tag`.
 
         Raises:
             NotFoundError: No version has this name.
@@ -1331,17 +1332,17 @@ class Table(Readable, metaclass=Hinted):
     ) -> VacuumResult:
         """Delete data files that the table has not needed for the retention: removed files, and files never committed.
 
-        It keeps all files for time travel within the retention, named versions, change data, staged work of sinks, and
+        It keeps all files for time travel within the retention, named versions, change data, sinks' staged work, and
         files in progress. Writers and readers may continue meanwhile. History shows VACUUM START and VACUUM END.
 
         Args:
             retention_hours: Default: the table's ``delta.deletedFileRetentionDuration``, a week unless it is set.
             dry_run: Delete nothing, and return what would be deleted.
-            lite: Take the files that were removed since the last vacuum from the log, without listing the table. It
-                does not find files that no commit names. If the log lacks some of the versions, the table is listed.
+            lite: Take the files removed since the last vacuum from the log, without listing the table. It does not find
+                files that no commit names. If the log lacks some of the versions, it lists the table.
             inventory: An Arrow stream of all files, with ``path``, ``length``, ``isDir`` and ``modificationTime`` (ms).
             force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
-            on_progress: Called with the name of a step, the files done, and the total as far as it is known.
+            on_progress: Called with the name of a step, the files done, and the total if known.
 
         Returns:
             The deleted files.
@@ -1367,23 +1368,24 @@ class Table(Readable, metaclass=Hinted):
         on_round: Callable[[MaintenanceResult], object] | None = None,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> MaintenanceResult:
-        """Do the maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
+        """Do all maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
 
         For tables whose writers only write. If a step fails, its error is in ``failures`` of the result and is logged;
-        the other steps still run. Any number of maintainers may run at once, beside every writer and reader.
+        the other steps still run. Any number of maintainers may run at the same time, alongside all writers and
+        readers.
 
         Args:
-            small_files_min: Partitions with fewer small files, or files with many dead rows, are left as they are.
-            max_bytes: The most bytes to compact in a round; files with the most gain for their size first. Default:
-                all.
-            vacuum_every_hours: A vacuum with the table's retention runs if the last one, of any engine that records it
+            small_files_min: Partitions with fewer small files (or files with many dead rows) stay as they are.
+            max_bytes: The maximum bytes to compact in a round; files with the most gain for their size come first.
+                Default: all.
+            vacuum_every_hours: A vacuum with the table's retention runs if the last one, by any engine that records it
                 in the log's ``_last_vacuum_info``, was this long ago. None: never.
             dry_run: Change nothing, and return what would be done.
             interval_s: Repeat, this many seconds after the end of each round, until an exception such as
                 ``KeyboardInterrupt`` ends it. If the store does not answer, the next round tries again. None: one
-                round. The log's clean-up and the vacuum are considered once an hour.
+                round. Log cleanup and vacuum are considered once an hour.
             on_round: Called with the result of each round.
-            on_progress: Called with the name of a step, how much is done and how much there is to do.
+            on_progress: Called with the name of a step, how much is done, and the total.
 
         Returns:
             What the round did.
@@ -1393,7 +1395,7 @@ class Table(Readable, metaclass=Hinted):
             TableNotFoundError: The table was removed.
             UnsupportedFeatureError: This release cannot maintain the table.
             CorruptLogError: The log is damaged.
-            StorageError: The store failed before anything was begun, in a single round.
+            StorageError: The store failed before the work began, in a single round.
         """
         from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 
@@ -1411,10 +1413,10 @@ class Table(Readable, metaclass=Hinted):
     def export_iceberg(self, *, rebuild: bool = False, register: str | None = None) -> IcebergExport:
         """Write Iceberg metadata for all versions that have none yet, so that Iceberg readers see the newest version.
 
-        The metadata is in ``_iceberg/`` beside the log and names the same data files; no row is copied. Each version
-        that changed files becomes a snapshot, so that both kinds of readers can travel to the same versions. If the
-        property ``txlog.iceberg`` is ``v2`` or ``v3``, every commit is followed by an export in the background, and
-        this call only waits for the newest one. Without the property it exports once, as v2.
+        The metadata is in ``_iceberg/`` next to the log and names the same data files; no row is copied. Each version
+        that changed files becomes a snapshot, so both kinds of readers can travel to the same versions. If the property
+        ``txlog.iceberg`` is ``v2`` or ``v3``, an export follows every commit in the background, and this call only
+        waits for the newest one. Without the property it exports once, as v2.
 
         Args:
             rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata exists: after an
@@ -1427,8 +1429,8 @@ class Table(Readable, metaclass=Hinted):
             The version that Iceberg readers see now, and the location of its metadata file.
 
         Raises:
-            IcebergExportError: Iceberg readers could not read the table, or would read it wrongly; or another Iceberg
-                writer changed the metadata, or the catalog's entry. The message explains what to do.
+            IcebergExportError: Iceberg readers could not read the table or would misread it; or another Iceberg writer
+                changed the metadata or the catalog entry. The message explains what to do.
             InvalidInputError: The catalog is not configured, or the entry's name has another form.
             StorageError: The store or the catalog does not answer.
         """
@@ -1502,13 +1504,13 @@ class Table(Readable, metaclass=Hinted):
         data_files: bool = True,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> Verification:
-        """Check the log, its checkpoints and that each data file is there; with ``keys``, that no rows share a key.
+        """Check the log, its checkpoints and that each data file exists; with ``keys``, that no rows share a key.
 
         Args:
-            keys: Columns that should identify a row, as for `upsert`: ``["id", "day"]``. They are read of all live
+            keys: Columns that should identify a row, as for `upsert`: ``["id", "day"]``. They are read from all live
                 rows, in bounded memory; what does not fit goes to temporary files.
-            data_files: Whether to look up each data file by its size.
-            on_progress: Called with the name of a step, how much is done and how much there is to do.
+            data_files: Whether to look up each data file and its size.
+            on_progress: Called with the name of a step, how much is done, and the total.
 
         Returns:
             ``is_sound``, the ``findings``, and in ``keys`` which keys several rows have, and where.
@@ -1525,7 +1527,7 @@ class Table(Readable, metaclass=Hinted):
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.
 
-        If there is no ``version`` yet, an empty commit is put there first, so that a put that is still on its way can
+        If there is no ``version`` yet, this first puts an empty commit there, so a put that is still on its way can
         never land.
 
         Args:
@@ -1550,7 +1552,7 @@ class Table(Readable, metaclass=Hinted):
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
 
-    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelled name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")
@@ -1576,7 +1578,7 @@ def _open_table(
 
 
 def _probe_new_location(open_table: OpenTable) -> None:
-    """As `create_table.probe_new_location`, which disks do not need."""
+    """`create_table.probe_new_location`, which disks do not need."""
     if not open_table.store.log.capabilities.refuses_taken_names:
         from txlog.commands.create_table import probe_new_location
 

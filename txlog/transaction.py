@@ -1,7 +1,7 @@
 """`Transaction`: several reads and writes of one table as one version.
 
 In: calls inside a ``with table.transaction()`` block, which all see one snapshot. Out: one proposal. It is committed
-when the block ends normally, and aborted, with its data files deleted, when the block ends with an exception.
+when the block ends normally; an exception in the block aborts it and deletes its data files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Transaction:
             txn.append(corrected(late))
         print(txn.result)
 
-    All operations see the version in `snapshot`. A writing operation also sees what those before it in the block wrote.
+    All operations see the version in `snapshot`. A writing operation also sees what earlier ones in the block wrote.
     """
 
     def __init__(
@@ -97,22 +97,23 @@ class Transaction:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The version that the whole transaction sees. As with `Table.snapshot`, the handle has then read it."""
+        """The version that the whole transaction sees. As with `Table.snapshot`, this counts as a read by the
+        handle."""
         self._count_as_read()
         return self._snapshot
 
     def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of the snapshot that satisfy a condition. The transaction then depends on them.
 
-        A concurrent commit that adds or removes rows which this read would have seen makes the commit fail with a
-        conflict, according to the isolation level.
+        If a concurrent commit adds or removes rows that this read would have seen, the commit fails with a conflict,
+        according to the isolation level.
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`; None means all rows.
             columns: The names of the columns to read; None means all.
 
         Returns:
-            The rows as one Arrow table. Rows that this transaction wrote are not among them.
+            The rows as one Arrow table. They do not include rows that this transaction wrote.
 
         Raises:
             InvalidInputError: A column or the condition does not fit the table.
@@ -264,17 +265,17 @@ class Transaction:
     def overwrite(self, data: object, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
         """Replace every row of the table, or the rows that satisfy a condition: see `Table.overwrite`.
 
-        Rows that this transaction appended earlier count as being in the table.
+        Rows that this transaction appended earlier count as part of the table.
 
         Args:
             data: The new rows: anything `Table.append` takes.
             where: A condition in SQL on the table's columns, which each row of ``data`` must satisfy. None replaces
                 every row.
-            mode: How rows are removed from files that keep other rows: "merge-on-read" or "copy-on-write", as for
+            mode: How to remove rows from files that keep other rows: "merge-on-read" or "copy-on-write", as for
                 `Table.delete`.
 
         Raises:
-            InvalidInputError: A row is outside of ``where``, or the table is append-only.
+            InvalidInputError: A row is outside ``where``, or the table is append-only.
             TxlogError: What `append` raises.
         """
         self._require_open()
@@ -283,7 +284,7 @@ class Transaction:
     def overwrite_partitions(self, data: object) -> None:
         """Replace the partitions that have rows in ``data``: see `Table.overwrite_partitions`.
 
-        Rows that this transaction appended earlier count as being in the table.
+        Rows that this transaction appended earlier count as part of the table.
 
         Args:
             data: The new rows: anything `Table.append` takes.
@@ -327,8 +328,8 @@ class Transaction:
     ) -> None:
         """Delete the rows for which a condition is true, including rows of this transaction: see `Table.delete`.
 
-        Delta's rules apply to the transaction as a whole, and it is not executed again: ``on_conflict`` is "fail" and
-        ``read_version`` is the version of `snapshot`. Set applications by `set_transaction`.
+        Delta's rules apply to the transaction as a whole, and it never reruns: ``on_conflict`` is "fail" and
+        ``read_version`` is the version of `snapshot`. Use `set_transaction` for applications.
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`; None deletes all rows.
@@ -404,7 +405,7 @@ class Transaction:
         The other arguments are those of `Table.upsert`.
 
         Raises:
-            SchemaMismatchError: Columns are absent or do not fit.
+            SchemaMismatchError: Columns are missing or do not fit.
             InvalidInputError: A key is null or repeated, or a row kind is invalid.
             TxlogError: What `delete` raises.
         """
@@ -438,7 +439,7 @@ class Transaction:
     ) -> MergeBuilder[None]:
         """Start a merge of ``source``; add clauses, then call ``execute()``: see `Table.merge`.
 
-        Conflicts are as for `delete`. Rows of this transaction count as being in the table. Without ``execute()``
+        Conflicts are as for `delete`. Rows of this transaction count as part of the table. Without ``execute()``,
         nothing is merged.
 
         Args:
@@ -516,7 +517,7 @@ class Transaction:
 
         Raises:
             NotFoundError: A file does not exist.
-            InvalidInputError: A file has another size, or no reader could read it as a part of this table.
+            InvalidInputError: A file has another size, or no reader could read it as part of this table.
             StorageError: The store failed.
         """
         from txlog.commands.taken_over_files import take_over
@@ -531,10 +532,10 @@ class Transaction:
         """Remove live files. They count as read.
 
         Args:
-            *paths: Paths as they are in the log, or columns of paths (``snapshot.files(where)["path"]``).
+            *paths: Paths as in the log, or columns of paths (``snapshot.files(where)["path"]``).
 
         Raises:
-            NotFoundError: The snapshot has no live file of this path.
+            NotFoundError: The snapshot has no live file with this path.
         """
         self._require_open()
         columns = pa.Array | pa.ChunkedArray
@@ -561,7 +562,7 @@ class Transaction:
 
         Args:
             app_id: The permanent name of the application.
-            version: The number of the application's batch; it grows. If the table has it already, the transaction
+            version: The number of the application's batch; it grows. If the table already has it, the transaction
                 commits nothing, and the outcome of its result is "already_committed".
 
         Raises:
@@ -597,11 +598,11 @@ class Transaction:
             raise no_attribute(self, name, open_table and open_table.uri)
 
     def _count_as_read(self) -> None:
-        """The rows of an overwrite may come from here: those appended up to this version are replaced, not kept."""
+        """An overwrite's rows may come from here: rows appended up to this version are replaced, not kept."""
         self._open_table.last_read.read(self._state.metadata.id, self._state.version)
 
     def _require_open(self) -> None:
-        """Raise for a call outside of the block: otherwise its work would be lost without an error."""
+        """Raise for a call outside the block: otherwise its work would be lost without an error."""
         if not self._is_open:
             raise InvalidInputError(
                 "a transaction works only inside its with block, and only once: begin another with table.transaction()",
@@ -623,8 +624,7 @@ class Transaction:
                 self._result = self._replayed() or self._commit()
 
     def _replayed(self) -> WriteResult | None:
-        """The result if all of the applications' versions are in the table already. If only some are, raise an
-        error."""
+        """The result if all applications' versions are already in the table. If only some are, raise an error."""
         committed: dict[str, int | None] = {}
         states: dict[str, str] = {}
         refusals: list[InvalidInputError] = []
@@ -640,7 +640,7 @@ class Transaction:
                 states[app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
             else:
                 committed[app_id] = replay.version
-                states[app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
+                states[app_id] = f"is already in v{replay.version}" if replay.version is not None else "is committed"
         if len(states) == 1 and refusals:
             raise refusals[0]
         if not committed and not refusals:
@@ -648,8 +648,8 @@ class Transaction:
         if len(committed) < len(states):
             each = "; ".join(f"{version} of {app_id!r} {states[app_id]}" for app_id, version in self._applications)
             raise InvalidInputError(
-                f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
-                " separately: the rows of those that are in the table must not be written again",
+                f"some of this transaction's applications have already committed and some have not: {each}. Commit them"
+                " separately: the rows that are in the table must not be written again",
                 table=self._open_table.uri,
                 version=self._state.version,
             )
@@ -658,7 +658,7 @@ class Transaction:
 
     def _commit(self) -> WriteResult:
         if self._builder.is_empty:
-            # All reads are of one version, so no concurrent commit can make them wrong.
+            # All reads see one version, so no concurrent commit can make them wrong.
             return WriteResult(self._state.version, "committed", 0, "")
         adds, removes = self._builder.adds, self._builder.removes
         recorder = self._recorder()

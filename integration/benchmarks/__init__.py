@@ -1,1 +1,1 @@
-"""The benchmarks: txlog beside deltalake, pyarrow and Spark, in turns on one machine. See docs/benchmarks.md."""
+"""The benchmarks: txlog compared with deltalake, pyarrow and Spark, in turns on one machine. See docs/benchmarks.md."""

@@ -1,4 +1,4 @@
-"""The runner: all benchmarks or those named, their tables to the terminal and into docs/benchmarks.md.
+"""The runner: runs all benchmarks or the named ones, and writes their tables to the terminal and docs/benchmarks.md.
 
 make bench                                         everything, at full scale
 PYTHONPATH=integration python -m benchmarks append bulk
@@ -63,15 +63,15 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks", description="txlog beside deltalake, pyarrow and Spark")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run, of {', '.join(BENCHMARKS)}; else all")
+    parser = argparse.ArgumentParser(prog="benchmarks", description="txlog compared with deltalake, pyarrow and Spark")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument(
-        "--quick", action="store_true", help="tiny scales, to see that it runs; docs/benchmarks.md is not touched"
+        "--quick", action="store_true", help="tiny scales, to see that it runs; docs/benchmarks.md stays as it is"
     )
     parser.add_argument(
-        "--scratch", type=Path, help="a folder on the disk to measure; else one beside the checkout's files"
+        "--scratch", type=Path, help="a folder on the disk to measure; default: one next to the checkout's files"
     )
-    parser.add_argument("--no-spark", action="store_true", help="leave Spark out where it is only compared with")
+    parser.add_argument("--no-spark", action="store_true", help="leave Spark out if it is only for comparison")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:

@@ -1,10 +1,10 @@
-"""A one-row append through an open handle, at versions far apart: does it cost the same, and how near is the disk?
+"""A one-row append through an open handle, at versions far apart: is its cost the same, and close to the disk's?
 
-Three contestants in turns, each on its own copy of the same table: txlog, deltalake, and the *floor*: what no
-durable append can do without. The floor's Parquet and JSON bytes are ready; it writes them as a data file
-(create, write, fsync, fsync of its directory) and as a commit (temporary file, fsync, link, unlink, fsync of the
-log directory). deltalake syncs nothing. Once each append alone, after others used the caches and the disk, and once
-twenty in a row, each timed, as a program has them that does nothing else.
+Three contestants in turns, each on its own copy of the same table: txlog, deltalake, and the *floor*: what every
+durable append needs. The floor's Parquet and JSON bytes are ready; it writes them as a data file (create, write, fsync,
+fsync of its directory) and as a commit (temporary file, fsync, link, unlink, fsync of the log directory). deltalake
+syncs nothing. It measures each append alone, after others used the caches and the disk, and then twenty in a row, as in
+a program that does nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(bench: Bench) -> str:
     versions = bench.scale([100, 1_000, 3_000], [5, 20])
     rounds, warm_up = bench.scale((200, 10), (5, 1))
     blocks = bench.scale(10, 1)
-    samples, rows = {}, {}  # by version, of each contestant: appends alone, and the ms of each of a row
+    samples, rows = {}, {}  # by version, for each contestant: single appends, and the ms of each in a row
     for version in versions:
         bench.say(f"growing the table to version {version:,}")
         grow(base, version)
@@ -72,7 +72,7 @@ def _contestants(base: Path, version: int) -> tuple[dict[str, Callable[[], objec
 
 
 def _in_a_row(append: Callable[[], object], each_ms: list[float]) -> Callable[[], object]:
-    """The first row, of the warm-up, is not among ``each_ms``."""
+    """The first row is the warm-up, and not in ``each_ms``."""
     is_warm = False
 
     def row() -> None:

@@ -1,8 +1,8 @@
-"""Many rows at once: five million of ten columns, flat, into 50 and into 1,000 partitions.
+"""Bulk writes: five million rows of ten columns, flat, into 50 and into 1,000 partitions.
 
 Each write is a fresh process with the rows in memory as Arrow. Its time begins with the write and ends when the
 call returns; its memory is the peak above what the process held just before. txlog syncs what it writes, the
-others do not: for them the time to sync their files and directories is measured too, after the write.
+others do not: for these, it also measures the time to sync their files and directories after the write.
 
 Run as a program it is one such process: `python -m benchmarks.bulk CONTESTANT LAYOUT SOURCE TARGET`.
 """
@@ -156,7 +156,7 @@ def _sync_tree(target: str) -> None:
 
 
 def _forget_peak() -> float:
-    """Let the process's peak memory begin at what it holds now; returns that."""
+    """Reset the process's peak memory to its current use; returns that."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status_mb("VmRSS")
 
@@ -209,7 +209,7 @@ def _report(results: dict[tuple[str, str], list[dict[str, Any]]], rows: int, rou
     input_mb = next(iter(results.values()))[0]["input_mb"]
     return (
         f"{table}\n\n{rows:,} rows, {input_mb:.0f} MB of Arrow, snappy, medians of {rounds} rounds in turns, each write"
-        " in a fresh process. *pyarrow* is `write_table` where flat, else `write_dataset`; *tuned* encodes with"
+        " in a fresh process. *pyarrow* is `write_table` if flat, otherwise `write_dataset`; *tuned* encodes with"
         f" dictionaries only the two columns they suit, and makes row groups of {ROW_GROUP_ROWS:,} rows."
     )
 

@@ -1,8 +1,8 @@
 """Changelogs: micro-batches of changes into a large table, a long changelog, and the memory of a large checkpoint.
 
-Micro-batches are `benchmarks.changes_stream`'s. The long changelog is written in a fresh process by each contestant
-(`benchmarks.changes_work`): by txlog's sink, and by PyIceberg's ``upsert`` and pypaimon's table with a primary key at
-scales that these end at, where txlog's sink is measured too. txlog syncs what it writes, the others do not.
+Micro-batches are `benchmarks.changes_stream`'s. Each contestant writes the long changelog in a fresh process
+(`benchmarks.changes_work`): txlog's sink, PyIceberg's ``upsert`` and pypaimon's primary-key table. The latter two run
+at smaller scales, where txlog's sink is measured too. txlog syncs what it writes, the others do not.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _report_of_sinks(streams: dict[str, Stream], rows: int, files: int) -> str:
     ]
     return (
         f"{markdown_table(header, lines)}\n\n{len(streams['upsert'].batches)} micro-batches of {BATCH_ROWS:,} rows into"
-        f" {rows:,} rows of ten columns in {files} files, nine keys in ten of the table, by one handle: each is"
+        f" {rows:,} rows of ten columns in {files} files, nine keys in ten from the table, through one handle: each is"
         f" written, staged, sealed and committed. `table.maintain()` every {UPKEEP_EVERY} batches. An upsert takes"
         f" {ratio:.2f} times as long as an append; the target is at most {APPEND_TARGET}."
     )
@@ -91,7 +91,7 @@ def _report_of_spark(found: dict[str, list[float]]) -> str:
 
 
 def _throughput(bench: Bench) -> str:
-    """Rows and checkpoints of each: all rows, and what the others end at."""
+    """Each contestant's rows and checkpoints: all rows, and as many as the others can write."""
     whole, some, few = (5_000_000, 10), (500_000, 10), bench.scale((20_000, 4), (400, 2))
     pypaimon, why_not = _pypaimon(bench)
     lines = []
@@ -112,10 +112,10 @@ def _throughput(bench: Bench) -> str:
         )
     header = ["changelog", "rows", "checkpoints", "written, s / CPU s", "rows a second", "read back, s"]
     text = (
-        f"{markdown_table(header, lines)}\n\n{UPDATED:.0%} of the rows are new versions of rows before them, of four"
-        " columns, into an empty table; in the end each key is there once, with its last row. pypaimon's table has a"
+        f"{markdown_table(header, lines)}\n\n{UPDATED:.0%} of the rows are new versions of earlier rows, with four"
+        " columns, into an empty table; at the end each key is there once, with its last row. pypaimon's table has a"
         " primary key and two buckets: its writer sorts and appends, and its readers merge. PyIceberg's upsert gets the"
-        " last row of each key alone, since it refuses a key that is given twice."
+        " last row of each key only, since it refuses repeated keys."
     )
     return text if pypaimon is not None else f"{text} pypaimon is not in the table: {why_not}."
 
@@ -139,8 +139,8 @@ def _written(bench: Bench, name: str, rows: int, checkpoints: int, python: Path 
 
 
 def _pypaimon(bench: Bench) -> tuple[Path | None, str]:
-    """A Python that has pypaimon, in an environment of its own, since it asks for other versions of pyarrow; or why
-    there is none."""
+    """A Python with pypaimon, in its own environment, since it needs other versions of pyarrow; or why there is
+    none."""
     if bench.quick:
         return None, "a quick run installs nothing"
     folder = bench.folder("pypaimon")
@@ -178,6 +178,6 @@ def _memory(bench: Bench) -> str:
         )
     header = ["keys", "a task at most, MB", "before the commit, MB", "the commit at most, MB", "seal and commit, s"]
     return (
-        f"{markdown_table(header, lines)}\n\n{rows:,} keys in one checkpoint of two tasks, half of them of a table of"
-        f" {rows // 2:,} rows. All of the process's memory, that of Python and its packages included."
+        f"{markdown_table(header, lines)}\n\n{rows:,} keys in one checkpoint of two tasks, half of them from a table of"
+        f" {rows // 2:,} rows. The process's whole memory, including Python and its packages."
     )

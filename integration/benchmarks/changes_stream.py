@@ -1,7 +1,7 @@
 """Micro-batches of changes into one large table, hundreds in a row, with the upkeep that their small files need.
 
-The same rows as an append and as an upsert, in turns, by a sink in Python; and by queries of Spark, where what txlog is
-compared with is the usual way to do it: `foreachBatch` with Delta's own MERGE. Nine keys in ten are of the table.
+The same rows as an append and as an upsert, in turns, through a sink in Python; and in Spark queries, compared with the
+usual way to do it: `foreachBatch` with Delta's own MERGE. Nine keys in ten are from the table.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Stream:
 
 
 def by_sinks(bench: Bench, table: Path, rows: int, batches: int) -> dict[str, Stream]:
-    """An append and an upsert of the same rows, in turns; after every `UPKEEP_EVERY` batches ``table.maintain``, by a
-    handle of its own, as a maintainer beside the stream would."""
+    """An append and an upsert of the same rows, in turns; after every `UPKEEP_EVERY` batches ``table.maintain`` through
+    a separate handle, as a maintainer alongside the stream would."""
     import txlog
 
     paths = {name: linked(table, bench.scratch / f"sink-{name}") for name in ("append", "upsert")}
@@ -97,7 +97,7 @@ def _num_keys(of_table: int) -> int:
 
 
 def _check(path: Path, rows: int, batches: int) -> None:
-    """Each key of the table and of the batches is there once."""
+    """Check that each key of the table and the batches is there once."""
     import txlog
 
     ids = txlog.Table.open(path).snapshot().to_arrow(columns=["id"])["id"].to_numpy()
@@ -110,7 +110,7 @@ def _check(path: Path, rows: int, batches: int) -> None:
 
 
 def by_spark(bench: Bench, table: Path, rows: int) -> dict[str, list[float]]:
-    """Milliseconds of each micro-batch of queries in one session, without the first ones."""
+    """The milliseconds of each micro-batch of queries in one session, without the first ones."""
     from benchmarks.spark import session
 
     found = {}

@@ -1,11 +1,10 @@
-"""A changelog into an empty table, in a process of its own: `python -m benchmarks.changes_work CONTESTANT ...`.
+"""A changelog into an empty table, in a separate process: `python -m benchmarks.changes_work CONTESTANT ...`.
 
     throughput: CONTESTANT TARGET ROWS CHECKPOINTS
-    memory:     "memory" TABLE ROWS KIND               one checkpoint of keys of a kind into a copy of a table
+    memory:     "memory" TABLE ROWS KIND               one checkpoint with one kind of keys into a copy of a table
 
-Three rows in ten are a later version of a row before them. Time is that of writing and committing, without making the
-rows. Prints a JSON object. It imports a contestant only where that is asked for: pypaimon lives in an environment
-without the others.
+Three rows in ten are a later version of an earlier row. The time covers writing and committing, not making the rows.
+Prints a JSON object. It imports only the requested contestant: pypaimon's environment lacks the others.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Write = Callable[[pa.Table], object]
 
 
 def changelog(rows: int) -> pa.Table:
-    """Keys and kinds of all rows: inserts of new keys in no order, and updates of keys before them."""
+    """Keys and kinds of all rows: inserts of new keys in no order, and updates of earlier keys."""
     random = np.random.default_rng(16)
     is_update = random.random(rows) < UPDATED
     is_update[0] = False
@@ -45,7 +44,7 @@ def changelog(rows: int) -> pa.Table:
 
 
 def with_values(keys: pa.Table, first: int) -> pa.Table:
-    """The rows of a part of the changelog that begins with row ``first``."""
+    """The rows of the part of the changelog that begins at row ``first``."""
     numbers = np.arange(first, first + len(keys))
     notes = pc.binary_join_element_wise(
         "note", pa.array(numbers * 7919).cast(pa.string()), " of ", pa.array(numbers).cast(pa.string()), ""
@@ -81,7 +80,7 @@ def _by_txlog(target: str) -> tuple[Write, Callable[[], pa.Table]]:
 
 
 def _by_pyiceberg(target: str) -> tuple[Write, Callable[[], pa.Table]]:
-    """It refuses a key that is in a call twice: the last row of each is given, and is found outside of its time."""
+    """It refuses repeated keys in a call: it gets each key's last row, which is found outside the measured time."""
     from pyiceberg.catalog.memory import InMemoryCatalog
 
     Path(target).mkdir()
@@ -120,7 +119,7 @@ CONTESTANTS = {"txlog": _by_txlog, "PyIceberg": _by_pyiceberg, "pypaimon": _by_p
 
 
 def throughput(contestant: str, target: str, rows: int, checkpoints: int) -> dict[str, float]:
-    """Writes all, reads all, and checks that the last version of each row is there, once."""
+    """Write all, read all, and check that the last version of each row is there once."""
     keys = changelog(rows)
     write, read = CONTESTANTS[contestant](target)
     write_s = cpu_s = 0.0
@@ -157,8 +156,8 @@ def _check(found: pa.Table, keys: pa.Table) -> None:
 
 
 def memory(table_path: str, rows: int, kind: str) -> dict[str, float]:
-    """One checkpoint of ``rows`` keys by two tasks, half of them of rows of the table: the peak of the whole process
-    while a task writes, and while the checkpoint is sealed and committed. It holds no rows itself."""
+    """One checkpoint of ``rows`` keys by two tasks, half of them from table rows: the whole process's peak while a task
+    writes, and while the checkpoint is sealed and committed. It holds no rows itself."""
     import txlog
     from benchmarks.bulk import _forget_peak, _status_mb
 

@@ -1,8 +1,7 @@
-"""Compact 1,002 small files, and cluster a table by columns of like and of different types, beside deltalake.
+"""Compact 1,002 small files, and cluster a table by columns of equal and different types, compared with deltalake.
 
 Every sample is a fresh copy of the table and a fresh process. Both write Snappy. txlog syncs what it writes. A
-clustering is also judged by the share of files that a box of a tenth of each column's values may lie in, by the bounds
-in the log.
+clustering is also judged by how many files may hold a box of a tenth of each column's values, by the bounds in the log.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _bold_shares(shares: list[float | None]) -> list[str]:
 
 
 def _share_in_a_box(table: Path, columns: list[str]) -> float:
-    """The mean over a hundred boxes, each with a tenth of the values of each column."""
+    """The mean over a hundred boxes, each with a tenth of each column's values."""
     snapshot, chance = txlog.Table.open(table).snapshot(), random.Random(1)
     total = snapshot.files().num_rows
     shares = []

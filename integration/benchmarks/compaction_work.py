@@ -1,7 +1,7 @@
-"""One compaction or clustering in a process of its own: `compaction_work WORK CONTESTANT TABLE SIZE`.
+"""One compaction or clustering in a separate process: `compaction_work WORK CONTESTANT TABLE SIZE`.
 
 WORK is ``compact``, or the columns to cluster by, with commas. Time begins with opening the table and ends when the
-call returns; a small table came before, so that all is imported. Memory is the peak above what the process held just
+call returns; a small table comes first, so everything is imported. Memory is the peak above what the process held just
 before. Prints a JSON object.
 """
 

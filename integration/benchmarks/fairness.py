@@ -1,6 +1,6 @@
-"""Processes append to one table on an S3 server behind a slow network: who is served, and how long the others wait.
+"""Processes append to one table on an S3 server behind a slow network: whose commits land, and how long others wait.
 
-An append that had not finished when the time was up counts as a wait too: what starves never finishes.
+An append that is unfinished when the time is up counts as a wait too: starving appends never finish.
 """
 
 from __future__ import annotations

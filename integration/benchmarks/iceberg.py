@@ -1,9 +1,8 @@
-"""Iceberg metadata: what an export costs after one commit, after many, and of a table with many files.
+"""Iceberg metadata: what an export costs after one commit, after many, and for a table with many files.
 
 The first part commits and exports in turns, and appends the same rows to an Iceberg table with PyIceberg, whose commit
-reads the metadata again. What a commit leaves to do in the background, such as a checkpoint, has ended before the
-export begins: its CPU is not that of the export. The last part exports logs of files that were never written: no export
-opens a data file.
+reads the metadata again. A commit's background work, such as a checkpoint, ends before the export begins, so its CPU
+does not count. The last part exports logs with files that were never written: no export opens a data file.
 
 Run as a program it is one export in full: `python -m benchmarks.iceberg TABLE`.
 """
@@ -39,14 +38,14 @@ TITLE = "Iceberg metadata"
 _COLUMNS = 11
 _TARGETS = {
     "one commit": (2.5, "ms"),
-    "the last 100 beside the second 100": (1.1, "x"),
+    "the last 100 compared with the second 100": (1.1, "x"),
     "1,000 commits": (4.0, "s"),
     "catch up with 500 commits": (1.5, "s"),
     "1,000,000 files from scratch": (15.0, "s"),
     "1,000,000 files from scratch, memory": (400.0, "MB"),
 }
-"""The most that each may take, of CPU or memory: the targets that the design of the export set."""
-_SOME = 100  # commits whose median is shown apart: the cost must not grow
+"""The maximum CPU or memory of each: the targets in the export's design."""
+_SOME = 100  # commits whose median is shown separately: the cost must not grow
 
 
 def run(bench: Bench) -> str:
@@ -76,7 +75,7 @@ def run(bench: Bench) -> str:
     ]
     found = {
         "one commit": cpu_p50(ours[-_SOME:]),
-        "the last 100 beside the second 100": cpu_p50(last) / cpu_p50(second),
+        "the last 100 compared with the second 100": cpu_p50(last) / cpu_p50(second),
         "1,000 commits": sum(sample.cpu_ms for sample in ours) / 1e3,
         "catch up with 500 commits": catch_up.cpu_ms / 1e3,
         "1,000,000 files from scratch": scratch[-1].cpu_s,
@@ -92,7 +91,7 @@ def run(bench: Bench) -> str:
             per_commit,
             f"PyIceberg's append, with the data file it writes, takes {ratio} the CPU of an export.",
             _by_hundreds(ours),
-            f"In turns on three tables of different age, the last {_SOME} exports take"
+            f"In turns on three tables of different ages, the last {_SOME} exports take"
             f" {cpu_p50(last) / cpu_p50(second):.2f} times the CPU of the second {_SOME}, and"
             f" {cpu_p50(last) / cpu_p50(first):.2f} times that of the first {_SOME}, before which the table had no"
             " snapshots to keep.",
@@ -138,7 +137,8 @@ def _one_by_one(bench: Bench, commits: int) -> list[Sample]:
 
 
 def _of_ages(bench: Bench, ages: tuple[int, ...]) -> list[list[Sample]]:
-    """Exports of tables that had as many before, in turns, so that a busy moment of the machine meets all of them."""
+    """Exports of tables with different numbers of earlier exports, in turns, so a busy moment of the machine affects
+    all."""
     tables = [_exported(bench.folder(f"of-age-{age}"), age) for age in ages]
     samples: list[list[Sample]] = [[] for _ in ages]
     for number in range(bench.scale(_SOME, 5)):
@@ -159,7 +159,7 @@ def _exported(path: Path, commits: int) -> txlog.Table:
 
 
 def _export_of(table: txlog.Table, number: int) -> Sample:
-    """Commit, let what that leaves to do in the background end, and export."""
+    """Commit, wait for the background work, and export."""
     table.append(_rows(number))
     table._open_table.post_commit.drain()
     return timed(table.export_iceberg)
@@ -193,7 +193,7 @@ def _catch_up(bench: Bench, commits: int) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """A table exported in full, in a process of its own."""
+    """A table exported in full, in a separate process."""
 
     files: int
     cpu_s: float

@@ -1,9 +1,9 @@
 """The log at scale: what opening, listing, appending and checkpointing cost as files and versions become many.
 
 The tables are synthetic: a checkpoint names files that do not exist; no operation opens them. From this seed each
-maker, txlog and deltalake, makes a checkpoint of its own, and ten commits follow. Each operation runs on a copy of the
-log in a fresh process that did the same to a table of one file before, so that all is imported, and begins with
-opening the table.
+maker, txlog and deltalake, makes its own checkpoint, and ten commits follow. Each operation runs on a copy of the log,
+in a fresh process that first does the same to a one-file table so everything is imported, and begins with opening the
+table.
 
 Run as a program it is one such process: `python -m benchmarks.log_scale CONTESTANT OPERATION SMALL_TABLE TABLE`.
 """
@@ -87,7 +87,7 @@ def _measure(
 
 
 def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[str, float]]:
-    """What deltalake has nothing beside: lists by statistics alone, V2 checkpoints, and checkpoints of listed files.
+    """What deltalake has no equivalent for: lists by statistics alone, V2 checkpoints, and checkpoints of listed files.
 
     deltalake's checkpoint has statistics as text only, ours has them typed too.
     """
@@ -114,7 +114,7 @@ def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[s
 
 
 def _checkpointed_as_v2(bench: Bench, table: Path) -> tuple[Path, Path]:
-    """The table with one commit that has it write V2 checkpoints, before and after the first of them."""
+    """The table with a commit that makes it write V2 checkpoints, before and after the first of them."""
     before, after = bench.folder("v2"), bench.folder("v2-again")
     _clone(table, before)
     _commit(before / "_delta_log", 2 * TAIL + 2, None, v2=True)
@@ -140,7 +140,7 @@ def _median(samples: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _tables(bench: Bench, files: int, *, version: int) -> dict[str, Path]:
-    """A table of ``files`` files by each maker, with its checkpoint at ``version`` + 1 and ten commits after that."""
+    """Each maker's table of ``files`` files, with its checkpoint at ``version`` + 1 and ten later commits."""
     bench.say(f"making a log of {files:,} files at version {version + 1 + TAIL:,}")
     seed = bench.folder("seed")
     make_seed(seed, files, version=version)
@@ -165,13 +165,13 @@ def make_seed(path: Path, files: int, *, version: int) -> None:
 
 
 def _clone(source: Path, target: Path) -> None:
-    """The same log in another folder; files of a log are never changed, so links will do."""
+    """The same log in another folder; a log's files never change, so links will do."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, copy_function=os.link)
 
 
 def _commit(log: Path, version: int, file: int | None, *, v2: bool = False) -> None:
-    """A commit that adds one file; without a file the one that creates the table, or has it write V2 checkpoints."""
+    """A commit that adds one file; without a file, the one that creates the table or makes it write V2 checkpoints."""
     lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}]
     if file is None:
         configuration = {"delta.checkpointPolicy": "v2"} if v2 else {}
@@ -183,7 +183,7 @@ def _commit(log: Path, version: int, file: int | None, *, v2: bool = False) -> N
         lines.append({"add": {"path": _path(file), "partitionValues": values, **fixed, "stats": _statistics(file)}})
     path = log / f"{version:020d}.json"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    # txlog syncs the commits of other writers that may not be on disk yet: here all of them, were they new.
+    # txlog syncs other writers' commits that may not be on disk yet: if they were new, all of these.
     hour_ago_s = time.time() - 3_600
     os.utime(path, (hour_ago_s, hour_ago_s))
 
@@ -224,7 +224,7 @@ def _statistics(file: int) -> str:
 
 
 def _write_checkpoint(log: Path, version: int, files: int) -> None:
-    """The seed's: row groups of 100,000 files, in the order of their numbers."""
+    """The seed's checkpoint: row groups of 100,000 files, by number."""
     import pyarrow.parquet as pq
 
     text_map = pa.map_(pa.string(), pa.string())
@@ -324,11 +324,11 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
         bench.say("no plot: matplotlib is not installed (pip install matplotlib)")
         return
     rows = (("files", "wall_ms", "ms"), ("files", "peak_mb", "MB, peak"), ("versions", "wall_ms", "ms"))
-    colours = {"txlog": "#1f77b4", "txlog on deltalake's": "#8ebad9", "deltalake": "#d62728"}
+    colors = {"txlog": "#1f77b4", "txlog on deltalake's": "#8ebad9", "deltalake": "#d62728"}
     figure, axes = plt.subplots(len(rows), len(OPERATIONS), figsize=(15, 8), sharey="row", layout="constrained")
     for row, (by, field, unit) in zip(axes, rows, strict=True):
         for axis, (operation, words) in zip(row, OPERATIONS.items(), strict=True):
-            for name, colour in colours.items():
+            for name, colour in colors.items():
                 points = sorted(
                     (key[1], found[key][field]) for key in found if (key[0], *key[2:]) == (by, operation, name)
                 )
@@ -345,7 +345,7 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
             axis.set_xlabel(by)
             axis.grid(alpha=0.3)
         row[0].set_ylabel(unit)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(colours))
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(colors))
     figure.savefig(path, dpi=80)
     plt.close(figure)
     bench.say(f"plotted to {path}")
@@ -387,7 +387,7 @@ def _checkpoint_of_listed(path: str) -> Callable[[], object]:
 
 
 def _statistics_typed(snapshot: Snapshot) -> int:
-    """As a checkpoint has them typed."""
+    """Typed, as in a checkpoint."""
     from txlog.protocol.schema import leaf_paths
     from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 

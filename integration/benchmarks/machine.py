@@ -1,4 +1,4 @@
-"""One line on what a result was measured on: cores, memory, disk, versions, and how busy it was."""
+"""One line about the machine: cores, memory, disk, versions, and how busy it was."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _processor() -> str:
 
 
 def _file_system(path: Path) -> str:
-    """The type of the file system that holds ``path``: that of the longest mount point above it."""
+    """The type of the file system that holds ``path``, by the longest mount point above it."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

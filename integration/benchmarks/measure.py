@@ -26,9 +26,9 @@ Scale = TypeVar("Scale")
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One run of one benchmark. ``scratch`` lies on the disk that is measured; ``raw`` takes a line per sample.
+    """One run of one benchmark. ``scratch`` is on the measured disk; ``raw`` takes a line per sample.
 
-    Without ``with_spark`` a benchmark of txlog and other libraries leaves its comparison with Spark out.
+    Without ``with_spark``, a benchmark of txlog and other libraries omits the comparison with Spark.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Bench:
         return quick if self.quick else full
 
     def folder(self, name: str) -> Path:
-        """A path in the scratch folder where nothing is."""
+        """An unused path in the scratch folder."""
         path = self.scratch / name
         shutil.rmtree(path, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,9 +77,9 @@ def in_turns(
     prepare: Callable[[], object] | None = None,
     **fields: Any,
 ) -> dict[str, list[Sample]]:
-    """``rounds`` samples of each contestant, in turns, each round beginning with another one.
+    """``rounds`` samples of each contestant, in turns; each round begins with another one.
 
-    Before each, outside of anybody's time, ``prepare`` is called, and what others left unwritten is flushed.
+    Before each, outside anybody's time, it calls ``prepare`` and flushes what others left unwritten.
     """
     samples: dict[str, list[Sample]] = {name: [] for name in contestants}
     names = list(contestants)
@@ -106,15 +106,15 @@ def cpu_p50(samples: Iterable[Sample]) -> float:
 
 
 def p99(values: Iterable[float]) -> float:
-    """The nearest rank: the largest of fewer than a hundred."""
+    """The nearest rank: with fewer than a hundred, the largest."""
     ordered = sorted(values)
     return ordered[math.ceil(0.99 * len(ordered)) - 1]
 
 
 def fresh_process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last words.
+    """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last output.
 
-    It may keep its bytecode, as what pip installed has it: else it would compile this checkout every time.
+    It may keep bytecode, as pip-installed packages do: otherwise it would compile this checkout every time.
     """
     places = [str(ROOT / "integration"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
@@ -128,7 +128,7 @@ def fresh_process(*arguments: str) -> subprocess.CompletedProcess[str]:
 def peak_mb() -> float:
     """The most memory that this process had.
 
-    It is not the value of getrusage, which begins with the memory of the process that started this one.
+    Not from getrusage, whose value begins with the memory of the starting process.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
@@ -143,12 +143,12 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
 
 
 def best_in_bold(values: Iterable[float], texts: Iterable[str], *, is_most: bool = False) -> list[str]:
-    """``texts`` with that of the least value, or of the greatest, in bold, whoever it is; all that have it."""
+    """``texts`` with the text of the least (or greatest) value in bold; in a tie, all of them."""
     found = list(values)
     best = max(found) if is_most else min(found)
     return [f"**{text}**" if value == best else text for value, text in zip(found, texts, strict=True)]
 
 
 def times(mine: float, other: float) -> str:
-    """How many times as much ``other`` is."""
+    """How many times as large ``other`` is."""
     return f"{other / mine:.1f}x"

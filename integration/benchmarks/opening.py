@@ -1,4 +1,4 @@
-"""Open a table and append one row, at version 1,000: in a process that runs, and in one that starts for it."""
+"""Open a table and append one row, at version 1,000: in a running process, and in one that starts for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _in_fresh_processes(bench: Bench, copies: dict[str, Path], rounds: int) -> d
 def _report(version: int, same: dict[str, list[Sample]], fresh: dict[str, list[Sample]]) -> str:
     bare_ms = wall_p50(fresh["the row alone"])
     rows = []
-    for where, found in (("same process, imported", same), ("fresh process, import and exit in it", fresh)):
+    for where, found in (("same process, imported", same), ("fresh process, import and exit included", fresh)):
         ours, theirs = found["txlog"], found["deltalake"]
         middle_ms = [wall_p50(each) for each in (ours, theirs)]
         tails = [p99(sample.wall_ms for sample in each) for each in (ours, theirs)]
@@ -95,7 +95,7 @@ def _report(version: int, same: dict[str, list[Sample]], fresh: dict[str, list[S
         f"{table}\n\nCPU p50 in the same process: txlog {cpu_p50(same['txlog']):.1f} ms, deltalake"
         f" {cpu_p50(same['deltalake']):.1f} ms. Python {python} alone starts and ends in"
         f" {wall_p50(fresh['python alone']):.0f} ms; making the row with pyarrow, which"
-        f" loads pandas where it is installed, takes {bare_ms:.0f} ms in all."
+        f" loads pandas if it is installed, takes {bare_ms:.0f} ms in total."
     )
 
 

@@ -1,8 +1,8 @@
-"""Following a table as a stream: ``readStream.format("txlog")`` beside Spark's own Delta source.
+"""Following a table as a stream: ``readStream.format("txlog")`` compared with Spark's own Delta source.
 
 One table of many small versions, read in micro-batches of a few files each, and one of large files, read as a single
-batch. The sink is `noop`, so that a batch's time is the source's: offsets, planning and the rows of its files. It is
-what Spark itself states for all of it (``durationMs.triggerExecution``). A query ends when it has read the table.
+batch. The sink is `noop`, so a batch's time is the source's: offsets, planning and the rows of its files. It is what
+Spark itself reports for the whole batch (``durationMs.triggerExecution``). A query ends when it has read the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(bench: Bench) -> str:
 
 
 def _made(bench: Bench, name: str, versions: int, rows: int) -> Path:
-    """A table of ``versions`` appends, each of one file."""
+    """A table of ``versions`` appends, one file each."""
     path = bench.folder(f"read-stream-{name}")
     table = txlog.Table.create(path, many_columns(0, 1).schema)
     for version in range(versions):
@@ -54,7 +54,7 @@ def _made(bench: Bench, name: str, versions: int, rows: int) -> Path:
 
 
 def _in_turns(bench: Bench, spark: SparkSession, path: Path, rounds: int, files: int) -> dict[str, list[list[float]]]:
-    """For each source and round, the milliseconds of every batch. A first query of each does not count."""
+    """For each source and round, the milliseconds of every batch. Each source's first query does not count."""
     found: dict[str, list[list[float]]] = {source: [] for source in SOURCES}
     for turn in range(-1, rounds):
         for source in SOURCES[turn % 2 :] + SOURCES[: turn % 2]:
@@ -89,7 +89,7 @@ def _seen() -> list[Any]:
 
 
 def _check(path: Path, batches: list[Any]) -> None:
-    """Each row of the table was in one batch."""
+    """Check that each row of the table was in one batch."""
     ids = txlog.Table.open(path).to_arrow(columns=["id"])["id"].to_numpy()
     seen = [each["observedMetrics"]["seen"] for each in batches]
     found = (sum(each["rows"] for each in seen), sum(each["ids"] or 0 for each in seen))

@@ -1,5 +1,6 @@
-"""Reading: `txlog.spark.read` and ``format("txlog")`` beside Spark's Parquet and Delta readers, and engines over a
-dataset beside the same engines over an Arrow stream. Each contestant's answer is compared with the others'."""
+"""Reading: `txlog.spark.read` and ``format("txlog")`` compared with Spark's Parquet and Delta readers, and engines over
+a dataset compared with the same engines over an Arrow stream. Each contestant's answer is checked against the
+others'."""
 
 from __future__ import annotations
 

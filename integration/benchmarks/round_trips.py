@@ -1,7 +1,7 @@
 """What each command waits for on an S3 server behind a slow network: round trips, requests and bytes.
 
-A round trip takes 50 ms here and the server's own work a few, so the time of a command divided by that of one request
-says how many requests it waits for one after another.
+A round trip takes 50 ms here and the server's own work a few, so a command's time divided by one request's time says
+how many requests it waits for, one after another.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _rows(start: int) -> pa.Table:
 
 
 def _round_trip_s(uri: str, options: Mapping[str, str]) -> float:
-    """The time of one small request in a connection that is open."""
+    """The time of one small request on an open connection."""
     from txlog.store.open import open_store
 
     log = open_store(uri, options).log
@@ -86,7 +86,7 @@ def _round_trip_s(uri: str, options: Mapping[str, str]) -> float:
 
 
 def _commands(uris: Mapping[str, str], options: dict[str, str]) -> dict[str, dict[str, Callable[[], Work]]]:
-    """For each command and contestant, what prepares the next call, which is measured, and returns it."""
+    """For each command and contestant, a function that prepares the next measured call and returns it."""
     ours, theirs = uris["txlog"], uris["deltalake"]
     table = txlog.Table.open(ours, storage_options=options)
     delta = DeltaTable(theirs, storage_options=options)
@@ -137,6 +137,6 @@ def _report(found: Found, rounds: int, trip_s: float) -> str:
     return (
         f"{markdown_table(header, rows)}\n\nThe median time of {rounds} calls, divided by the time of one request"
         f" ({1000 * trip_s:.0f} ms), on versitygw behind {1000 * DELAY_S:.0f} ms of delay each way; the table has"
-        f" {COMMITS} commits of {ROWS} rows, made by txlog, at the beginning. Requests and bytes are those of the last"
-        " call, with what follows a commit."
+        f" {COMMITS} commits of {ROWS} rows, made by txlog, at the beginning. Requests and bytes are from the last"
+        " call, including what follows a commit."
     )

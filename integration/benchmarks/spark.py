@@ -35,7 +35,7 @@ def session(bench: Bench) -> Iterator[SparkSession]:
     os.environ.update(spark_environment())
     places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every new worker would compile this checkout anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise every new worker would compile this checkout again
     from pyspark.sql import SparkSession
 
     settings = {**SETTINGS, **jar_settings(DELTA_PACKAGE), "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}

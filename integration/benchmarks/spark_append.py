@@ -1,4 +1,4 @@
-"""One row appended by a warm Spark session: txlog's sink beside Spark's Parquet writer and Spark's own Delta."""
+"""A warm Spark session appends one row: txlog's sink compared with Spark's Parquet writer and Spark's own Delta."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(bench: Bench) -> str:
             )
         )
     table = markdown_table(["sink", "p50, ms", "p99, ms", "time : Parquet's", "time : Delta's"], lines)
-    return f"{table}\n\n{rounds} appends each in turns, after {warm_up} to warm up; each to a table of its own."
+    return f"{table}\n\n{rounds} appends each in turns, after {warm_up} to warm up; each to a separate table."
 
 
 def _append(row: DataFrame, name: str, target: Path) -> None:

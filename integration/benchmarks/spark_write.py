@@ -1,6 +1,6 @@
-"""Ten million rows written by Spark: txlog's sink beside Spark's Parquet writer and Spark's own Delta.
+"""Spark writes ten million rows: txlog's sink compared with Spark's Parquet writer and Spark's own Delta.
 
-The `noop` sink reads the same source and writes nothing: what every one of them pays.
+The `noop` sink reads the same source and writes nothing: the cost that all share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One small file a micro-batch: txlog's streaming sink beside Spark's Parquet file sink and Spark's own Delta.
+"""One small file per micro-batch: txlog's streaming sink compared with Spark's Parquet sink and Spark's own Delta.
 
-The source makes a hundred rows a batch and costs next to nothing; `noop` writes them nowhere: what every sink pays.
-A batch's time is what Spark itself states for all of it (``durationMs.triggerExecution``): offsets, planning, the
-task, the commit.
+The source makes a hundred rows per batch and costs next to nothing; `noop` writes them nowhere: the cost that all
+share. A batch's time is what Spark itself reports for the whole batch (``durationMs.triggerExecution``): offsets,
+planning, the task, the commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.spark import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TITLE = "Structured Streaming, one small file a micro-batch"
+TITLE = "Structured Streaming, one small file per micro-batch"
 
 SINKS = {"noop": "noop", "parquet": "parquet", "delta": "delta", "delta, tuned": "delta", "txlog": "txlog"}
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
@@ -42,10 +42,10 @@ def run(bench: Bench) -> str:
 
 
 def batches_of(bench: Bench, spark: SparkSession, name: str, batches: int, turn: int = 0) -> list[float]:
-    """Milliseconds of each of ``batches`` micro-batches of a new query into a new table."""
+    """The milliseconds of each of ``batches`` micro-batches of a new query into a new table."""
     warm_up = _warm_up(bench)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(batches + warm_up + 100))
-    # A folder for each query: Delta remembers the table that was in one, and would read it on.
+    # A folder for each query: Delta remembers a folder's table, and would keep reading it.
     target = bench.folder(f"stream-{turn}-{name.replace(', ', '-')}")
     query = start_query(spark, SINKS[name], target)
     try:
@@ -65,7 +65,7 @@ def batches_of(bench: Bench, spark: SparkSession, name: str, batches: int, turn:
 
 
 def _warm_up(bench: Bench) -> int:
-    """Batches of each query that do not count: its first ones start Python workers and compile its plan."""
+    """The first batches of each query do not count: they start Python workers and compile its plan."""
     return bench.scale(10, 2)
 
 
@@ -81,7 +81,7 @@ def last_batch(query: Any) -> int:
 
 
 def wait_for(query: Any, done: Callable[[], bool], report: Callable[[], object] = lambda: None) -> None:
-    """Until ``done``; every half minute ``report`` shows how far it is."""
+    """Wait until ``done``; ``report`` shows the progress every half minute."""
     told_s = time.monotonic()
     while not done():
         if not query.isActive:
@@ -93,7 +93,7 @@ def wait_for(query: Any, done: Callable[[], bool], report: Callable[[], object] 
 
 
 def _check(spark: SparkSession, target: Path, batches: int) -> None:
-    """Every batch that was timed is in the table, whole."""
+    """Check that every timed batch is in the table, complete."""
     rows = spark.read.format("delta").load(str(target)).selectExpr("count(value)", "count(distinct value)").first()
     assert rows is not None
     if rows[0] != rows[1] or rows[0] < 100 * batches:

@@ -1,6 +1,6 @@
 """A thousand micro-batches of one query: does a batch take longer as the table grows?
 
-`noop` writes nowhere: what Spark's own bookkeeping of a query grows by.
+`noop` writes nowhere: it shows how much Spark's own bookkeeping grows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ def run(bench: Bench) -> str:
     ]
     first, last = (statistics.median(found["txlog"][part]) for part in (slice(None, tenth), slice(-tenth, None)))
     return (
-        f"{markdown_table(header, lines)}\n\nOne query each, one small file a micro-batch: the p50 of each tenth of"
+        f"{markdown_table(header, lines)}\n\nOne query each, one small file per micro-batch: the p50 of each tenth of"
         f" {batches:,} batches, in ms. txlog's last tenth takes {last / first:.2f} times its first."
     )

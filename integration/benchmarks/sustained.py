@@ -1,8 +1,8 @@
-"""A stream of one micro-batch a second for ten minutes, with four processes that append beside it.
+"""A stream of one micro-batch per second for ten minutes, while four processes append alongside.
 
-Everything is watched minute by minute: how long commits take, how many files the log holds, how much memory every
-process of the stream and every writer uses. A log's retention counts whole days, so what is five minutes old is made to
-look a week old: what the cleanup after each checkpoint then deletes is what it deletes of a log that is kept for days.
+It watches everything minute by minute: how long commits take, how many files the log holds, how much memory every
+process of the stream and every writer uses. A log's retention counts whole days, so files that are five minutes old are
+made to look a week old: the cleanup after each checkpoint then deletes as much as in a log that is kept for days.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WEEK_S = 7 * 24 * 3600.0
 
 @dataclass
 class Window:
-    """What was seen in one part of the run. Latencies in ms, memory in MB."""
+    """What one part of the run showed. Latencies in ms, memory in MB."""
 
     batches_ms: list[float] = field(default_factory=list)
     appends_ms: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ def run(bench: Bench) -> str:
             writer.start()
         wait_for(query, lambda: last_batch(query) >= 1)
         for _ in range(10 * WRITERS):
-            reported.get(timeout=60)  # by then everybody has begun
+            reported.get(timeout=60)  # by then all have begun
         seen = []
         for number in range(windows):
             seen.append(_watch(path, query, writers, reported, length_s / windows))
@@ -81,7 +81,7 @@ def run(bench: Bench) -> str:
 
 
 def _append(path: str, ends: Any, reported: Any) -> None:
-    """A batch writer: a row every half second through one handle. At the end it prints how many."""
+    """A batch writer: a row every half second through one handle. At the end it reports how many."""
     import txlog
 
     table = txlog.Table.open(path)
@@ -96,7 +96,7 @@ def _append(path: str, ends: Any, reported: Any) -> None:
 
 
 def _watch(path: Path, query: Any, writers: list[Any], reported: Any, length_s: float) -> Window:
-    """One window: its latencies, and what there is at its end."""
+    """One window: its latencies, and the state at its end."""
     window = Window()
     first = last_batch(query) + 1
     end_s = time.monotonic() + length_s
@@ -127,7 +127,7 @@ def _watch(path: Path, query: Any, writers: list[Any], reported: Any, length_s: 
 
 
 def _age(log: Path, older_than_s: float) -> None:
-    """Put what is that old, and not yet put back, back by a week."""
+    """Date files that are old enough back by a week, once."""
     now_s = time.time()
     for entry in os.scandir(log):
         with contextlib.suppress(FileNotFoundError):  # cleaned up meanwhile
@@ -195,7 +195,7 @@ def _report(seen: list[Window], length_s: int, batches: int, appended: int, vers
     table = markdown_table([*header, "Spark's Python, MB", "four writers, MB", "JVM, MB"], lines)
     return (
         f"{table}\n\n{length_s} s: {batches:,} micro-batches and {appended:,} appends of {WRITERS} processes, version"
-        f" {version:,} at the end; every row is there once. A micro-batch's time is that of its rows and its commit"
+        f" {version:,} at the end; every row is there once. A micro-batch's time covers its rows and its commit"
         " (`durationMs.addBatch`); memory is each process's proportional share. The log is"
         " kept for five minutes."
     )

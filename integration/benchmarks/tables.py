@@ -1,7 +1,7 @@
-"""The data that is written: one row; and many rows of ten columns of mixed types.
+"""The data to write: one row; and many rows of ten columns with mixed types.
 
-Run as a program it grows a table by one-row appends: in a process of its own, so that what follows the commits
-(checkpoints) has ended when the process has.
+Run as a program, it grows a table by one-row appends: in a separate process, so what follows the commits (checkpoints)
+has ended when the process has.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ONE_ROW = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"], "value": [1.
 
 
 def grow(path: Path, version: int) -> None:
-    """Append single rows with txlog, from where the table is, until it is at ``version``."""
+    """Append single rows with txlog until the table is at ``version``."""
     fresh_process("-m", "benchmarks.tables", str(path), str(version))
 
 
 def copy_for_each(base: Path, names: list[str]) -> dict[str, Path]:
-    """A copy of the table for each of ``names``, so that all begin with the same files and the same log.
+    """A copy of the table for each of ``names``, so all begin with the same files and the same log.
 
-    deltalake's gets a checkpoint of its own making at that version, where its own interval would have put one.
+    deltalake's copy gets its own checkpoint at that version, where its own interval would have put one.
     """
     from deltalake import DeltaTable
 
@@ -40,7 +40,7 @@ def copy_for_each(base: Path, names: list[str]) -> dict[str, Path]:
 
 
 def mixed_rows(rows: int, partitions: int) -> pa.Table:
-    """Ten columns, about a hundred bytes a row; ``part`` has ``partitions`` values, in no order."""
+    """Ten columns, about a hundred bytes per row; ``part`` has ``partitions`` values, in no order."""
     random = np.random.default_rng(20)
     names = pa.array([f"customer {number:06}" for number in range(20_000)])
     notes = pa.array([f"{number:016x}-{number * 7919:016x}" for number in random.integers(0, 2**40, 50_000).tolist()])

@@ -1,9 +1,9 @@
-"""Rows changed: upserts, deletes and updates of txlog in both of its modes, beside deltalake and Spark's Delta.
+"""Row changes: txlog's upserts, deletes and updates in both modes, compared with deltalake and Spark's Delta.
 
-Each change runs in a fresh process (`benchmarks.upsert_work`) on a table whose files are linked to, with a warm page
-cache; Spark's in one session, after a small one to warm up. txlog changes rows on a table with the default properties,
-where it copies files as deltalake does, and on one with deletion vectors. Spark's Delta has them too. txlog syncs what
-it writes, the others do not.
+Each change runs in a fresh process (`benchmarks.upsert_work`) on a table of linked files, with a warm page cache;
+Spark's in one session, after a small one to warm up. txlog changes rows on a table with the default properties, where
+it copies files as deltalake does, and on one with deletion vectors. Spark's Delta has them too. txlog syncs what it
+writes, the others do not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 TITLE = "Row changes"
 CONTESTANTS = (WITH_VECTORS, BY_DEFAULT, "deltalake")
 Samples: TypeAlias = "dict[tuple[str, str], list[dict[str, float]]]"
-"""By what was done, and by whom."""
+"""By the kind of change, and by contestant."""
 
 
 def run(bench: Bench) -> str:
@@ -114,7 +114,7 @@ def _session(bench: Bench) -> Iterator[SparkSession]:
 
 
 def _by_spark(bench: Bench, found: Samples, tables: Mapping[str, Path], sources: Mapping[str, Path]) -> None:
-    """Each once, since it is slow; its first change, of a small table, is not counted."""
+    """Each change once, since it is slow; the first one, on a small table, does not count."""
     if not bench.with_spark:
         return
     small = bench.folder("upsert-small")
@@ -164,7 +164,7 @@ def _change_by_spark(
 
 
 def _stream(bench: Bench, table: Path, rows: int) -> str:
-    """Small upserts in a row by one handle, of random keys: nine in ten of the table, one new."""
+    """Small upserts in a row through one handle, with random keys: nine in ten from the table, one new."""
     calls = {
         WITH_VECTORS: bench.scale(102, 6),
         WITHOUT_KEY_CACHE: bench.scale(22, 3),
@@ -215,7 +215,7 @@ def _stream_rows(of_table: int, calls: int) -> pa.Table:
 
 
 def _races(bench: Bench) -> str:
-    """Three of each, in turns: the failures of all, and the medians of the medians."""
+    """Three races of each, in turns: all failures, and the medians of the medians."""
     processes, upserts = bench.scale((8, 25), (2, 2))
     found: dict[str, list[UpsertRace]] = {}
     for turn in range(bench.scale(3, 1)):
@@ -227,7 +227,7 @@ def _races(bench: Bench) -> str:
             bench.say(f"race, {name}: {one.failed} of {one.tried} failed")
     whole = {name: together(found[name]) for name in CONTESTANTS}
     lines = [(name, *whole[name].cells) for name in CONTESTANTS]
-    header = [f"{processes} processes x {upserts} upserts", "failed", "executed again", "p50 / p99, ms", "keys once"]
+    header = [f"{processes} processes x {upserts} upserts", "failed", "reruns", "p50 / p99, ms", "keys once"]
     return (
         f"{markdown_table(header, lines)}\n\n500 rows each of the same 20,000 keys, default retries of both; races of"
         f" each in turns, {bench.scale(3, 1)} in all. The times include those of upserts that failed."

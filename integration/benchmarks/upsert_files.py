@@ -1,4 +1,4 @@
-"""What an upsert costs as the table's files become many, and of many rows into a much larger table."""
+"""What an upsert costs as the number of files grows, and what many rows into a much larger table cost."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _by_files(bench: Bench, rows: int, changed: int) -> str:
     _plot(bench, found, PLOT if not bench.quick else bench.scratch.parent / PLOT.name)
     return (
         f"{markdown_table(['files', *(f'{name}, ms' for name in names)], lines)}\n\n{changed:,} rows of random keys"
-        f" into {rows:,} rows of four columns, best of three (of the most files: one); 1,000 rows where the keys are"
-        f" known.\n\n![Time of an upsert against the files of the table](images/{PLOT.name})"
+        f" into {rows:,} rows of four columns, best of three (with the most files: one); 1,000 rows if the keys are"
+        f" known.\n\n![Upsert time by number of files](images/{PLOT.name})"
     )
 
 

@@ -1,8 +1,8 @@
 """An upsert of many rows into a much larger table: five million, half of them new, into fifty million of ten columns.
 
-The rows come as a stream of batches, in no order, and the upsert runs in a fresh process:
-`python -m benchmarks.upsert_large TABLE LAYOUT ROWS CHANGED`. Its memory is all that the process ever held, Python and
-its packages and pages of mapped temporary files included.
+The rows come as a stream of batches, in no order, and the upsert runs in a fresh process: `python -m
+benchmarks.upsert_large TABLE LAYOUT ROWS CHANGED`. Its memory is the process's peak, including Python, its packages and
+pages of mapped temporary files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from benchmarks.measure import Bench, fresh_process, markdown_table, peak_mb
 from benchmarks.tables import mixed_rows
 from benchmarks.upsert_tables import LAYOUTS, VECTORS, key_of
 
-_SCATTER = 2_654_435_761, 1_500_450_271  # prime to every number of rows that is a power of ten or half of one
+_SCATTER = 2_654_435_761, 1_500_450_271  # coprime to every row count that is a power of ten or half of one
 _BATCH_ROWS = 100_000
 _LAYOUTS = ("random", "strings")
 
 
 def large(bench: Bench) -> str:
-    """Makes each table, upserts into it, and reports time and memory."""
+    """Make each table, upsert into it, and report time and memory."""
     rows, files, changed = bench.scale((50_000_000, 100, 5_000_000), (20_000, 4, 2_000))
     lines = []
     for layout in _LAYOUTS:
@@ -50,7 +50,7 @@ def large(bench: Bench) -> str:
 
 
 def _make_table(path: Path, layout: str, rows: int, files: int) -> None:
-    """The same values in each file, besides the keys: to draw fifty million would take longer than the rest."""
+    """The same values in each file, except the keys: drawing fifty million would take longer than the rest."""
     import txlog
 
     per_file = rows // files
@@ -65,7 +65,7 @@ def _make_table(path: Path, layout: str, rows: int, files: int) -> None:
 
 
 def _source(layout: str, rows: int, changed: int) -> pa.RecordBatchReader:
-    """Rows with keys of the table and new ones, by turns, made while they are read."""
+    """Rows with keys from the table and new ones, in turns, made while they are read."""
     per_batch = min(_BATCH_ROWS, changed)
     data = mixed_rows(per_batch, 50)
     data = data.set_column(0, "id", key_of(layout, np.arange(per_batch)))

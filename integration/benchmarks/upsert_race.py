@@ -1,4 +1,4 @@
-"""Processes that upsert rows of the same keys at once: what fails, what is executed again, and how long it takes."""
+"""Processes that upsert rows with the same keys concurrently: what fails, what reruns, and how long it takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 @dataclass(frozen=True, slots=True)
 class UpsertRace:
-    """``reexecutions`` are those of one upsert, on average."""
+    """``reexecutions`` is the average per upsert."""
 
     failed: int
     tried: int
@@ -92,7 +92,7 @@ def _work(contestant: str, path: str, number: int, upserts: int, barrier: Any, r
         try:
             again += upsert(rows)
             done += 1
-        except Exception as error:  # what was tried and not done is counted as failed
+        except Exception as error:  # a failed attempt counts
             if done == call == 0:
                 print(f"{contestant}: {error}"[:200], file=sys.stderr, flush=True)
         samples.append((time.monotonic() - begin_s) * 1e3)

@@ -1,7 +1,7 @@
-"""The tables that rows are changed in, and the rows of a source: by layout, in as many files as asked for.
+"""The tables whose rows change, and the source rows: by layout, in the requested number of files.
 
 In: rows, files and a layout. Out: tables that are only linked to afterwards, since data files never change. Half of the
-rows of a source have a key of the table.
+source rows have a key from the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.tables import mixed_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 WITH_VECTORS, BY_DEFAULT = "txlog, deletion vectors", "txlog, default (copies)"
-"""How benchmarks name txlog: on a table with deletion vectors, and on one whose properties are the default ones."""
+"""How benchmarks name txlog: on a table with deletion vectors, and on one with default properties."""
 WITHOUT_KEY_CACHE = "txlog without its key cache"
 LAYOUTS = {
     "random": "integers, in no order",
@@ -29,7 +29,7 @@ LAYOUTS = {
     "strings": "strings of 36 characters, in no order",
 }
 TABLE_OF = {"range": "clustered"}
-"""The layouts of keys that are upserted into the table of another."""
+"""The layouts of keys that are upserted into another layout's table."""
 
 _SCATTER = 2_654_435_761  # an odd factor: the products of different numbers below 2^61 are different modulo 2^61
 _NARROW = ("id", "name", "price", "quantity")
@@ -44,7 +44,7 @@ def key_of(layout: str, numbers: Any) -> pa.Array:
 
 
 def make_table(path: Path, layout: str, rows: int, files: int, *, narrow: bool = False) -> None:
-    """``rows`` in ``files``; of all ten columns or of four."""
+    """``rows`` in ``files``, with all ten columns or four."""
     import txlog
 
     data = mixed_rows(rows, 50)
@@ -61,7 +61,7 @@ def make_table(path: Path, layout: str, rows: int, files: int, *, narrow: bool =
 
 
 def source_rows(layout: str, rows: int, of_table: int, seed: int = 3, *, narrow: bool = False) -> pa.Table:
-    """Half of them with keys of a table of ``of_table`` rows (spread over it, or one range), half with new ones."""
+    """Half with keys from a table of ``of_table`` rows (spread over it, or one range), half with new keys."""
     random = np.random.default_rng(seed)
     half = rows // 2
     known = np.arange(half) + of_table // 2 if layout == "range" else random.choice(of_table, half, replace=False)
@@ -72,7 +72,7 @@ def source_rows(layout: str, rows: int, of_table: int, seed: int = 3, *, narrow:
 
 
 def linked(table: Path, target: Path) -> Path:
-    """The same table in another folder, its files linked to."""
+    """The same table in another folder, with linked files."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(table, target, copy_function=os.link)
     return target

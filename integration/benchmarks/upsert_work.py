@@ -1,8 +1,8 @@
-"""One change of rows in a process of its own: `python -m benchmarks.upsert_work WORK CONTESTANT TABLE SOURCE ROUNDS`.
+"""One row change in a separate process: `python -m benchmarks.upsert_work WORK CONTESTANT TABLE SOURCE ROUNDS`.
 
-Time begins with opening the table and ends when the call returns; a small change to another table came before, so that
-all is imported. Memory is the peak above what the process held just before. Prints a JSON list with one sample for each
-round; rounds after the first go on with the handle.
+Time begins with opening the table and ends when the call returns; a small change to another table comes first, so
+everything is imported. Memory is the peak above what the process held just before. Prints a JSON list with one sample
+for each round; rounds after the first continue with the handle.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STREAM_ROWS = 1_000
 
 
 def change_by(work: str, contestant: str, table: str) -> Change:
-    """Opens the table; what it returns makes the change once."""
+    """Opens the table; the returned function makes the change once."""
     if contestant == "deltalake":
         return _by_deltalake(work, table)
     import txlog

@@ -1,4 +1,4 @@
-"""Find the files that no commit names: a dry run of vacuum over 50,000 orphans, beside deltalake's full one."""
+"""Find the files that no commit names: a dry run of vacuum over 50,000 orphans, compared with deltalake's full one."""
 
 from __future__ import annotations
 

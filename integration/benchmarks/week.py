@@ -1,10 +1,9 @@
-"""A table that takes one upsert a second with `txlog maintain` beside it: do its log and its files stay bounded?
+"""A table that takes one upsert per second alongside `txlog maintain`: do its log and its files stay bounded?
 
-A week is scaled down. The clock of the table and the times of its files are scripted, a second for each upsert, and the
-retention of removed files is half of the run: the second half is the steady state, in which files leave as fast as they
-come. Real are the commits, the files and the times taken. Commits stay in the log for at least a day, whatever the
-scale. What is in the checkpoint by then grows with the retention: what a whole week leaves in it is measured after that
-(`week_behind`).
+A week is scaled down. The table's clock and file times are scripted, a second for each upsert, and the retention of
+removed files is half of the run: the second half is the steady state, where files leave as fast as they come. The
+commits, the files and the measured times are real. Commits stay in the log for at least a day, whatever the scale. The
+checkpoint's content grows with the retention: `week_behind` then measures what a whole week leaves in it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _QUARTERS = 4
 
 
 class _Clock(ambient.Ambient):
-    """A second for each upsert, begun early enough to stay behind the store's clock: a vacuum refuses one that is
+    """A second for each upsert, begun early enough to stay behind the store's clock: a vacuum refuses a clock that is
     ahead of it.
     """
 
@@ -45,10 +44,10 @@ class _Clock(ambient.Ambient):
         self._moment_ms += 1000
 
     def date_files(self, table: Path) -> None:
-        """Give the files below a table that are newer than this clock its time."""
+        """Give files below a table that are newer than this clock its time."""
         moment_s = self._moment_ms / 1000
         for each in (*table.iterdir(), *(table / "_delta_log").iterdir()):
-            with contextlib.suppress(FileNotFoundError):  # a temporary file that has its name by now
+            with contextlib.suppress(FileNotFoundError):  # a temporary file that has its final name by now
                 if each.stat().st_mtime > moment_s:
                     os.utime(each, (moment_s, moment_s))
 

@@ -1,8 +1,8 @@
-"""A table with a whole week of one upsert a second behind it: what the log still has of it, and what that costs.
+"""A table after a whole week of one upsert per second: what the log still has of it, and what that costs.
 
-The removes in the log of a shorter run are repeated under new names until the week is full, spread evenly over
-it, in separate commits. The files that they name never existed: no reader opens a removed file, and a vacuum lists
-existing files. So the log is that of a week, and the data files are those of the minutes measured here.
+The removes from a shorter run's log are repeated under new names until the week is full, spread evenly over it, in
+separate commits. The files that they name never existed: no reader opens a removed file, and a vacuum lists existing
+files. So the log is a week's, and the data files come from the minutes measured here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import txlog
 from benchmarks.measure import Bench, markdown_table, p99
 
 Told: TypeAlias = dict[str, Any]
-"""A remove, as the log has it."""
+"""A remove, as in the log."""
 
 _COMMIT_REMOVES = 50_000
 _ROUND_EVERY = 60
@@ -35,14 +35,15 @@ _TO_Z85 = str.maketrans(
 
 
 def removes_in(log: Path, since_ms: int) -> list[Told]:
-    """The removes in the commits of a log, of files that left the table after a moment."""
+    """The removes in a log's commits, for files that left the table after a moment."""
     lines = (json.loads(line) for each in sorted(log.glob("*.json")) for line in each.open() if '"remove"' in line)
     found = (line["remove"] for line in lines if "remove" in line)
     return [each for each in found if each["deletionTimestamp"] > since_ms]
 
 
 def measure(bench: Bench, path: Path, removes: Sequence[Told], seconds: int, *, week_s: int, run_s: int) -> str:
-    """Upserts into the table at ``path`` when its week ends. ``removes`` were committed within so many ``seconds``."""
+    """Upserts into the table at ``path`` when its week ends. ``removes`` were committed within this many
+    ``seconds``."""
     keys = txlog.Table.open(path).count()
     total = _live_the_week(path, removes, seconds, week_s)
     bench.say(f"the log has {total:,} removed files")
@@ -119,7 +120,7 @@ def _read(path: Path, keys: int) -> dict[str, float]:
 
 
 def _live_the_week(path: Path, removes: Sequence[Told], seconds: int, week_s: int) -> int:
-    """Commit the removes of a week, which ends now. How many they are."""
+    """Commit the removes of a week that ends now; returns their number."""
     log = path / "_delta_log"
     version = max(int(each.stem) for each in log.glob("*.json"))
     total, now_ms = len(removes) * week_s // seconds, int(time.time() * 1e3)
@@ -133,7 +134,7 @@ def _live_the_week(path: Path, removes: Sequence[Told], seconds: int, week_s: in
 
 
 def _renamed(removes: Sequence[Told], times: Iterator[int], chance: random.Random) -> Iterator[Told]:
-    """The removes over and over. A file that was removed again and again, each time with another vector, keeps one name
+    """The removes over and over. A file that was removed repeatedly, each time with another vector, keeps one name
     within a round."""
     names: dict[str, str] = {}
     for at, removed_ms in enumerate(times):

@@ -1,4 +1,4 @@
-"""Several processes append single rows to one table at once: commits per second, what fails, what gets lost."""
+"""Several processes append single rows to one table concurrently: commits per second, what fails, what gets lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = ("txlog", "deltalake")
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What one race of ``processes`` came to; ``lost`` rows were acknowledged and are not in the table."""
+    """The result of one race of ``processes``; ``lost`` rows were acknowledged but are not in the table."""
 
     commits_per_s: float
     failed: int
@@ -71,14 +71,14 @@ def _race(path: Path, library: str, processes: int, appends: int) -> Race:
 
 
 def _work(library: str, path: str, appends: int, barrier: Any, results: Any) -> None:
-    """One process: its handle is open and has appended nothing when all begin."""
+    """One process: when all begin, its handle is open and has appended nothing."""
     append = _append_with(library, path)
     samples, done = [], 0
     barrier.wait()
     begin_s = time.monotonic()
     for _ in range(appends):
         before_s = time.monotonic()
-        with contextlib.suppress(Exception):  # what was tried and not done is counted as failed
+        with contextlib.suppress(Exception):  # a failed attempt counts
             append()
             done += 1
         samples.append((time.monotonic() - before_s) * 1e3)
@@ -98,7 +98,7 @@ def _append_with(library: str, path: str) -> Callable[[], object]:
 
 
 def _rows_in(path: Path) -> int:
-    """What deltalake reads of the table, whichever engine wrote it."""
+    """What deltalake reads from the table, whichever engine wrote it."""
     from deltalake import DeltaTable
 
     return int(DeltaTable(path).to_pyarrow_table().num_rows)
@@ -141,7 +141,7 @@ def _report(races: dict[tuple[str, int], list[Race]], sizes: dict[int, int], rou
     }
     return (
         f"{table}\n\nMedians of {rounds} races on new tables, default retries of both. Acknowledged rows that the table"
-        f" does not have: txlog {lost['txlog']}, deltalake {lost['deltalake']}."
+        f" lacks: txlog {lost['txlog']}, deltalake {lost['deltalake']}."
     )
 
 

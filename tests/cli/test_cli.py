@@ -304,7 +304,7 @@ def test_append_is_exactly_once_with_an_app_id(table: Path, csv_file: Path) -> N
     assert len(rows_of(table)) == 3
 
 
-def test_a_new_column_is_refused_by_name_and_added_on_request(table: Path, tmp_path: Path) -> None:
+def test_a_new_column_is_refused_and_named_and_added_on_request(table: Path, tmp_path: Path) -> None:
     (tmp_path / "wider.csv").write_text("id,day,extra\n1,2026-11-20,9\n")
     refused = txlog("append", table, tmp_path / "wider.csv")
     assert refused.exit_code == 1

@@ -66,3 +66,11 @@ def test_set_with_wrong_arguments_says_what_to_give(
 @pytest.mark.parametrize("tried", ["alter", "config", "unset", "properties"])
 def test_commands_with_similar_names_suggest_txlog_set(tried: str) -> None:
     assert "txlog set" in " ".join(run(tried, "x").output.split())
+
+
+def test_errors_of_a_column_change_name_options(table: Path) -> None:
+    done = run("alter-column", table, "id", "--first", "--after", "id")
+    assert done.exit_code == 1
+    assert "pass --first or --after, not both" in " ".join(done.stderr.split())
+    done = run("alter-column", table, "id")
+    assert "pass one of --type, --nullable, --comment, --default, --first, --after" in " ".join(done.stderr.split())

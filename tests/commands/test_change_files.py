@@ -182,7 +182,7 @@ def test_changes_of_whole_files_and_appends_write_no_change_files(
 
 
 @MODES
-def test_the_feed_shows_a_removed_file_beside_one_that_loses_rows(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_shows_a_removed_file_and_one_that_loses_rows(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     table.delete("day = 'odd' or id = 2")
     assert reported(table, 2) == [("delete", id, 0) for id in (1, 2, 3, 5, 7, 9)]
@@ -215,7 +215,7 @@ def in_one(table: txlog.Table, *steps: Callable[[txlog.Transaction], None]) -> N
 
 
 @MODES
-def test_a_table_that_tracks_rows_has_a_feed_of_its_own_columns(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_the_feed_of_a_table_that_tracks_rows_has_only_its_columns(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", {**properties, "delta.enableRowTracking": "true"})
     table.update({"n": "1"}, "id = 3")
     table.upsert(rows(4, 60, n=2), ["id"])
@@ -325,9 +325,7 @@ def test_the_feed_shows_no_row_if_a_transaction_leaves_every_row_as_it_was(
 
 
 @MODES
-def test_the_feed_shows_what_a_change_did_when_it_was_executed_again(
-    tmp_path: Path, properties: dict[str, str]
-) -> None:
+def test_the_feed_shows_what_a_change_did_when_it_reran(tmp_path: Path, properties: dict[str, str]) -> None:
     table, other = made(tmp_path / "t", properties, partition_by=[]), txlog.Table.open(str(tmp_path / "t"))
 
     def once(done: int, of: int) -> None:
@@ -421,7 +419,7 @@ STEPS = st.tuples(
 
 @given(st.lists(STEPS, min_size=1, max_size=6), st.sampled_from([VECTORS, FEED]))
 @settings(max_examples=25)
-def test_the_changes_from_any_version_lead_from_its_rows_to_those_of_any_later_one(
+def test_the_changes_from_any_version_lead_to_the_rows_of_any_later_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, str]], properties: dict[str, str]
 ) -> None:
     table = made(tmp_path_factory.mktemp("feed") / "t", properties)

@@ -50,7 +50,7 @@ def test_a_restore_that_brings_back_files_with_vectors_has_change_files(table: t
 
 
 @pytest.mark.parametrize("way", ["overwrite", "restore"])
-def test_a_table_whose_files_are_gone_can_still_be_overwritten_and_restored(
+def test_a_table_with_missing_files_can_still_be_overwritten_and_restored(
     table: txlog.Table, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     delete_data_files(table)

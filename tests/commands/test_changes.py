@@ -95,7 +95,7 @@ def test_a_row_that_dies_by_a_vector_is_found_at_both_ends_of_every_row_group(tm
     assert reported(as_another_writer(table), 2) == [(2, "delete", id)]
 
 
-def test_the_columns_come_in_the_types_of_the_last_version_with_those_of_the_feed(tmp_path: Path) -> None:
+def test_the_columns_have_the_last_versions_types_and_include_the_feeds(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1))
     table.add_columns(pa.schema([("note", pa.string())]))
     table.append(pa.table({"id": [2], "day": ["even"], "note": ["new"]}))
@@ -116,7 +116,7 @@ def test_the_commit_timestamp_of_a_change_equals_the_one_in_history(tmp_path: Pa
             assert row["_commit_timestamp"] == expected
 
 
-def test_columns_and_conditions_may_name_those_of_the_feed(tmp_path: Path) -> None:
+def test_columns_and_conditions_may_name_feed_columns(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1, 2, 3))
     table.overwrite_partitions(rows(7))
     feed = ["_change_type", "_commit_version", "_commit_timestamp"]
@@ -248,7 +248,7 @@ def test_change_files_of_another_writer_are_read(tmp_path: Path, partition_by: l
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "delete", "update", "optimize"]), st.integers(0, 9)), max_size=8))
 @settings(max_examples=10)
-def test_the_changes_from_any_version_lead_from_its_rows_to_those_of_any_later_one(
+def test_the_changes_from_any_version_lead_to_the_rows_of_any_later_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     table = made(tmp_path_factory.mktemp("feed") / "t", VECTORS, rows(*range(10)))

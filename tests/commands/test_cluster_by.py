@@ -153,7 +153,7 @@ def test_an_overwrite_of_the_schema_keeps_the_clustering_by_the_names_of_the_col
     assert table.optimize().files_added == 1
     assert {each.clustering_provider for each in adds(table)} == {"liquid"}
     assert table.to_arrow().equals(new)
-    with pytest.raises(InvalidInputError, match=r"clustered .* by id, a column that would be gone"):
+    with pytest.raises(InvalidInputError, match=r"clustered .* by id, a column that would be dropped"):
         table.overwrite(new.drop_columns("id"), schema_mode="overwrite")
     with pytest.raises(InvalidInputError, match=r"clustered .* by place\.city, a column that would be .* without"):
         table.set_properties({"delta.dataSkippingNumIndexedCols": "1"})

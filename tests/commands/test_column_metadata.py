@@ -47,9 +47,7 @@ def test_the_schema_of_a_deltalake_table_makes_a_table_with_the_same_generated_c
         ("delta.someLaterKey", "x", pa.int64()),
     ],
 )
-def test_metadata_of_an_arrow_field_is_that_of_the_column(
-    tmp_path: Path, key: str, value: str, kind: pa.DataType
-) -> None:
+def test_an_arrow_fields_metadata_is_the_columns(tmp_path: Path, key: str, value: str, kind: pa.DataType) -> None:
     assert stored(Table.create(tmp_path / "t", with_key(key, value, kind))) == {key: value}
 
 
@@ -78,7 +76,7 @@ def test_metadata_that_belongs_to_the_table_of_the_schema_stays_there(tmp_path: 
         ("__COLLATIONS", '{"g":"icu.UNICODE"}', "g: a collated string"),
     ],
 )
-def test_metadata_that_txlog_cannot_keep_true_is_refused_by_name(
+def test_metadata_that_txlog_cannot_keep_true_is_refused_and_named(
     tmp_path: Path, key: str, value: str, message: str
 ) -> None:
     with pytest.raises(txlog.TxlogError, match=message):
@@ -86,13 +84,13 @@ def test_metadata_that_txlog_cannot_keep_true_is_refused_by_name(
     assert not (tmp_path / "t" / "_delta_log").exists()
 
 
-def test_metadata_of_an_element_has_no_place_in_delta_and_is_refused_by_name(tmp_path: Path) -> None:
+def test_metadata_of_an_element_has_no_place_in_delta_and_is_refused(tmp_path: Path) -> None:
     element = pa.field("element", pa.int64(), metadata={"delta.invariants": ABOVE_3})
     with pytest.raises(txlog.InvalidInputError, match=r"x\.element has the Arrow metadata delta\.invariants"):
         Table.create(tmp_path / "t", pa.schema([("x", pa.list_(element))]))
 
 
-def test_an_invariant_below_an_array_that_nothing_would_check_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unchecked_invariant_below_an_array_is_refused_and_named(tmp_path: Path) -> None:
     member = pa.field("g", pa.int64(), metadata={"delta.invariants": ABOVE_3})
     with pytest.raises(txlog.InvalidInputError, match=r"x\.element\.g has an invariant"):
         Table.create(tmp_path / "t", pa.schema([("x", pa.list_(pa.struct([member])))]))

@@ -152,7 +152,7 @@ def test_staged_rows_are_refused_if_a_length_was_narrowed_meanwhile(
         assert again.recover().results[1].outcome == "committed"
 
 
-def test_spaces_above_the_length_are_refused_and_short_texts_are_stored_as_they_are_as_in_spark(tmp_path: Path) -> None:
+def test_trailing_spaces_above_the_length_are_refused_as_in_spark(tmp_path: Path) -> None:
     table = limited(tmp_path / "t", [])
     with pytest.raises(txlog.InvalidInputError, match="spaces at the end count"):
         table.append(rows_of((1, "tue ", 5.0)))
@@ -186,7 +186,7 @@ def test_a_dry_run_of_an_overwrite_refuses_what_the_overwrite_refuses(table: Tab
 
 
 def test_a_condition_that_is_null_is_violated(table: Table) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="row 1 of those that are written"):
+    with pytest.raises(txlog.InvalidInputError, match="row 1 of the written rows"):
         table.append(rows_of((7, "mon", 1.0), (8, "mon", None)))
 
 
@@ -299,7 +299,7 @@ def test_a_constraint_is_dropped_in_any_case_and_its_history_is_delta_s(table: T
 @pytest.mark.parametrize(
     ("name", "condition", "said"),
     [
-        ("POSITIVE", "id > 0", "has a constraint of this name"),
+        ("POSITIVE", "id > 0", "has a constraint with this name"),
         ("", "id > 0", "Invalid name"),
         (" x", "id > 0", "Invalid name"),
         ("x", 7, "Invalid condition"),
@@ -424,7 +424,7 @@ def test_an_invariant_that_is_not_in_the_protocols_form_is_refused(table: Table)
     assert caught.value.features == ("invariants",)
 
 
-def test_deltalake_checks_the_constraints_that_txlog_adds_and_txlog_those_of_deltalake(table: Table) -> None:
+def test_deltalake_checks_txlogs_constraints_and_txlog_deltalakes(table: Table) -> None:
     with pytest.raises(Exception, match="failed validation check"):
         deltalake.write_deltalake(table.uri, BAD, mode="append")
     deltalake.write_deltalake(table.uri, GOOD, mode="append")

@@ -133,7 +133,7 @@ def sinks(table: Table, k: int, v: int, kind: str = "+I") -> Any:
     ],
     ids=["an engine", "a function", "a sequence", "tombstones"],
 )
-def test_a_concurrently_changed_rule_for_merging_stops_an_upsert_that_was_merged_by_the_old_one(
+def test_a_concurrently_changed_merge_rule_stops_an_upsert_merged_by_the_old_one(
     write: Callable[..., Any], before: dict[str, str], rules: dict[str, str], row: Any, tmp_path: Path
 ) -> None:
     table = made(tmp_path, before)

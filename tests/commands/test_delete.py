@@ -150,7 +150,7 @@ def test_vectors_survive_checkpoints_checksums_and_compacted_logs(tmp_path: Path
     assert verify_table(table._open_table.store).findings == ()
 
 
-def test_verify_finds_a_vector_that_is_gone_torn_or_miscounted(tmp_path: Path) -> None:
+def test_verify_finds_a_missing_torn_or_miscounted_vector(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.delete("id in (1, 15)")
     [file] = (tmp_path / "t").glob("*.bin")
@@ -213,7 +213,7 @@ RULES_OF_CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "feature", "columns", "given"), RULES_OF_CHANGES)
-def test_tables_with_rules_for_new_rows_are_refused_by_name_before_a_row_is_read(
+def test_tables_with_rules_for_new_rows_are_refused_before_a_row_is_read(
     tmp_path: Path, change: str, feature: str, columns: Any, given: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path)

@@ -79,7 +79,7 @@ def test_a_file_with_another_vector_is_judged_by_its_own_statistics(judged: Judg
     assert judged.asked == ["none", "some", "all", "none"]
 
 
-def test_a_file_that_was_gone_meanwhile_is_judged_again(judged: Judged) -> None:
+def test_a_file_that_was_removed_meanwhile_is_judged_again(judged: Judged) -> None:
     choice = FileChoice(judged)
     choice.new(live(*FILES), Known())
     choice.forget({SOME.live_key})

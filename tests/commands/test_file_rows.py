@@ -26,7 +26,7 @@ def test_long_text_that_a_dictionary_holds_once_is_given_in_parts() -> None:
     assert whole.to_pylist() == pa.Table.from_batches([batch]).to_pylist()
 
 
-def test_text_that_fits_is_given_at_once() -> None:
+def test_text_that_fits_comes_in_one_piece() -> None:
     batch = pa.record_batch({"text": pa.array(["a", None, "a"]).dictionary_encode()})
     ((positions, part),) = plain_parts(np.arange(3, dtype=np.uint64), batch)
     assert positions.tolist() == [0, 1, 2]

@@ -94,7 +94,7 @@ def merge(table: Table, data: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("change", [upsert, merge])
-def test_cached_keys_of_a_removed_file_are_not_those_of_a_later_file_of_its_name_and_size(
+def test_a_removed_files_cached_keys_do_not_serve_a_later_file_of_its_name_and_size(
     swapped: Swapped, change: Callable[[Table, pa.Table], None]
 ) -> None:
     table = swapped.table
@@ -107,7 +107,7 @@ def test_cached_keys_of_a_removed_file_are_not_those_of_a_later_file_of_its_name
 
 
 @pytest.mark.parametrize("change", [upsert, merge])
-def test_cached_keys_of_a_file_that_was_seen_to_leave_do_not_count_even_if_nothing_tells_it_from_a_later_one(
+def test_cached_keys_of_a_file_that_left_the_table_do_not_count(
     swapped: Swapped, change: Callable[[Table, pa.Table], None]
 ) -> None:
     table = swapped.table
@@ -124,7 +124,7 @@ def test_cached_keys_of_a_file_that_was_seen_to_leave_do_not_count_even_if_nothi
 
 
 @pytest.mark.parametrize("change", [upsert, merge])
-def test_cached_keys_do_not_count_in_a_table_that_replaced_theirs_even_if_nothing_tells_a_file_from_a_later_one(
+def test_cached_keys_do_not_count_in_a_table_that_replaced_theirs(
     swapped: Swapped, change: Callable[[Table, pa.Table], None]
 ) -> None:
     """As CREATE OR REPLACE TABLE of Spark does: the log goes on, with another table id."""
@@ -165,16 +165,14 @@ def losing_to_the_swap(swapped: Swapped) -> Table:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_lost_a_race_looks_anew_into_a_file_that_took_the_name_of_one_it_knew(
-    swapped: Swapped, change: str
-) -> None:
+def test_a_change_after_a_lost_race_looks_again_into_a_file_with_a_reused_name(swapped: Swapped, change: str) -> None:
     do, expected = CHANGES[change]
     swapped.table.append(rows(50, v=1))
     do(losing_to_the_swap(swapped))
     assert {each: v for each, v in swapped.values().items() if each != 50} == expected
 
 
-def test_a_compaction_that_lost_a_race_keeps_the_rows_of_a_file_that_took_the_name_of_one_it_joined(
+def test_a_compaction_after_a_lost_race_keeps_the_rows_of_a_file_with_a_reused_name(
     swapped: Swapped,
 ) -> None:
     swapped.table.append(rows(50, v=1))

@@ -45,7 +45,7 @@ def test_each_file_of_each_commit_comes_once_in_order(table: txlog.Table) -> Non
     assert followed(table, 4) == [(4, 0, [9])]
 
 
-def test_a_job_that_stops_anywhere_goes_on_behind_the_last_file_that_it_finished(tmp_path: Path) -> None:
+def test_a_job_that_stops_anywhere_continues_after_its_last_finished_file(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
     table.append(pa.table({"id": range(300_000)}))
     table.append(pa.table({"id": range(300_000, 300_010)}))
@@ -155,7 +155,7 @@ def test_a_follower_that_continues_after_any_file_sees_each_remaining_file_once(
 def test_a_file_that_was_vacuumed_is_an_error_of_the_version_that_added_it(table: txlog.Table) -> None:
     table.overwrite(rows_of(9))
     table.vacuum(0, force=True)
-    with pytest.raises(txlog.NotFoundError, match=r"version 1 added .*, which is gone: .* vacuum") as caught:
+    with pytest.raises(txlog.NotFoundError, match=r"version 1 added .*, which is missing: .* vacuum") as caught:
         followed(table, 1)
     assert caught.value.version == 1
     assert f"at v{table.version}" not in str(caught.value)

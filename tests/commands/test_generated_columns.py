@@ -148,8 +148,8 @@ def test_given_values_are_taken_if_they_are_right_and_refused_if_not(table: Tabl
     version = Table.open(table.uri).version
     rows = rows_of((1, 3, 5), (8, 2, 8))
     for wrong, said in (
-        ({"day": 1}, r"column day is generated as CAST\(at AS DATE\), and row 0 .* day = .*2026, 3, 4"),
-        ({"twice": 1}, r"column twice is generated as amount \* 2, and row 0 .* twice = 11"),
+        ({"day": 1}, r"column day is generated as CAST\(at AS DATE\), but row 0 .* day = .*2026, 3, 4"),
+        ({"twice": 1}, r"column twice is generated as amount \* 2, but row 0 .* twice = 11"),
     ):
         with pytest.raises(txlog.InvalidInputError, match=said):
             writes[write](table, with_values(rows, **wrong))
@@ -429,7 +429,7 @@ def test_staged_rows_of_an_older_version_are_refused_if_an_expression_was_change
 
 
 @pytest.mark.parametrize("expression", ["date_format(at, 'E')", "rand()", "amount +", "nope", "amount = 1", "day"])
-def test_an_expression_that_txlog_cannot_evaluate_is_refused_by_name(table: Table, expression: str) -> None:
+def test_an_expression_that_txlog_cannot_evaluate_is_refused_and_named(table: Table, expression: str) -> None:
     odd = commit_metadata(table, lambda metadata: set_expression(metadata, "twice", expression))
     before, files = found_in(odd), data_files(odd)
     for write in (
@@ -499,7 +499,7 @@ def test_rows_that_a_merge_inserts_get_defaults_and_updated_ones_do_not(with_def
         by_sink(with_defaults, pa.table({"id": [1]}), keys=["id"], mode="upsert")
 
 
-def test_a_default_that_is_the_time_is_that_of_each_write(tmp_path: Path) -> None:
+def test_a_default_of_the_current_time_is_the_time_of_each_write(tmp_path: Path) -> None:
     schema = schema_of(
         field("id", "long"),
         field("at", "timestamp", **{DEFAULT: "current_timestamp()"}),
@@ -590,7 +590,7 @@ def test_columns_are_not_added_as_generated_ones(table: Table) -> None:
     assert found_in(table)[-1] == (8, 1, 8, 16)
 
 
-def test_a_new_schema_is_that_of_the_data(tmp_path: Path) -> None:
+def test_a_new_schema_is_the_datas(tmp_path: Path) -> None:
     """It never keeps an expression that names a column that is gone."""
     table = Table.create(tmp_path / "t", schema_of(*FIELDS))
     table.append(rows_of((1, 1, 10)))

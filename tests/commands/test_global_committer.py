@@ -68,7 +68,9 @@ def test_tasks_of_one_job_are_one_version(open_table: OpenTable) -> None:
     assert ids_of(open_table) == [1, 5, 6, 7]
 
 
-def test_an_append_goes_onto_what_landed_since_it_was_planned(open_table: OpenTable, open_handle: OpenHandle) -> None:
+def test_an_append_lands_on_what_others_committed_since_its_planning(
+    open_table: OpenTable, open_handle: OpenHandle
+) -> None:
     job = planned(open_table)
     committable = written(open_table, job, 2)
     committed(open_handle(), 3)

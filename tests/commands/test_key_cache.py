@@ -94,7 +94,7 @@ def test_from_its_third_upsert_on_a_handle_reads_no_file_of_the_table(
     assert values(watched) == expected
 
 
-def test_marking_a_few_rows_more_makes_bitmaps_of_those_and_not_of_all_that_are_dead(
+def test_marking_a_few_more_rows_makes_bitmaps_of_these_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched()
@@ -129,7 +129,7 @@ def test_rows_with_a_null_key_are_passed_over_and_the_others_stay_where_they_are
     assert watched.rows() == sorted(expected, key=repr)
 
 
-def test_an_upsert_finds_rows_that_others_wrote_and_inserts_those_that_they_deleted() -> None:
+def test_an_upsert_finds_rows_that_others_wrote_and_inserts_rows_that_they_deleted() -> None:
     watched = Watched()
     watched.others.append(rows(*range(100)))
     for number in range(3):
@@ -372,7 +372,7 @@ def test_any_history_of_changes_gives_the_same_rows_with_and_without_a_key_cache
 
 
 @KEYS
-def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_nor_of_its_own(keys: list[str]) -> None:
+def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file(keys: list[str]) -> None:
     watched = Watched()
     watched.others.append(rows(*range(50)))
     sink = txlog.Sink(watched.table, "app", mode="upsert", keys=keys)
@@ -426,7 +426,7 @@ def test_a_checkpoint_without_deletes_has_only_data_files_and_each_is_read_at_mo
     assert watched.rows() == sorted(expected, key=repr)
 
 
-def test_a_small_checkpoint_is_synced_at_once_and_its_file_of_keys_is_read_by_one_request() -> None:
+def test_a_small_checkpoint_is_synced_once_and_its_key_file_is_read_with_one_request() -> None:
     watched = Watched()
     sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id"])
     watched.files.calls.clear()

@@ -64,7 +64,7 @@ def test_rows_that_are_updated_keep_their_other_values(table: txlog.Table, rows:
     assert found(table).equals(rows.set_column(3, "many", changed).combine_chunks())
 
 
-def test_values_of_deleted_rows_are_gone_from_a_copy(table: txlog.Table, tmp_path: Path) -> None:
+def test_a_copy_lacks_the_values_of_deleted_rows(table: txlog.Table, tmp_path: Path) -> None:
     table.delete("few = 'word 0017'", mode="copy-on-write")
     (path,) = table.snapshot().files().column("path").to_pylist()
     assert pq.read_table(tmp_path / "t" / path).num_rows < ROWS

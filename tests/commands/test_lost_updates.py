@@ -153,7 +153,7 @@ def test_a_rewrite_of_seen_rows_changes_nothing(tmp_path: Path, overwrite: Overw
 
 
 @by_region
-def test_an_overwrite_does_not_conflict_with_commits_of_its_own_handle(tmp_path: Path, overwrite: Overwrite) -> None:
+def test_an_overwrite_does_not_conflict_with_its_own_handles_commits(tmp_path: Path, overwrite: Overwrite) -> None:
     table = made(tmp_path)
     table.snapshot()
     Table.open(table.uri).append(rows_of((8, "tue")))

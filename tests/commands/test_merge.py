@@ -260,7 +260,7 @@ def test_any_merge_gives_the_same_rows_as_a_plain_python_model(
     assert found(table) == sorted(model(old, new, with_source), key=repr)
 
 
-def test_a_merge_tied_to_a_version_read_the_whole_table_where_a_clause_is_for_rows_without_source() -> None:
+def test_a_tied_merge_reads_the_whole_table_if_a_clause_is_for_rows_without_source() -> None:
     table = made()
     version = table.snapshot().version
     table.append(rows((100, "z", 5)))  # far from the keys of the source

@@ -122,7 +122,7 @@ def folded(table: txlog.Table) -> dict[int, Row]:
 
 
 @MODES
-def test_rows_of_two_upserts_are_summed_and_taken_back(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_rows_of_two_upserts_are_summed_and_retracted(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", SUM, properties)
     table.upsert(
         changelog(("+I", row(1, 1, 10, "a")), ("+I", row(1, 1, 5, "b")), ("+I", row(2, 1, 1))), ["k"], row_kind="op"

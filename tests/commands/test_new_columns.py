@@ -114,7 +114,7 @@ def test_a_concurrent_definition_change_conflicts_with_a_change_that_adds_column
     assert table.version == 2
 
 
-def test_clauses_that_name_columns_add_those_alone(tmp_path: Path) -> None:
+def test_clauses_that_name_columns_add_only_these(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     builder = table.merge(MORE, "target.k = source.k", schema_mode="merge")
     builder.when_matched_update({"note": "upper(source.note)"}).execute()
@@ -123,7 +123,7 @@ def test_clauses_that_name_columns_add_those_alone(tmp_path: Path) -> None:
     assert [row["v"] for row in rows(table)] == [10, 20, 30]
 
 
-def test_columns_that_the_source_of_a_merge_lacks_are_kept_by_updates_and_null_where_it_inserts(tmp_path: Path) -> None:
+def test_columns_that_a_merge_source_lacks_survive_updates_and_are_null_in_inserts(tmp_path: Path) -> None:
     table = made(tmp_path, {})
     merged(table, pa.table({"k": [1, 9], "note": ["one", "nine"]}))
     assert [(row["v"], row["note"]) for row in rows(table)] == [(10, "one"), (20, None), (30, None), (None, "nine")]

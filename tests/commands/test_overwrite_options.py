@@ -252,7 +252,7 @@ def test_an_option_that_the_table_lacks_or_that_is_unknown_is_refused_before_a_r
 
     overwrite, data = OVERWRITES[region], pa.RecordBatchReader.from_batches(SCHEMA, unread())
     if region == "where":
-        with pytest.raises(txlog.InvalidInputError, match="enable them by"):
+        with pytest.raises(txlog.InvalidInputError, match="enable them with"):
             overwrite(table, data, mode="merge-on-read")
         with pytest.raises(
             txlog.InvalidInputError, match="Invalid mode 'fast': expected 'merge-on-read' or 'copy-on-write'"

@@ -419,7 +419,7 @@ def test_after_a_race_lost_to_an_append_only_its_file_is_looked_into(change: Cha
     assert not any("'k': 1," in row and "9" not in row for row in world.rows())
 
 
-def test_a_vector_that_another_writer_adds_to_other_rows_is_joined_with_ours_without_another_look() -> None:
+def test_another_writers_vector_on_other_rows_is_joined_with_ours_without_a_new_look() -> None:
     world = World(VECTORS)
     world.handle().append(table_of([(n, "a", n) for n in range(10)]))
     world.losing_to([lambda table: table.delete("k = 5")])
@@ -440,7 +440,7 @@ def test_a_file_that_loses_its_last_rows_to_two_writers_is_removed() -> None:
     assert world.handle().snapshot().files().num_rows == 0
 
 
-def test_the_fraction_of_dead_rows_counts_those_that_another_writer_deleted_meanwhile() -> None:
+def test_the_fraction_of_dead_rows_counts_another_writers_deletes() -> None:
     world = World(VECTORS)
     world.handle().append(table_of([(n, "a", n) for n in range(10)]))
     world.losing_to([lambda table: table.delete("k in (5, 6)")])
@@ -469,7 +469,7 @@ def test_new_rows_are_chosen_again_if_as_many_but_other_source_rows_match() -> N
     assert world.rows() == sorted(map(repr, table_of(expected).to_pylist()))
 
 
-def test_a_row_that_a_restore_brings_back_meanwhile_survives_a_delete_of_all_other_rows_of_its_file() -> None:
+def test_a_concurrently_restored_row_survives_a_delete_of_all_others_in_its_file() -> None:
     world = World(VECTORS)
     before = world.handle().append(table_of([(n, "a", n) for n in range(4)])).version
     world.handle().delete("k = 2")
@@ -645,7 +645,7 @@ def test_a_large_source_is_only_looked_for_in_files_within_its_keys() -> None:
 
 
 @pytest.mark.parametrize("is_small", [True, False])
-def test_with_read_version_a_later_change_of_what_matches_conflicts_and_one_of_other_keys_does_not(
+def test_with_read_version_only_later_changes_of_matching_keys_conflict(
     is_small: bool,
 ) -> None:
     world = World(VECTORS)

@@ -174,7 +174,7 @@ def test_compaction_keeps_ids_and_versions(tmp_path: Path, way: dict[str, str]) 
 
 
 @ways
-def test_changes_of_one_transaction_keep_ids_through_files_of_its_own(tmp_path: Path, way: dict[str, str]) -> None:
+def test_changes_of_one_transaction_keep_ids_through_its_own_files(tmp_path: Path, way: dict[str, str]) -> None:
     table = made(tmp_path, **way)
     before = tracked(table)
     with table.transaction() as txn:
@@ -186,7 +186,7 @@ def test_changes_of_one_transaction_keep_ids_through_files_of_its_own(tmp_path: 
     assert {key for key in after if after[key].version == table.version} >= {1, 2}
 
 
-def test_a_transaction_that_puts_files_in_the_place_of_others_does_not_claim_that_rows_kept_their_ids(
+def test_a_transaction_that_replaces_files_does_not_claim_kept_row_ids(
     tmp_path: Path,
 ) -> None:
     table = made(tmp_path)

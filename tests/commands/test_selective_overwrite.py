@@ -126,7 +126,7 @@ def test_any_selective_overwrite_equals_a_delete_and_an_append(
         assert found(table) == in_order(rows)
 
 
-def test_rows_outside_of_the_predicate_are_refused_by_name_and_sample(table: Table) -> None:
+def test_rows_outside_the_predicate_are_refused_with_an_example(table: Table) -> None:
     for row in ((5, "tue"), (5, None)):
         with pytest.raises(txlog.InvalidInputError, match=rf"first is row 1, .* with day = {row[1]!r}"):
             table.overwrite(rows_of((9, "mon"), row), "day = 'mon'")

@@ -78,7 +78,7 @@ def test_the_property_that_allows_a_short_retention_stays_while_the_retention_is
     assert table.snapshot().properties == {}
 
 
-def test_a_partition_column_is_not_listed_among_those_that_may_have_statistics(tmp_path: Path) -> None:
+def test_a_partition_column_is_not_listed_among_columns_with_statistics(tmp_path: Path) -> None:
     properties = {"delta.dataSkippingStatsColumns": "day"}
     with pytest.raises(InvalidInputError, match=r"names 'day', which is not a data column of the table \(id, v\)"):
         txlog.Table.create(tmp_path / "t", {"id": pa.int64(), "day": pa.string(), "v": pa.int64()}, ["day"], properties)

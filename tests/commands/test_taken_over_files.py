@@ -214,7 +214,7 @@ def test_a_commit_is_refused_before_the_put_exactly_if_a_reader_would_refuse_it(
 # --- names that other files had -------------------------------------------------------------------------------------
 
 
-def test_a_file_that_took_the_name_of_a_removed_one_is_refused_by_name(table: Table, by_hand: AddFile) -> None:
+def test_a_file_with_a_removed_files_name_is_refused(table: Table, by_hand: AddFile) -> None:
     path = Path(table.uri) / by_hand.path
     table.add_files([by_hand.path])
     table.overwrite(ROWS)
@@ -224,11 +224,11 @@ def test_a_file_that_took_the_name_of_a_removed_one_is_refused_by_name(table: Ta
         lambda: table.add_files([by_hand.path]),
         lambda: added(table, replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}')),
     ):
-        with pytest.raises(InvalidInputError, match="another file of the name day=a/by-hand") as raised:
+        with pytest.raises(InvalidInputError, match="another file named day=a/by-hand") as raised:
             add()
         assert (raised.value.path, raised.value.version) == (by_hand.path, before)
     table.create_checkpoint()
-    with pytest.raises(InvalidInputError, match="another file of the name"):
+    with pytest.raises(InvalidInputError, match="another file named"):
         txlog.Table.open(table.uri).add_files([by_hand.path])
 
 
@@ -238,7 +238,7 @@ def test_a_file_of_the_same_size_that_was_written_after_the_removal_is_refused(t
     table.overwrite(ROWS)
     later_s = time.time() + 100
     os.utime(path, (later_s, later_s))
-    with pytest.raises(InvalidInputError, match="another file of the name"):
+    with pytest.raises(InvalidInputError, match="another file named"):
         table.add_files([by_hand.path])
 
 
@@ -253,7 +253,7 @@ def test_a_live_file_may_not_be_added_with_another_size(table: Table, by_hand: A
     table.add_files([by_hand.path])
     path = Path(table.uri) / by_hand.path
     pq.write_table(ROWS.drop(["day"]).slice(0, 1), path)
-    with pytest.raises(InvalidInputError, match="another file of the name"):
+    with pytest.raises(InvalidInputError, match="another file named"):
         added(table, replace(by_hand, size=path.stat().st_size, stats='{"numRecords":1}'))
 
 

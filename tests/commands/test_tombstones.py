@@ -161,7 +161,7 @@ def test_a_sink_keeps_tombstones_from_checkpoint_to_checkpoint(table: txlog.Tabl
 # --- upkeep -----------------------------------------------------------------------------------------------------------
 
 
-def test_optimize_joins_tombstones_and_drops_those_past_the_retention(table: txlog.Table) -> None:
+def test_optimize_joins_tombstones_and_drops_expired_ones(table: txlog.Table) -> None:
     for number in range(4):
         upsert(table, ("+I", number, 1, "a"))
         upsert(table, ("-D", number, 20, None))
@@ -208,7 +208,7 @@ def test_a_purge_takes_tombstones_out(table: txlog.Table) -> None:
     assert [add.deletion_vector for add in adds(table)] == [None]
 
 
-def test_without_the_property_tombstones_are_heeded_until_optimize_drops_them(table: txlog.Table) -> None:
+def test_without_the_property_tombstones_are_honored_until_optimize_drops_them(table: txlog.Table) -> None:
     upsert(table, ("-D", 1, 20, None))
     table.unset_properties(["txlog.tombstone-retention"])
     upsert(table, ("-D", 2, 20, None), ("+I", 1, 15, "late"), ("+I", 2, 15, "in one upsert"))
@@ -279,7 +279,7 @@ def test_engines_that_merge_rows_with_older_ones_keep_no_tombstones_and_say_why(
     ],
     ids=["partial-update", "aggregation"],
 )
-def test_a_row_that_is_taken_back_keeps_its_sequence_where_an_engine_keeps_no_tombstones(
+def test_a_retracted_row_keeps_its_sequence_if_an_engine_keeps_no_tombstones(
     tmp_path: Path, engine: dict[str, str]
 ) -> None:
     table = txlog.Table.create(tmp_path, SCHEMA, properties=engine)

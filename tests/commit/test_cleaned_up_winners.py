@@ -128,7 +128,7 @@ def test_a_cleaned_up_commit_of_the_same_application_is_a_replay_or_a_conflict(
     assert Table(open_handle()).snapshot().transaction_version("orders") == theirs
 
 
-def test_a_commit_of_two_applications_is_no_replay_if_cleaned_up_commits_moved_only_one_of_them(
+def test_a_commit_of_two_applications_is_no_replay_if_only_one_of_them_moved(
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
     """Else the rows of the other one would be reported as written."""

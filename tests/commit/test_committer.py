@@ -291,7 +291,7 @@ def test_a_failure_after_another_writer_took_the_unknown_version_is_no_longer_un
     assert raised.value.version == 3
 
 
-def test_a_commit_found_by_reading_on_top_of_a_version_that_is_gone_is_not_acknowledged(
+def test_a_commit_found_by_reading_above_a_missing_version_is_not_acknowledged(
     table: OpenTable, scripted_log: Any
 ) -> None:
     def clean_up_land_and_lose_the_answer(real: Any, name: str, body: bytes) -> PutOutcome:
@@ -347,7 +347,7 @@ def test_the_first_commit_of_a_handle_puts_no_version_back_that_is_cleaned_up(
     assert [version for version in range(5) if commit_name(version) in scripted_log.inner.objects] == [3, 4]
 
 
-def test_a_commit_whose_predecessor_is_gone_is_not_acknowledged(table: OpenTable, scripted_log: Any) -> None:
+def test_a_commit_whose_predecessor_is_missing_is_not_acknowledged(table: OpenTable, scripted_log: Any) -> None:
     def clean_up_before(real: Any, name: str, body: bytes) -> PutOutcome:
         del scripted_log.inner.objects[commit_name(1)]
         return real(name, body)  # type: ignore[no-any-return]
@@ -401,7 +401,7 @@ def test_nothing_is_committed_to_a_table_made_in_the_place_of_the_one_that_was_o
     assert len(txn_ids(scripted_log)) == version + 1 + newer
 
 
-def test_nothing_is_committed_on_top_of_a_checkpoint_that_is_gone(
+def test_nothing_is_committed_on_top_of_a_missing_checkpoint(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
 ) -> None:
     """As of a table whose last version had one, and in whose place a shorter one was made."""

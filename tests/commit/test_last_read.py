@@ -21,7 +21,7 @@ def test_own_versions_right_after_the_read_count_as_read() -> None:
     assert seen.version_of("t") == 5
 
 
-def test_own_versions_above_those_of_others_are_own_until_the_next_read() -> None:
+def test_own_versions_above_others_are_own_until_the_next_read() -> None:
     seen = LastRead()
     seen.read("t", 3)
     seen.committed(5)

@@ -109,9 +109,7 @@ def test_after_a_lost_race_the_plan_is_executed_on_the_winner(
     assert reported["isolationLevel"] == "Serializable"
 
 
-def test_a_plan_is_executed_again_on_commits_that_landed_before_its_first_put(
-    table: OpenTable, open_handle: Any
-) -> None:
+def test_a_plan_reruns_on_commits_that_landed_before_its_first_put(table: OpenTable, open_handle: Any) -> None:
     plan, state = RemoveEverything(table), table.writable_state()
     append(open_handle())
     assert table.commit_plan(plan, state).version == 3
@@ -136,9 +134,7 @@ def test_a_winner_that_changes_no_file_costs_no_execution(
     assert plan.executed_on == [1]
 
 
-def test_a_lost_answer_is_settled_before_anything_is_executed_again(
-    table: OpenTable, open_handle: Any, scripted_log: Any
-) -> None:
+def test_a_lost_answer_is_settled_before_anything_reruns(table: OpenTable, open_handle: Any, scripted_log: Any) -> None:
     """Our put landed, its answer was lost, and others have built on it since: the plan has nothing more to do."""
 
     def land_and_lose(real: Any, name: str, body: bytes) -> PutOutcome:
@@ -334,7 +330,7 @@ def test_a_plan_that_claims_to_have_read_nothing_is_refused(table: OpenTable) ->
         table.commit_plan(RemoveEverything(table, is_blind=True), table.writable_state())
 
 
-def test_a_file_that_is_gone_is_an_error_only_where_it_is_still_live(table: OpenTable, open_handle: Any) -> None:
+def test_a_missing_file_is_an_error_only_while_it_is_live(table: OpenTable, open_handle: Any) -> None:
     """Another writer rewrote it, and vacuumed it, between the listing and the look-up."""
     plan = RemoveEverything(table)
     plan.before, state = _once(lambda: _rewritten(open_handle())), table.writable_state()

@@ -51,9 +51,7 @@ def test_a_replay_after_hundreds_of_versions_is_found_by_few_reads(
     assert reads <= READS_MAX
 
 
-def test_a_replay_that_follows_at_once_needs_no_search(
-    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
-) -> None:
+def test_an_immediate_replay_needs_no_search(table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any) -> None:
     idle_for(table, clock, 0)
     result, reads = replay(open_handle, scripted_log)
     assert (result.outcome, result.version) == ("already_committed", 2)

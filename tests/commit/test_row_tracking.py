@@ -48,7 +48,7 @@ def ids_are_right(commits: list[list[dict[str, Any]]], first_id: int = 0) -> int
     return max(given, default=-1)
 
 
-def test_every_way_to_write_gives_each_row_an_id_of_its_own(tmp_path: Path) -> None:
+def test_every_way_to_write_gives_each_row_its_own_id(tmp_path: Path) -> None:
     txlog.write(tmp_path, rows(3), properties=TRACKED)
     table = txlog.Table.open(tmp_path)
     table.append(rows(2))
@@ -146,7 +146,7 @@ def commits_in(scripted_log: Any, state: TableState) -> list[list[dict[str, Any]
 
 
 @pytest.mark.parametrize("pattern", list(itertools.product([0, 1, 2], repeat=2)), ids=str)
-def test_after_a_lost_race_rows_are_numbered_above_those_of_the_winner(
+def test_after_a_lost_race_rows_are_numbered_above_the_winners(
     pattern: tuple[int, ...], open_handle: Callable[..., OpenTable], scripted_log: Any, clock: Any
 ) -> None:
     """Before each put of ours, as many commits of others land as the pattern says."""

@@ -72,7 +72,7 @@ def test_nothing_is_trusted_for_longer_than_a_quarter_of_the_retention(
     assert trusted_s(properties, most_s) == expected_s
 
 
-def test_a_handle_on_a_machine_that_was_suspended_for_a_month_does_not_write_below_a_checkpoint(
+def test_a_handle_suspended_for_a_month_does_not_write_below_a_checkpoint(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
     """Its monotonic clock stood still: by that alone, the handle had just looked."""
@@ -82,7 +82,7 @@ def test_a_handle_on_a_machine_that_was_suspended_for_a_month_does_not_write_bel
     assert Table(open_handle()).snapshot().to_arrow().num_rows == newest + 2
 
 
-def test_a_machine_that_is_suspended_during_a_put_does_not_acknowledge_a_commit_below_a_checkpoint(
+def test_a_machine_suspended_during_a_put_acknowledges_no_commit_below_a_checkpoint(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
     def sleep_first(real: Any, name: str, body: bytes) -> PutOutcome:
@@ -113,7 +113,7 @@ def _put_again(bucket: Any, version: int, body: bytes) -> None:
     bucket.inner.put(commit_name(version), body)
 
 
-def test_a_put_below_a_checkpoint_is_not_acknowledged_although_the_version_before_it_was_put_again(
+def test_a_put_below_a_checkpoint_is_not_acknowledged_after_its_predecessor_was_put_again(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
     before = table.log.newest_state().version
@@ -132,7 +132,7 @@ def test_a_put_below_a_checkpoint_is_not_acknowledged_although_the_version_befor
         Table(open_handle()).resolve(unknown.value.txn_id, unknown.value.version)
 
 
-def test_a_put_below_a_checkpoint_is_not_acknowledged_although_another_thread_of_its_handle_looked_since(
+def test_a_put_below_a_checkpoint_is_not_acknowledged_after_another_thread_looked(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
     def slow(real: Any, name: str, put: bytes) -> PutOutcome:
@@ -207,7 +207,7 @@ def test_a_handle_whose_put_was_answered_after_a_month_does_not_write_below_a_ch
 
 
 @pytest.mark.parametrize("took_s", [6, 30])
-def test_where_the_retention_is_short_a_put_of_a_few_seconds_is_not_acknowledged_below_a_checkpoint(
+def test_with_a_short_retention_a_put_of_seconds_is_not_acknowledged_below_a_checkpoint(
     open_handle: Any, table: OpenTable, bucket: Any, clock: Any, took_s: float
 ) -> None:
     with_retention(bucket, "20 seconds")

@@ -80,7 +80,7 @@ def test_a_log_handler_that_raises_does_not_undo_a_commit(
 
 
 @pytest.mark.parametrize("raising_handler", FAULTS[:1], indirect=True, ids=repr)
-def test_a_log_handler_that_raises_while_an_answer_is_unknown_does_not_hide_how_the_commit_ended(
+def test_a_raising_log_handler_does_not_hide_how_the_commit_ended(
     table: OpenTable, scripted_log: Any, raising_handler: RaisingHandler
 ) -> None:
     def lands_and_interrupts(real: Any, name: str, body: bytes) -> PutOutcome:

@@ -82,7 +82,7 @@ def test_without_a_folder_for_marks_there_is_no_line(clock: Scripted) -> None:
     assert not place.is_behind()
 
 
-def test_those_that_came_first_go_first(marks: MemoryLogStore, clock: Scripted) -> None:
+def test_writers_that_came_first_go_first(marks: MemoryLogStore, clock: Scripted) -> None:
     first, second, third = (joined(marks, name, clock) for name in ("c", "b", "a"))
     assert [place.is_behind() for place in (first, second, third)] == [False, True, True]
     second.landed("c")
@@ -159,7 +159,7 @@ def test_while_the_line_moves_nobody_is_passed_by(marks: MemoryLogStore, clock: 
     assert not last.is_behind()
 
 
-def test_those_that_gave_up_are_not_waited_for(marks: MemoryLogStore, clock: Scripted) -> None:
+def test_nobody_waits_for_writers_that_gave_up(marks: MemoryLogStore, clock: Scripted) -> None:
     first, second = joined(marks, "a", clock), joined(marks, "b", clock)
     first.leave()
     settle()

@@ -185,7 +185,7 @@ def test_what_can_fail_is_computed_only_for_the_rows_that_need_it(text: str, exp
         ("upper(s) IN ('A', 'B')", {"s": "b"}, True),
     ],
 )
-def test_values_that_engines_disagree_about_are_those_of_spark_in_ansi_mode(
+def test_values_that_engines_disagree_about_equal_sparks_in_ansi_mode(
     text: str, row: dict[str, Any], expected: Any
 ) -> None:
     assert values(text, [row]) == [expected]
@@ -544,7 +544,7 @@ def test_an_expression_of_pyarrow_is_read_as_its_sql_equivalent(expression: pc.E
         (X.is_null(nan_is_null=True), "is_null"),
     ],
 )
-def test_an_expression_of_pyarrow_without_an_sql_equivalent_is_refused_by_name(
+def test_a_pyarrow_expression_without_an_sql_equivalent_is_refused_and_named(
     expression: pc.Expression, reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):

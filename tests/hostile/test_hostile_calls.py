@@ -176,7 +176,7 @@ HOSTILE_BODIES = (
 @pytest.mark.parametrize("body", HOSTILE_BODIES)
 def test_a_committable_with_a_right_checksum_and_wrong_fields_is_refused(body: bytes) -> None:
     checksum = hashlib.sha256(body).hexdigest().encode()
-    with pytest.raises(txlog.InvalidInputError, match="not a committable"):
+    with pytest.raises(txlog.InvalidInputError, match="not a txlog committable"):
         txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
 
 

@@ -112,7 +112,7 @@ def decoded(record: bytes, schema: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("format_version", [2, 3])
 @given(files())
-def test_files_encoded_at_once_are_as_encoded_one_by_one(format_version: int, adds: list[AddFile]) -> None:
+def test_files_encoded_together_equal_files_encoded_one_by_one(format_version: int, adds: list[AddFile]) -> None:
     definition = define(METADATA, format_version, None)
     encoder = FileEncoder(definition, "file:///t")
     schema = entry_schema(definition.partition, format_version)["fields"][-1]["type"]

@@ -194,7 +194,7 @@ def test_merged_manifests_cover_the_partition_values_of_all_their_files() -> Non
         assert ends == [min(values), max(values)]
 
 
-def test_the_history_goes_on_where_a_table_is_partitioned_by_another_column() -> None:
+def test_the_history_continues_after_a_table_is_partitioned_by_another_column() -> None:
     table = created("v2", ["part"])
     store, exporter = table._open_table.store, IcebergExporter(table._open_table.log)
     table.append(rows(1, 1, 2))

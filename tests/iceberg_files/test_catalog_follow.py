@@ -147,7 +147,7 @@ class Slow(Catalog):
         return found
 
 
-def test_an_export_that_waited_for_the_move_of_an_earlier_one_moves_the_entry_to_its_own_metadata(
+def test_an_export_that_waited_for_an_earlier_move_moves_the_entry_to_its_own_metadata(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The earlier one found the entry as it wanted it, so it did not look for newer metadata."""

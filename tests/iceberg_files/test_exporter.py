@@ -265,7 +265,7 @@ def test_metadata_that_is_visible_and_not_durable_is_not_acknowledged_until_it_i
     assert exporter(store_of(table)).export(state).version == 1
 
 
-def test_the_loser_of_a_race_goes_on_from_the_winner() -> None:
+def test_the_loser_of_a_race_continues_from_the_winner() -> None:
     table = created()
     table.append(rows(1))
     table.export_iceberg()
@@ -363,7 +363,7 @@ def foreign_commit(store: TableStore, number: int) -> None:
     shared(store).put_if_absent(metadata_name(number), json.dumps(document).encode())
 
 
-def test_a_commit_of_an_iceberg_writer_is_refused_before_its_files_are_opened_and_a_rebuild_repairs_it() -> None:
+def test_an_iceberg_writers_commit_is_refused_unopened_and_a_rebuild_repairs_it() -> None:
     table = created()
     table.append(rows(1))
     table.export_iceberg()
@@ -391,7 +391,7 @@ def test_a_changed_property_alone_shows_an_iceberg_writer_too() -> None:
         table.export_iceberg()
 
 
-def test_metadata_whose_manifest_list_is_gone_is_an_error_that_names_it_and_a_rebuild_repairs_it() -> None:
+def test_a_missing_manifest_list_is_named_and_a_rebuild_repairs_it() -> None:
     table = created()
     table.append(rows(1))
     table.export_iceberg()
@@ -417,7 +417,7 @@ def test_a_metadata_folder_that_was_removed_is_written_again_by_the_same_handle(
     assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 4
 
 
-def test_a_table_that_was_dropped_and_created_again_is_exported_without_the_snapshots_of_the_first() -> None:
+def test_a_recreated_table_is_exported_without_the_old_snapshots() -> None:
     first = created()
     for number in range(3):
         first.append(rows(number))
@@ -490,7 +490,7 @@ def test_a_commit_that_was_put_after_a_clean_up_is_not_exported() -> None:
     assert len(decoded.live_entries(store, decoded.document(store)["snapshots"][-1])) == 3
 
 
-def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit_goes_on(
+def test_an_export_that_fails_names_the_column_and_the_commit_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     table = created(**{"txlog.iceberg": "v2"})
@@ -510,7 +510,7 @@ def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit
         table.export_iceberg()
 
 
-def test_a_table_whose_iceberg_metadata_another_engine_promises_is_refused_and_the_commit_goes_on(
+def test_a_table_with_another_engines_iceberg_metadata_is_refused_but_commits(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     table = created()

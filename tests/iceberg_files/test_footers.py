@@ -68,7 +68,7 @@ def test_a_file_with_ids_for_columns_only_is_refused_with_the_place(left_out: st
     assert caught.value.path == add.path
 
 
-def test_a_file_that_is_gone_damaged_or_elsewhere_is_named(tmp_path: Path) -> None:
+def test_a_missing_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
     store, [add] = files_of(tmp_path / "t")
     (tmp_path / "t" / add.path).write_bytes(b"no Parquet")
     with pytest.raises(CorruptLogError, match="footer cannot be read") as damaged:
@@ -99,7 +99,7 @@ TWO = pa.table({"a": [1], "b": [2]})
 
 
 @pytest.mark.parametrize("ids", [{}, {"a": 1, "b": 2}])
-def test_a_file_without_ids_or_with_those_exported_is_read_rightly(ids: dict[str, int], tmp_path: Path) -> None:
+def test_a_file_without_ids_or_with_the_exported_ids_is_read_correctly(ids: dict[str, int], tmp_path: Path) -> None:
     check_column_ids(*taken_over(tmp_path / "t", TWO, **ids))
 
 
@@ -111,7 +111,7 @@ def test_a_file_without_ids_or_with_those_exported_is_read_rightly(ids: dict[str
         ({"a": 1, "b": 7}, "b has the id 7"),
     ],
 )
-def test_a_file_with_column_ids_of_its_own_is_refused_by_its_name_and_column(
+def test_a_file_with_its_own_column_ids_is_refused_and_named_with_its_column(
     ids: dict[str, int], place: str, tmp_path: Path
 ) -> None:
     with pytest.raises(IcebergExportError, match=f"other.parquet was written with .*{place}"):
@@ -131,6 +131,6 @@ def test_a_list_without_an_id_for_its_elements_is_refused_where_its_column_has_o
         check_column_ids(*taken_over(tmp_path / "t", rows, a=1, b=2, l=3))
 
 
-def test_a_file_that_is_gone_has_no_ids_to_refuse(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_ids_to_refuse(tmp_path: Path) -> None:
     store, _, definition = taken_over(tmp_path / "t", TWO)
     check_column_ids(store, [AddFile("gone.parquet", {}, 1, 1, True)], definition)

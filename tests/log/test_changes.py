@@ -31,7 +31,7 @@ def marked(vector: DeletionVectorDescriptor) -> AddFile:
     return replace(ADD, deletion_vector=vector)
 
 
-def test_changes_of_a_version_with_change_files_are_read_from_those_alone() -> None:
+def test_changes_of_a_version_with_change_files_are_read_only_from_these() -> None:
     change = AddCDCFile("_change_data/c", {"day": "tue"}, 5, False)
     assert changed(removed(ADD), replace(ADD, path="g"), change) == [
         ChangedRows("_change_data/c", {"day": "tue"}, 5, None)

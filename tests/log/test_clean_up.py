@@ -54,7 +54,7 @@ def test_a_checkpoint_of_which_a_part_is_missing_is_no_start() -> None:
     assert [c.version for c in kept_checkpoints(files, cutoff_version=30)] == [10]
 
 
-def test_protected_versions_go_all_at_once_or_not_at_all() -> None:
+def test_protected_versions_are_deleted_together_or_not_at_all() -> None:
     files = listed(*commits(30), checkpoint_name(10), checkpoint_name(20))
     assert [c.version for c in kept_checkpoints(files, cutoff_version=30, protected_version=11)] == [20]
     assert kept_checkpoints(files, cutoff_version=30, protected_version=21) == []

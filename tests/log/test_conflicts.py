@@ -200,7 +200,7 @@ def test_every_conflict_rule_is_the_name_of_a_conflict_error() -> None:
     assert all(issubclass(getattr(errors, rule), errors.ConflictError) for rule in RULES)
 
 
-def test_each_predicate_that_a_winner_touches_is_a_reason_of_its_own() -> None:
+def test_each_predicate_that_a_winner_touches_is_a_separate_reason() -> None:
     tuesday = bind(col("day") == "tue", SCHEMA)
     proposal = propose(NEW, read=ReadSet(predicates=(MONDAY, tuesday), files=frozenset()))
     found = find_conflicts(proposal, commit(add("a", "mon"), add("b", "tue"), add("c", "tue")))
@@ -399,7 +399,7 @@ PLAN_OVER = [
 
 @pytest.mark.parametrize(("actions", "decision"), PLAN_OVER)
 @pytest.mark.parametrize("is_blind", [True, False, None])
-def test_a_plan_is_executed_again_over_every_commit_that_changes_files_also_those_it_removes(
+def test_a_plan_reruns_over_every_commit_that_changes_files(
     actions: tuple[Action, ...], decision: Any, is_blind: bool | None
 ) -> None:
     proposal = propose(remove("f1", "mon"), NEW, read=READ_ALL, is_reexecutable=True)
@@ -421,7 +421,7 @@ def test_a_plan_still_conflicts_with_a_definition_and_with_its_own_application(
     assert decision.reasons[0].rule == (rule or "ConcurrentTransactionError")
 
 
-def test_a_plan_goes_on_over_a_definition_that_writes_rows_as_before() -> None:
+def test_a_plan_continues_over_a_definition_that_writes_rows_as_before() -> None:
     kept = replace(METADATA, configuration={"delta.checkpointInterval": "7"}, description="mine")
     other = replace(METADATA, configuration={"delta.appendOnly": "true"})
     plan = propose(remove("f1", "mon"), NEW, read=READ_ALL, is_reexecutable=True, planned_on=METADATA)

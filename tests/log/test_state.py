@@ -42,7 +42,7 @@ def test_an_application_version_is_the_last_seen_and_may_go_down() -> None:
     )
 
 
-def test_a_removed_domain_is_gone_until_it_is_set_again() -> None:
+def test_a_removed_domain_is_absent_until_it_is_set_again() -> None:
     state = created(domain("a"), domain("b"))
     state = advance(state, commit(1, domain("a", removed=True)))
     assert set(state.domains) == {"b"}
@@ -62,13 +62,13 @@ def test_schema_is_parsed_once_for_as_long_as_metadata_stays() -> None:
     assert advance(after, commit(2, metadata())).schema is not state.schema
 
 
-def test_the_in_commit_timestamp_is_that_of_the_last_commit_only() -> None:
+def test_the_in_commit_timestamp_comes_from_the_last_commit_only() -> None:
     state = advance(created(), commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
     assert state.in_commit_timestamp_ms == 77
     assert advance(state, commit(2)).in_commit_timestamp_ms is None
 
 
-def test_a_commit_without_a_timestamp_does_not_keep_that_of_the_commit_before_it() -> None:
+def test_a_commit_without_a_timestamp_does_not_keep_the_previous_one() -> None:
     builder = StateBuilder(created())
     builder.apply_commit(commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
     builder.apply_commit(commit(2))

@@ -144,8 +144,8 @@ def test_offsets_that_deltas_source_writes_are_understood(kind: str) -> None:
     [
         ({"reservoirId": "u"}, "is for the table with id u, but the location now has the table with id t"),
         ({"sourceVersion": 4}, "format that this release cannot read"),
-        ({"reservoirVersion": "4"}, "not one of a Delta table"),
-        ({"index": None}, "not one of a Delta table"),
+        ({"reservoirVersion": "4"}, "not a Delta table's"),
+        ({"index": None}, "not a Delta table's"),
         ({"isStartingVersion": None}, "format that this release cannot read"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_part_of_a_column_is_carried_as_the_rows_it_is() -> None:
     assert typed([TEXT, TEXT], parsed.slice(1)) == [(7, 5), (9, 1)]
 
 
-def test_columns_in_another_order_beside_others_are_carried() -> None:
+def test_columns_in_another_order_among_others_are_carried() -> None:
     theirs = statistics_type([(("other",), LONG), NESTED, NAME, ID])
     theirs = pa.struct([field for field in reversed(list(theirs)) if field.name != "tightBounds"])
     row = {**SAYS_OTHERWISE, "minValues": {"id": 5, "other": 3, "name": "n", "s": None}}

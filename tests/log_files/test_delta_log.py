@@ -671,7 +671,7 @@ def test_a_multi_part_checkpoint_is_read_whole_or_not_at_all(world: World) -> No
     assert len(paths(fresh)) == 6
 
 
-def test_compacted_commits_stand_in_for_those_they_cover(world: World) -> None:
+def test_compacted_commits_stand_for_the_commits_they_cover(world: World) -> None:
     log = long_table(world)
     merged = [action for version in (1, 2, 3) for action in orjson_lines(world.log.read(commit_name(version)))]
     world.log.put(compacted_name(1, 3), body(*[a for a in merged if "add" in a], txn("x", 3)))

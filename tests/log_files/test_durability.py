@@ -102,7 +102,7 @@ def test_commits_above_the_last_synced_one_are_doubtful(
     assert Story(tmp_path, story).unsynced(durable_version) == expected
 
 
-def test_a_commit_below_another_engines_is_doubtful_since_its_writer_may_have_died_before_its_sync(
+def test_a_commit_below_another_engines_may_not_be_on_disk(
     tmp_path: Path,
 ) -> None:
     assert Story(tmp_path, "oof").unsynced(0) == [3, 2]
@@ -123,7 +123,7 @@ def test_every_foreign_commit_on_top_is_doubtful_however_many_there_are(tmp_path
     assert Story(tmp_path, "f" * 40).unsynced(0) == list(range(40, 0, -1))
 
 
-def test_a_handle_takes_its_own_commits_for_those_of_no_other_engine(tmp_path: Path) -> None:
+def test_a_handle_never_takes_its_own_commits_for_another_engines(tmp_path: Path) -> None:
     """Else whatever rests on them would sync a version below, and read it."""
     table = Story(tmp_path, "ooo").table
     known = table._open_table.log.known_state

@@ -102,7 +102,7 @@ def test_an_open_handle_overwrites_and_reads_in_transactions_after_a_clean_up(sh
     assert rows(table) == rows(shared.open()[0]) == 1
 
 
-def test_a_snapshot_taken_before_a_clean_up_is_read_after_it_from_the_checkpoint_at_its_version(
+def test_a_snapshot_from_before_a_cleanup_is_read_from_the_checkpoint_at_its_version(
     shared: Shared,
 ) -> None:
     table, _ = shared.open()

@@ -53,7 +53,7 @@ def test_ranks_have_the_order_of_the_values_and_null_has_the_least(values: pa.Ar
     assert max(ranks) < 1 << 12
 
 
-def test_ranks_of_few_values_are_spread_evenly_and_those_of_nulls_are_zero() -> None:
+def test_ranks_of_few_values_are_spread_evenly_and_nulls_rank_zero() -> None:
     values = pa.array(["a", "b", "c"] * 10)
     assert sorted(set(Ranks.of(values, 10).of_values(values).tolist())) == [341, 682, 1023]
     nothing = pa.array([None, None], pa.int64())

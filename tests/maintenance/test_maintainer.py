@@ -151,7 +151,7 @@ def test_a_step_that_fails_costs_no_other_step_and_succeeds_in_the_next_round(st
     assert done.failures == {}
 
 
-def test_two_maintainers_at_once_neither_lose_nor_double_a_row(store: TableStore) -> None:
+def test_two_concurrent_maintainers_neither_lose_nor_double_a_row(store: TableStore) -> None:
     append(store, 8)
     before = ids(store)
     others: list[MaintenanceResult] = []
@@ -186,7 +186,7 @@ def rounds(table: txlog.Table, count: int, **options: Any) -> list[MaintenanceRe
     return found
 
 
-def test_watching_goes_on_by_the_interval_and_looks_at_log_and_vacuum_once_an_hour(
+def test_watching_repeats_by_the_interval_and_checks_log_and_vacuum_once_an_hour(
     store: TableStore, time: Clock
 ) -> None:
     append(store, 2)
@@ -235,7 +235,7 @@ def test_watching_survives_a_store_that_does_not_answer(store: TableStore) -> No
     assert [list(done.failures) for done in found] == [[], ["table"], ["table"], []]
 
 
-def test_watching_ends_where_the_table_is_gone(store: TableStore) -> None:
+def test_watching_ends_if_the_table_is_deleted(store: TableStore) -> None:
     append(store, 1)
     table = opened(store)
 
@@ -251,7 +251,7 @@ def test_watching_ends_where_the_table_is_gone(store: TableStore) -> None:
     "wrong",
     [{"small_files_min": 0}, {"max_bytes": 0}, {"vacuum_every_hours": -1}, {"interval_s": 0}, {"interval_s": "60"}],
 )
-def test_arguments_out_of_range_are_refused_by_name(store: TableStore, wrong: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused_and_named(store: TableStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         opened(store).maintain(**wrong)
 

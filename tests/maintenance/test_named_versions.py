@@ -109,7 +109,7 @@ def test_the_error_for_an_unknown_tag_lists_the_existing_ones(table: txlog.Table
         table.snapshot(1, tag="a")
 
 
-def test_a_version_whose_files_are_gone_gets_no_name(table: txlog.Table) -> None:
+def test_a_version_with_missing_files_gets_no_name(table: txlog.Table) -> None:
     table.overwrite(rows(7))
     vacuum_all(table)
     with pytest.raises(txlog.NotFoundError, match="files are missing"):

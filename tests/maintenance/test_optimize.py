@@ -313,7 +313,7 @@ def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypa
     assert seen[-1][0] == total
 
 
-def test_a_file_that_is_gone_is_named_and_nothing_is_changed(make_table: MakeTable) -> None:
+def test_a_missing_file_is_named_and_nothing_is_changed(make_table: MakeTable) -> None:
     table = filled(make_table)
     path = table.snapshot().files().column("path")[0].as_py()
     (Path(table.uri) / path).unlink()

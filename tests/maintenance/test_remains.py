@@ -271,7 +271,7 @@ def test_a_checkpoint_that_lost_its_name_in_a_crash_is_named_until_a_vacuum_dele
     assert "no version" not in kept(table.check_deleted(deleted))
 
 
-def test_files_beside_the_log_that_no_reader_looks_at_are_named(tmp_path: Path) -> None:
+def test_files_next_to_the_log_that_no_reader_uses_are_named(tmp_path: Path) -> None:
     """What a crash left of a commit, what another program put there, and harmless checksums."""
     table = on_disk(tmp_path)
     root = Path(table.uri)

@@ -189,7 +189,7 @@ def test_after_any_history_the_restored_version_has_the_rows_and_columns_it_had(
 # --- files that are gone or may go ----------------------------------------------------------------------------------
 
 
-def test_a_version_whose_files_are_gone_is_refused_by_name_and_nothing_changes(tmp_path: Path) -> None:
+def test_a_version_with_missing_files_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     table.append(rows(2, day="b"))
@@ -206,7 +206,7 @@ def test_a_version_whose_files_are_gone_is_refused_by_name_and_nothing_changes(t
     assert ids(table) == [2]
 
 
-def test_a_file_whose_vector_is_gone_is_left_out_since_its_deleted_rows_would_come_back(tmp_path: Path) -> None:
+def test_a_file_with_a_missing_vector_is_left_out_since_deleted_rows_would_come_back(tmp_path: Path) -> None:
     table = make(tmp_path, delta_enableDeletionVectors="true")
     table.append(rows(*range(100_000)))
     table.delete("id % 3 = 0")

@@ -90,7 +90,7 @@ def put(root: str, name: str, days: float = 9) -> str:
 # --- what goes and what stays ---------------------------------------------------------------------------------------
 
 
-def test_a_file_that_no_commit_names_goes_once_it_is_older_than_the_retention(tmp_path: Path) -> None:
+def test_a_file_that_no_commit_names_is_deleted_after_the_retention(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     live = files_of(table.uri)
@@ -143,7 +143,7 @@ def test_a_retention_of_0_takes_what_was_written_and_removed_in_this_millisecond
     assert table.snapshot().to_arrow()["id"].to_pylist() == [2]
 
 
-def test_a_vector_in_a_file_of_its_own_stays_with_its_data_file(tmp_path: Path) -> None:
+def test_a_vector_in_its_own_file_stays_with_its_data_file(tmp_path: Path) -> None:
     """A small vector stands in the log itself."""
     table = make(tmp_path, delta_enableDeletionVectors="true")
     table.append(rows(*range(100_000)))
@@ -325,7 +325,7 @@ def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time:
     assert fresh.snapshot(1).to_arrow()["id"].to_pylist() == [1]
 
 
-def test_a_retention_that_was_lengthened_keeps_what_a_checkpoint_that_is_gone_forgot(time: StoppedClock) -> None:
+def test_a_lengthened_retention_keeps_what_a_deleted_checkpoint_forgot(time: StoppedClock) -> None:
     """Later checkpoints are made from the one before, so they lack what it forgot, and it may be cleaned up."""
     table, store = in_memory(delta_deletedFileRetentionDuration="interval 1 hours")
     table.append(rows(1))
@@ -365,7 +365,7 @@ def test_a_retention_that_was_shorter_for_a_while_keeps_what_its_checkpoints_for
     assert sorted(table.snapshot(version - 1).to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
-def test_a_file_that_a_crash_left_in_progress_goes_once_it_is_older_than_the_retention(tmp_path: Path) -> None:
+def test_a_file_that_a_crash_left_in_progress_is_deleted_after_the_retention(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))
     left = tmp_path / "t" / "day=a" / ".part-1.parquet.inprogress"
@@ -684,7 +684,7 @@ def test_a_writer_whose_clock_is_behind_the_tables_own_does_not_shorten_the_rete
 # --- others ---------------------------------------------------------------------------------------------------------
 
 
-def test_two_vacuums_at_once_do_no_harm(tmp_path: Path) -> None:
+def test_two_concurrent_vacuums_do_no_harm(tmp_path: Path) -> None:
     first = make(tmp_path)
     put(first.uri, "orphan.parquet")
     store = open_store(first.uri)

@@ -110,7 +110,7 @@ def test_unknown_actions_are_ignored(line: dict[str, Any]) -> None:
         ("baseRowId", -1),
     ],
 )
-def test_a_known_field_of_the_wrong_kind_is_refused_by_name(field: str, value: Any) -> None:
+def test_a_known_field_of_the_wrong_kind_is_refused_and_named(field: str, value: Any) -> None:
     with pytest.raises(ActionError, match=rf"^add\.{field} "):
         action_from_json({"add": {**ADD, field: value}})
 

@@ -29,7 +29,7 @@ def test_every_vector_comes_back_from_its_file_by_its_descriptor(vectors: list[s
     assert found == vectors
 
 
-def test_the_bytes_are_those_of_the_format() -> None:
+def test_the_bytes_match_the_format() -> None:
     [packed] = pack_vectors([BitMap64({1, 5}), BitMap64({7})])
     (first, size, count), (second, _, _) = packed.places
     assert (first, count) == (1, 2)

@@ -44,7 +44,7 @@ def column_with(**field_metadata: object) -> Struct:
 
 
 @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)])
-def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_written(versions: tuple[int, int]) -> None:
+def test_a_legacy_table_without_its_implied_features_is_read_and_written(versions: tuple[int, int]) -> None:
     check_can_read(Protocol(*versions), metadata())
     check_can_write(Protocol(*versions), metadata())
 
@@ -143,7 +143,7 @@ def test_an_unsupported_listed_writer_feature_is_refused_to_writers_only(feature
         "a feature of the future",
     ],
 )
-def test_a_reader_feature_txlog_lacks_is_refused_by_name(feature: str) -> None:
+def test_a_reader_feature_that_txlog_lacks_is_refused_and_named(feature: str) -> None:
     for check in (check_can_read, check_can_write):
         with pytest.raises(UnsupportedFeatureError, match=feature):
             check(listed(reader=(feature,)), metadata())
@@ -171,7 +171,7 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
     check_can_write(protocol, used)
 
 
-def test_the_error_names_every_unsupported_feature_at_once() -> None:
+def test_the_error_names_every_unsupported_feature() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         check_can_write(
             listed("icebergCompatV2", "checkpointProtection"), metadata(column_with(delta__identity__start=1))
@@ -333,7 +333,7 @@ def test_deltalake_lists_the_same_reader_features_for_the_same_table(tmp_path: P
 REFUSED_GOLDEN = {"deltalog-invalid-protocol-version": "reader version 99"}
 
 
-def test_of_the_golden_tables_exactly_those_with_features_txlog_lacks_are_refused(
+def test_exactly_the_golden_tables_with_features_txlog_lacks_are_refused(
     golden_lines: list[tuple[str, dict]],
 ) -> None:
     protocols: dict[str, list[Protocol]] = {}

@@ -111,7 +111,7 @@ def test_every_golden_schema_has_an_arrow_form_that_reads_back(
                 assert back == schema
 
 
-def test_arrow_types_of_a_table_are_those_deltalake_reads_it_as() -> None:
+def test_a_table_has_the_arrow_types_that_deltalake_reads() -> None:
     theirs = pa.schema(deltalake.Schema.from_json(NESTED_TEXT))
     ours = to_arrow(parse_schema(NESTED_TEXT))
     assert [f.name for f in ours] == [f.name for f in theirs]
@@ -226,7 +226,7 @@ def test_an_unknown_type_is_refused_by_column_and_name(kind: str) -> None:
     assert raised.value.features == (kind,)
 
 
-def test_a_user_defined_type_is_refused_by_name() -> None:
+def test_a_user_defined_type_is_refused_and_named() -> None:
     with pytest.raises(UnsupportedFeatureError, match="'udt'"):
         parse_schema(json.dumps(struct_json(field_json("u", {"type": "udt", "class": "x", "sqlType": "string"}))))
 

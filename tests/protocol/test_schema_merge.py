@@ -61,7 +61,7 @@ def test_a_schema_no_table_may_have_is_refused_by_column(schema: Struct, complai
     assert complaint in str(raised.value)
 
 
-def test_every_problem_of_a_schema_is_listed_at_once() -> None:
+def test_every_problem_of_a_schema_is_listed_together() -> None:
     with pytest.raises(InvalidInputError) as raised:
         check_schema(struct(**{"a b": LONG, "n": VOID, "N": LONG}))
     assert all(column in str(raised.value) for column in ("a b: ", "n: ", "N: "))
@@ -95,7 +95,7 @@ def test_partition_columns_take_the_spelling_of_the_schema() -> None:
         (["v"], "'v' is a variant"),
     ],
 )
-def test_a_column_that_cannot_partition_a_table_is_refused_by_name(columns: list[str], complaint: str) -> None:
+def test_a_column_that_cannot_partition_a_table_is_named(columns: list[str], complaint: str) -> None:
     schema = struct(a=LONG, s=struct(x=LONG), l=Array(LONG), m=Map(STRING, LONG), n=VOID, v=VARIANT)
     with pytest.raises(InvalidInputError) as raised:
         check_partition_columns(schema, columns)
@@ -130,7 +130,7 @@ def test_missing_members_are_added_inside_structs_arrays_and_map_values() -> Non
     )
 
 
-def test_a_merged_new_column_keeps_its_comment_and_loses_what_belongs_to_the_table_it_came_from() -> None:
+def test_a_merged_new_column_keeps_its_comment_but_not_its_old_tables_metadata() -> None:
     metadata = {"comment": "c", "delta.columnMapping.id": 4, "delta.typeChanges": [], "EXISTS_DEFAULT": "7"}
     merged = merge(struct(a=LONG), Struct((Field("b", LONG, metadata=metadata),)))
     assert merged.fields[1].metadata == {"comment": "c"}

@@ -301,7 +301,7 @@ def test_nan_in_any_batch_leaves_the_column_without_bounds_and_others_with_their
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 @pytest.mark.parametrize("nested", [False, True])
-def test_nan_beside_numbers_in_one_row_group_leaves_no_bounds(kind: pa.DataType, nested: bool) -> None:
+def test_nan_among_numbers_in_one_row_group_leaves_no_bounds(kind: pa.DataType, nested: bool) -> None:
     values = pa.array([1.0, None, math.nan, -2.0], kind)
     table = pa.table({"x": pa.StructArray.from_arrays([values], ["y"]) if nested else values})
     found = statistics(table)
@@ -584,7 +584,7 @@ TABLES = ["stats-writing-all-types", "timestamp-truncation-stats", "data-skippin
 
 @golden.needed
 @pytest.mark.parametrize("name", TABLES)
-def test_statistics_are_those_that_spark_wrote_for_the_same_rows(name: str, spark_files: Any) -> None:
+def test_statistics_equal_what_spark_wrote_for_the_same_rows(name: str, spark_files: Any) -> None:
     files = spark_files(name)
     assert files
     for path, schema, spark in files:

@@ -178,7 +178,7 @@ def test_bounds_of_members_stand_under_their_path() -> None:
     )
 
 
-def test_a_reader_for_some_columns_reads_only_those() -> None:
+def test_a_reader_for_some_columns_reads_only_these() -> None:
     text = '{"numRecords":1,"minValues":{"id":1,"place":{"city":"A"}},"nullCount":{"id":0,"tags":0}}'
     found = StatisticsReader(NESTED, {("place", "city")}).read(text)
     assert found == FileBounds(num_records=1, minimum={("place", "city"): "A"})

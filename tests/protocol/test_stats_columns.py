@@ -181,7 +181,7 @@ def test_texts_of_several_writers_in_several_pieces_keep_their_order(monkeypatch
     ["5", "-0", "01", "-01", "-", "0x1f", "+5", "1.", ".5", "1.5", "1e2", "1.e5", "nan", "tru", "true", "", "null"],
 )
 @pytest.mark.parametrize("name", ["l", "f", "s"])
-def test_a_number_however_spelt_is_what_pythons_json_reads(name: str, number: str) -> None:
+def test_a_number_in_any_spelling_is_what_pythons_json_reads(name: str, number: str) -> None:
     """Among others, and even where a reader does not ask for the column."""
     texts = ['{"minValues":{"l":7,"f":1.5}}'] * 100
     texts[50] = f'{{"minValues":{{"{name}":{number}}}}}'

@@ -377,7 +377,7 @@ def test_an_unknown_column_is_named(wide: txlog.Table) -> None:
         wide.to_dataset().replace_schema(pa.schema([]))
 
 
-def test_a_data_file_that_is_gone_or_damaged_raises_the_typed_error(wide: txlog.Table) -> None:
+def test_a_missing_or_damaged_data_file_raises_the_typed_error(wide: txlog.Table) -> None:
     paths = wide.snapshot().files()["path"].to_pylist()
     (Path(wide.uri) / paths[0]).unlink()
     (Path(wide.uri) / paths[1]).write_bytes(b"PAR1 no")

@@ -149,7 +149,7 @@ BODY = vector_file(BITMAP)[0]
         (vector_file(bitmap_of([ROWS - 1, ROWS]))[0], f"row {ROWS}"),
     ],
 )
-def test_a_vector_that_is_gone_or_damaged_is_an_error_that_names_it_and_no_row_comes_back(
+def test_a_missing_or_damaged_vector_is_named_and_no_row_comes_back(
     body: bytes | None, reported: str, with_vector: Callable[..., txlog.Table]
 ) -> None:
     table = with_vector(descriptor(BITMAP, 1, 2), {} if body is None else {NAME: body})
@@ -173,7 +173,7 @@ def test_an_old_version_whose_vector_was_vacuumed_says_so(tmp_path: Path) -> Non
     assert table.count() == 7
 
 
-def test_a_vector_outside_of_the_table_is_refused_by_name(
+def test_a_vector_outside_the_table_is_refused_and_named(
     with_vector: Callable[..., txlog.Table], tmp_path: Path
 ) -> None:
     (tmp_path / NAME).write_bytes(BODY)

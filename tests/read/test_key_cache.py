@@ -121,7 +121,7 @@ def test_what_does_not_fit_the_budget_is_not_held_and_what_is_held_counts() -> N
     assert not cache.is_wanted(small, 100), "it is held"
 
 
-def test_files_that_are_gone_make_room() -> None:
+def test_removed_files_make_room() -> None:
     cache = cached()
     files = [(str(number), 1, 1) for number in range(8)]
     cache.add([file_keys(cache, file, [*range(100)]) for file in files])
@@ -136,7 +136,7 @@ def test_files_that_are_gone_make_room() -> None:
     assert cache.is_empty
 
 
-def test_other_key_columns_make_room_for_those_that_are_asked_for() -> None:
+def test_other_key_columns_make_room_for_the_requested_ones() -> None:
     cache = KeyCache(5_000)
     first, second = cache.of("first", [pa.int64()]), cache.of("second", [pa.int64()])
     first.add([file_keys(first, ("f", 1, 1), [*range(200)])])
@@ -148,7 +148,7 @@ def test_other_key_columns_make_room_for_those_that_are_asked_for() -> None:
     assert cache.size_bytes == second.size_bytes, "what was dropped holds nothing more"
 
 
-def test_lists_and_vectors_are_held_beside_keys_within_the_budget() -> None:
+def test_lists_and_vectors_are_held_with_keys_within_the_budget() -> None:
     cache = KeyCache(20_000)
     live, few, many = pa.table({"path": ["a"]}), BitMap64(range(10)), BitMap64(range(0, 20_000, 2))
     cache.hold(live, {(("a", 1, 1), "v"): few})

@@ -151,17 +151,17 @@ def test_a_caller_who_stops_later_leaves_no_file_open_and_no_thread_behind() -> 
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("txlog-read")]
 
 
-def test_a_file_that_is_gone_is_reported_after_the_rows_of_the_files_before_it() -> None:
+def test_a_missing_file_is_reported_after_the_rows_of_earlier_files() -> None:
     files, tasks = written(*[2] * 6)
     files.inner.delete("3.parquet")
     batches = read_ahead(reader_of(files), tasks)
     assert numbers(next(batches) for _ in range(3)) == [*range(6)]
-    with pytest.raises(NotFoundError, match=r"3\.parquet, which is gone"):
+    with pytest.raises(NotFoundError, match=r"3\.parquet, which is missing"):
         next(batches)
     assert files.num_open == 0
 
 
-def test_a_caller_who_stops_before_a_file_that_is_gone_sees_no_error() -> None:
+def test_a_caller_who_stops_before_a_missing_file_sees_no_error() -> None:
     files, tasks = written(*[2] * 6)
     files.inner.delete("3.parquet")
     batches = read_ahead(reader_of(files), tasks)

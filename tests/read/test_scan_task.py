@@ -250,7 +250,7 @@ def inline_vector(dead: set[int]) -> DeletionVectorDescriptor:
     return DeletionVectorDescriptor("i", z85(bitmap), size_in_bytes=len(bitmap), cardinality=len(dead))
 
 
-def test_a_task_reads_the_row_groups_it_names_less_those_that_cannot_match(grouped: txlog.Table) -> None:
+def test_a_task_reads_its_row_groups_except_those_that_cannot_match(grouped: txlog.Table) -> None:
     plan, store = plan_of(grouped, "n < 250", columns=["n"], position_column="row")
     (whole,) = plan.tasks()
     found = list(replace(whole, row_groups=(2, 4)).batches(store))

@@ -74,11 +74,11 @@ def judges_changes_by_the_first_version_it_sees(patch: pytest.MonkeyPatch) -> No
     """Rows that others append or delete before the commit do not count."""
     judge = Mismatches.judge
 
-    def once(self: Any, touched: Any, takes_back: Any) -> Any:
+    def once(self: Any, touched: Any, retracted: Any) -> Any:
         if "was_judged" in self.__dict__:
             return [self._without_held(each) for each in touched]
         self.__dict__["was_judged"] = True
-        return judge(self, touched, takes_back)
+        return judge(self, touched, retracted)
 
     patch.setattr(Mismatches, "judge", once)
 

@@ -40,7 +40,7 @@ def test_a_few_random_scenarios_break_no_promise() -> None:
     assert report.failure is None, str(report.failure)
 
 
-def test_a_clean_up_that_stands_still_does_not_take_young_versions_for_old() -> None:
+def test_a_suspended_cleanup_does_not_take_young_versions_for_old() -> None:
     actors = actors_of(append, append_unsynced, clean_up_now)
     retention = (("delta.logRetentionDuration", "interval 10 seconds"), ("txlog.allowShortLogRetention", "true"))
     scenario = Scenario("late clean-up", actors, store="object", deletes=True, pauses=True, properties=retention)

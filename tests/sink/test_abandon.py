@@ -46,7 +46,7 @@ def staging_of(table: txlog.Table) -> list[str]:
     return sorted(path.name for path in (Path(table.uri) / "_txlog" / "staging").iterdir())
 
 
-def test_a_stuck_stream_goes_on_after_an_abandoned_checkpoint(table: txlog.Table) -> None:
+def test_a_stuck_stream_continues_after_an_abandoned_checkpoint(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     paths = sealed(sink, 1, 1, 2)
     sealed(sink, 2, 3)

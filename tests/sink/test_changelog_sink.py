@@ -91,7 +91,7 @@ def test_of_several_changes_of_a_key_the_last_counts(tmp_path: Path) -> None:
     assert found(table) == [(1, "a", 12), (2, "a", 20), (3, "b", 30), (7, "b", 2)]
 
 
-def test_a_retracted_row_is_gone_and_in_an_upsert_stream_it_is_not(tmp_path: Path) -> None:
+def test_a_retracted_row_is_deleted_but_in_an_upsert_stream_it_is_not(tmp_path: Path) -> None:
     batch = changes(("-U", 1, "a", 10), ("-U", 2, "a", 20), ("+U", 2, "a", 21))
     table = made(tmp_path / "upsert")
     commit(sink_of(table), 1, batch)
@@ -255,7 +255,7 @@ def test_checkpoints_without_changes_make_no_version(tmp_path: Path) -> None:
     assert len(found(table)) == 3
 
 
-def test_keys_are_in_files_of_their_own_only_beside_deletes_or_a_sequence(tmp_path: Path) -> None:
+def test_keys_have_separate_files_only_with_deletes_or_a_sequence(tmp_path: Path) -> None:
     table = made(tmp_path)
     pairs = changes(("-U", 1, "a", 10), ("+U", 1, "a", 11))
     assert not written(sink_of(table), 1, pairs).keys, "old versions say nothing in an upsert stream"
@@ -302,7 +302,7 @@ def test_a_commit_in_the_process_of_the_task_does_not_read_the_new_rows_back(
     assert verify_table(table._open_table.store).is_sound
 
 
-def test_files_of_keys_are_gone_after_the_commit(tmp_path: Path) -> None:
+def test_key_files_are_deleted_after_the_commit(tmp_path: Path) -> None:
     table = made(tmp_path)
     sink = sink_of(table)
     committable = written(sink, 1, changes(("-D", 1), ("+U", 2, "a", 22)))
@@ -412,7 +412,7 @@ def test_a_checkpoint_is_refused_if_another_column_has_the_name_of_its_key_by_no
     assert found(table) == [(1, 10), (1, 20)]
 
 
-def test_a_checkpoint_is_committed_though_columns_besides_its_key_were_renamed(tmp_path: Path) -> None:
+def test_a_checkpoint_is_committed_although_columns_besides_its_key_were_renamed(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, [], {**VECTORS, "delta.columnMapping.mode": "name"})
     sink = sink_of(table)
     commit(sink, 1, changes(("+I", 1, "a", 10), ("+I", 2, "a", 20)))

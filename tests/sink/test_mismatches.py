@@ -144,7 +144,7 @@ def test_a_change_that_a_later_one_of_another_task_replaces_is_not_in_quarantine
     assert quarantined(table) == [{"id": 3, "name": "new", "_kind": "+U", "_case": "several"}]
 
 
-def test_each_change_in_quarantine_has_its_own_case_beside_changes_of_its_file_that_fit(table: txlog.Table) -> None:
+def test_each_change_in_quarantine_has_its_own_case_among_fitting_changes(table: txlog.Table) -> None:
     commit(sink_of(table, "quarantine"), 1, changes(("+U", 2, "B"), ("+I", 4, "d"), ("+U", 3, "new"), ("-D", 7, None)))
     assert [(row["id"], row["_case"]) for row in quarantined(table)] == [(3, "several"), (7, "missing")]
 
@@ -229,7 +229,7 @@ def test_mismatches_are_judged_on_the_version_that_the_checkpoint_lands_on(
     assert names_of(table) == [(2, "b"), (2, "more"), (3, "again"), (3, "c")]
 
 
-def test_a_key_that_was_held_back_stays_so_although_its_rows_are_gone_at_the_commit(
+def test_a_held_back_key_stays_so_although_its_rows_are_deleted_by_the_commit(
     table: txlog.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a commit could be executed again for ever, while others add rows of a key and delete them."""
@@ -251,7 +251,7 @@ def test_a_key_that_was_held_back_stays_so_although_its_rows_are_gone_at_the_com
     assert names_of(table) == [(1, "A"), (2, "b")]
 
 
-def test_beside_changes_that_are_held_back_only_live_rows_are_replaced(table: txlog.Table) -> None:
+def test_alongside_held_back_changes_only_live_rows_are_replaced(table: txlog.Table) -> None:
     commit(sink_of(table), 1, changes(("+U", 1, "x")))
     result = commit(sink_of(table, "quarantine"), 2, changes(("+U", 1, "y"), ("-D", 2, None), ("-D", 7, None)))
     assert (result.metrics.rows_updated, result.metrics.rows_deleted, result.metrics.rows_inserted) == (1, 1, 0)

@@ -142,7 +142,7 @@ def test_a_staged_object_under_another_objects_name_is_refused() -> None:
         staging.tasks(first, {0: 0})
 
 
-def test_a_seal_is_undone_if_staged_work_is_gone_and_kept_if_a_listing_hides_it(
+def test_a_seal_is_undone_if_staged_work_was_deleted_and_kept_if_a_listing_hides_it(
     scripted: TableStore, scripted_log: Any
 ) -> None:
     staging = staging_of(scripted)
@@ -231,7 +231,7 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
 )
 def test_every_field_of_a_manifest_with_a_valid_checksum_is_checked(change: dict[str, Any]) -> None:
     wrong = replace(sealed(committable()), **change)
-    with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
+    with pytest.raises(txlog.InvalidInputError, match="not a txlog manifest"):
         Manifest.from_bytes(wrong.to_bytes())
 
 
@@ -253,7 +253,7 @@ def test_the_error_for_a_manifest_of_a_newer_release_says_so() -> None:
 )
 def test_an_intent_that_does_not_exist_is_refused(intent: Any) -> None:
     manifest = replace(sealed(committable()), intent=intent)
-    with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
+    with pytest.raises(txlog.InvalidInputError, match="not a txlog manifest"):
         Manifest.from_bytes(manifest.to_bytes())
 
 

@@ -98,7 +98,7 @@ _BOUNDS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[Any, ...]]] = {
 
 
 @given(st.data(), st.sampled_from(sorted(_BOUNDS)))
-def test_all_files_at_once_are_decided_as_each_by_itself(data: Any, name: str) -> None:
+def test_many_files_are_decided_like_each_by_itself(data: Any, name: str) -> None:
     kind, values, bounds = _BOUNDS[name]
     asked = data.draw(st.lists(st.sampled_from(values), max_size=4))
     days = data.draw(st.lists(st.sampled_from((3, 5)), min_size=len(asked), max_size=len(asked)))

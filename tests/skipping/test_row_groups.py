@@ -96,7 +96,7 @@ def test_a_column_that_the_file_lacks_keeps_every_row_group() -> None:
     assert matching(rows, "b = 1", 2, table=pa.schema({"a": pa.int64(), "b": pa.int64()})) == [0, 1]
 
 
-def test_the_partition_value_decides_beside_the_bounds() -> None:
+def test_the_partition_value_decides_along_with_the_bounds() -> None:
     rows, table = pa.table({"n": range(4)}), pa.schema({"n": pa.int64(), "p": pa.string()})
     where = "p = 'x' and n = 3 or p = 'y' and n = 0"
     assert matching(rows, where, 2, table=table, p="x") == [1]

@@ -125,7 +125,7 @@ def test_contradictory_options_of_changes_are_refused_before_any_task(path: Path
     assert parse_stream_options({"path": str(path), **CHANGES}).write.changelog is not None
 
 
-def test_a_row_that_is_taken_back_goes_in_retract_mode_and_stays_in_upsert_mode(path: Path) -> None:
+def test_a_retracted_row_is_deleted_in_retract_mode_and_stays_in_upsert_mode(path: Path) -> None:
     tasks = [[("-U", 1, 10), ("+U", 1, 11), ("-U", 2, 20)], [("-D", 3, None), ("+I", 4, 40)]]
     write(path, tasks)
     assert rows(path) == {1: 11, 2: 20, 4: 40}
@@ -289,7 +289,7 @@ def test_columns_that_a_frame_lacks_stay_as_they_are_in_a_partial_update_alone(t
         merge(tmp_path / "t", [[("+U", {"k": 1, "t": "b"})]], two, mergeEngine="aggregation")
 
 
-def test_rows_of_one_key_in_two_tasks_are_merged_if_a_sequence_orders_them_and_refused_otherwise(
+def test_two_tasks_rows_with_one_key_are_merged_only_if_a_sequence_orders_them(
     tmp_path: Path,
 ) -> None:
     table = txlog.Table.create(tmp_path / "t", MERGED)

@@ -63,7 +63,7 @@ def test_the_credentials_of_a_session_become_storage_options() -> None:
         ({"access.key": ""}, {}),
     ],
 )
-def test_an_endpoint_has_its_scheme_and_its_region_and_plain_http_is_allowed_only_if_configured(
+def test_an_endpoint_has_scheme_and_region_and_http_only_if_configured(
     settings: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert storage_options(session(**{f"fs.s3a.{key}": value for key, value in settings.items()})) == expected

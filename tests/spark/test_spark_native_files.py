@@ -87,7 +87,7 @@ def test_a_group_holds_files_of_one_partition_and_depth() -> None:
     assert [t.path for t in others] == ["p=2/a,b"]
 
 
-def test_more_files_than_a_few_are_read_apart_from_those_with_vectors() -> None:
+def test_more_than_a_few_files_are_read_apart_from_files_with_vectors() -> None:
     tasks = [task(str(at), vector=at % 4 == 0) for at in range(FEW_FILES + 1)]
     groups, _ = groups_of(tasks)
     assert [group.has_vectors for group in groups] == [False, True]

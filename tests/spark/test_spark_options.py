@@ -119,7 +119,7 @@ def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> No
         ("optimizeWrite", "true"),
     ],
 )
-def test_options_that_this_release_lacks_are_refused_by_name(name: str, value: str) -> None:
+def test_options_that_this_release_lacks_are_refused_and_named(name: str, value: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=name) as caught:
         parse_write_options({"path": "/t", name.lower(): value})
     assert caught.value.features == (name,)
@@ -292,7 +292,7 @@ def test_a_stream_is_named_by_its_query_unless_an_option_names_it() -> None:
     assert (named.app_id, named.skip_committed_batches, named.write.commit.transaction) == ("orders", True, None)
 
 
-def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
+def test_a_stream_refuses_versions_and_unknown_options() -> None:
     with pytest.raises(InvalidInputError, match="batch id"):
         parse_stream_options({"path": "/t", "txnversion": "1"})
     with pytest.raises(InvalidInputError, match="its query and offsets"):

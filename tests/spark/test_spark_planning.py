@@ -258,7 +258,7 @@ def test_the_option_decides_whether_an_overwrite_that_lost_a_race_fails_or_runs_
     assert overwrite(options, more_of_it, onconflict="rerun") == [1]
 
 
-def test_an_overwrite_whose_rows_were_made_from_an_older_version_conflicts_with_what_changed_since(
+def test_an_overwrite_with_rows_from_an_older_version_conflicts_with_later_changes(
     options: SparkWriteOptions,
 ) -> None:
     txlog.Table.open(options.path).delete("id = 1")

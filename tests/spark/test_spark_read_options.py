@@ -31,7 +31,7 @@ def test_a_time_is_text_or_milliseconds(text: str, time: str | int) -> None:
         ({"path": "/t", "where": ""}, "expected a non-empty string"),
     ],
 )
-def test_an_invalid_read_option_is_refused_by_name(options: dict[str, str], message: str) -> None:
+def test_an_invalid_read_option_is_refused_and_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=r".") as caught:
         parse_read_options(options)
     assert message in caught.value.message

@@ -114,7 +114,7 @@ def table(tmp_path: Path) -> txlog.Table:
     return table
 
 
-def test_a_stream_begins_with_the_rows_that_are_there_and_goes_on_with_what_is_added(table: txlog.Table) -> None:
+def test_a_stream_begins_with_the_existing_rows_and_continues_with_new_ones(table: txlog.Table) -> None:
     query = Query(table)
     assert query.batch() is not None
     assert query.rest() == []
@@ -188,7 +188,7 @@ def test_a_stream_starts_at_a_version_a_time_or_the_next_version(table: txlog.Ta
     assert "in the future" in refused(Query(table, startingTimestamp="2999-01-01")).message
 
 
-def test_rows_that_are_added_before_the_first_batch_from_the_next_version_survive_a_crash_in_it(
+def test_rows_added_before_the_first_batch_survive_a_crash_in_it(
     table: txlog.Table,
 ) -> None:
     query = Query(table, startingVersion="latest")
@@ -387,7 +387,7 @@ def test_the_checkpoint_of_another_table_is_refused(table: txlog.Table, tmp_path
     query.rest()
     query.options["path"] = txlog.Table.create(tmp_path / "u", SCHEMA).uri
     query.restart()
-    assert "the table was dropped and created again" in refused(query).message
+    assert "the table was dropped and recreated" in refused(query).message
 
 
 def test_a_reader_feature_that_comes_later_stops_the_stream(table: txlog.Table) -> None:
@@ -414,7 +414,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_an_invalid_stream_option_is_refused_by_name(message: str, table: txlog.Table) -> None:
+def test_an_invalid_stream_option_is_refused_and_named(message: str, table: txlog.Table) -> None:
     with pytest.raises(TxlogErrorInSpark) as caught:
         Query(table, **REFUSED[message])
     assert message in str(caught.value)

@@ -88,7 +88,7 @@ def stopped_peer(tmp_path: Path) -> Iterator[Path]:
         peer.kill()
 
 
-def test_a_free_turn_is_taken_at_once_and_released_once(tmp_path: Path) -> None:
+def test_a_free_turn_is_taken_immediately_and_released_once(tmp_path: Path) -> None:
     with ambient.use(Scripted()) as clock:
         turn = LocalCommitQueue(str(tmp_path)).take()
     assert clock.slept_s == 0
@@ -130,7 +130,7 @@ def test_after_a_wait_without_a_turn_no_writer_of_the_process_asks_again_for_a_w
     held.end()
 
 
-def test_after_a_successful_wait_the_next_turn_is_requested_at_once(tmp_path: Path) -> None:
+def test_after_a_successful_wait_the_next_turn_is_requested_immediately(tmp_path: Path) -> None:
     held = LocalCommitQueue(str(tmp_path)).take()
     with ambient.use(Scripted()) as clock:
         LocalCommitQueue(str(tmp_path)).take().end()
@@ -235,9 +235,7 @@ def order_of_turns(directory: Path, ages_s: list[float], turn_s: float, seed: in
     return order
 
 
-def test_of_waiting_writers_those_that_wait_longest_go_first_mostly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writers_that_waited_longest_mostly_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ages_s, turn_s = [0.0, 0.4, 2.5], 0.05
     monkeypatch.setattr(commit_queue, "_TURN_S", turn_s)
     orders = [order_of_turns(tmp_path, ages_s, turn_s, seed) for seed in range(60)]
@@ -440,7 +438,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_writers_of_one_remote_table_queue_on_this_machine_and_those_of_others_do_not(temporary: Path) -> None:
+def test_writers_of_one_remote_table_queue_here_and_writers_of_other_tables_do_not(temporary: Path) -> None:
     held = MachineCommitQueue("a").take()
     with ambient.use(Scripted(held.end)) as clock:
         MachineCommitQueue("b").take().end()
@@ -490,7 +488,7 @@ def test_a_writer_that_waits_for_a_remote_table_is_told_of_new_versions(temporar
     assert told == [5, 6, 7, 7]
 
 
-def test_a_wait_for_a_remote_table_goes_on_as_long_as_commits_land(temporary: Path) -> None:
+def test_a_wait_for_a_remote_table_continues_while_commits_land(temporary: Path) -> None:
     queue = MachineCommitQueue("a")
     held = queue.take()
 

@@ -90,7 +90,7 @@ def is_directory(descriptor: int) -> bool:
     return stat.S_ISDIR(os.fstat(descriptor).st_mode)
 
 
-def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_the_directory_is(
+def test_bytes_are_synced_before_the_name_and_the_directory_before_the_answer(
     log: LocalLogStore, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -105,7 +105,7 @@ def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_t
     assert steps == ["sync file", "link", *unlink, "sync directory"]
 
 
-def test_the_names_of_files_are_on_disk_before_that_of_the_file_that_names_them_is_taken(
+def test_file_names_are_on_disk_before_the_file_that_refers_to_them_takes_its_name(
     root: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that keeps names in their order needs no sync for it; any other takes all of them in one."""
@@ -260,7 +260,7 @@ def test_without_hard_links_an_exclusive_rename_takes_the_name(
     assert names_on_disk(root) == [COMMIT]
 
 
-def test_without_hard_links_and_exclusive_rename_the_put_is_refused_by_name(
+def test_without_hard_links_and_exclusive_rename_the_put_is_refused(
     log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", failing(errno.EPERM))
@@ -501,7 +501,7 @@ def test_only_file_systems_known_to_sync_nameless_files_are_given_them(
 
 
 @pytest.mark.usefixtures("way")
-def test_a_file_written_at_once_is_whole_when_it_gets_its_name_and_synced_with_it(
+def test_a_file_written_in_one_piece_is_complete_and_synced_with_its_name(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One journal transaction then takes both. No process looks for that name before a commit has it."""
@@ -524,7 +524,7 @@ def test_a_file_written_at_once_is_whole_when_it_gets_its_name_and_synced_with_i
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("call", ["write", "fsync", "link"])
-def test_a_file_written_at_once_is_there_whole_or_not_at_all(
+def test_a_file_written_in_one_piece_is_complete_or_absent(
     call: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, call, failing(errno.EIO))

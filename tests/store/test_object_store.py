@@ -81,7 +81,7 @@ def test_an_endpoint_without_tls_says_which_option_allows_it() -> None:
 
 
 @pytest.mark.parametrize("fault", [ListFault.BROKEN, ListFault.DROP, ListFault.ERROR_500, ListFault.SLOW_DOWN_503])
-def test_a_list_of_files_that_breaks_off_goes_on_where_it_was(fault: ListFault) -> None:
+def test_a_file_list_that_breaks_off_resumes_where_it_was(fault: ListFault) -> None:
     with FaultyS3(page_size=3) as server:
         store = open_store("s3://bucket/table", {**server.storage_options, "timeout": "2s"})
         wanted = [f"day={number}/part" for number in range(9)]
@@ -187,13 +187,13 @@ def test_a_forked_child_works_or_is_refused_but_never_hangs(parent: str, answer:
     assert from_parent == "0 WRITTEN"
 
 
-def test_where_no_credentials_were_given_the_error_says_so_and_where_to_give_them(
+def test_without_credentials_the_error_says_so_and_where_to_set_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     options = {"metadata_endpoint": "http://127.0.0.1:9", "region": "eu-west-1", "max_retries": 0, "timeout": 2}
-    with pytest.raises(StorageError, match=r"No credentials were given.*storage_options.*docs/storage\.md"):
+    with pytest.raises(StorageError, match=r"There are no credentials.*storage_options.*docs/storage\.md"):
         open_store("s3://bucket/t", options).log.read("x.json")
 
 

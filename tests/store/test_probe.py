@@ -75,7 +75,7 @@ def test_a_local_directory_is_safe_and_can_be_named(tmp_path: object) -> None:
     assert (report.is_safe, report.winners, report.uri) == (True, 1, str(tmp_path))
 
 
-def test_a_store_that_ignores_the_condition_is_refused_by_name() -> None:
+def test_a_store_that_ignores_the_condition_is_refused() -> None:
     log = IgnoringLogStore()
     report = probe_store(table_store(log))
     assert report.winners == 16

@@ -102,7 +102,7 @@ def test_a_table_that_appears_during_a_first_write_is_respected(mode: str, tmp_p
     assert ids_of(Table.open(tmp_path / "t")) == [2]
 
 
-def test_an_append_goes_through_beside_an_overwrite_and_a_delete(tmp_path: Path) -> None:
+def test_an_append_succeeds_alongside_an_overwrite_and_a_delete(tmp_path: Path) -> None:
     """A blind append reads nothing, so what other commits remove is no concern of its."""
     path = tmp_path / "t"
     txlog.write(path, rows_of(1))
@@ -143,7 +143,7 @@ def test_an_append_during_an_overwrite_of_a_serializable_table_is_a_conflict(tmp
     assert ids_of(Table.open(path)) == [1, 3]
 
 
-def test_two_overwrites_at_once_are_a_conflict(tmp_path: Path) -> None:
+def test_two_concurrent_overwrites_are_a_conflict(tmp_path: Path) -> None:
     path = tmp_path / "t"
     txlog.write(path, rows_of(1))
 

@@ -97,7 +97,7 @@ def test_properties_are_set_and_unset_as_versions_that_spark_would_understand(ta
         (lambda table: table.unset_properties("team"), "'team' is not set"),
     ],
 )
-def test_invalid_table_properties_are_refused_by_name(
+def test_invalid_table_properties_are_refused_and_named(
     change: Callable[[Table], Any], named: str, table: Table, tmp_path: Path
 ) -> None:
     with pytest.raises(txlog.InvalidInputError, match=named) as caught:

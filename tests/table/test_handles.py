@@ -82,7 +82,7 @@ def test_a_version_may_be_any_whole_number_such_as_one_from_a_data_frame(table: 
     assert table.snapshot(found).version == 0
 
 
-def test_a_handle_that_nobody_uses_any_more_is_freed_at_once(table: Table) -> None:
+def test_an_unused_handle_is_freed_immediately(table: Table) -> None:
     """By reference counts alone: the garbage collector may run much later, and a handle keeps lists of files."""
     handle = Table.open(table.uri)
     handle.append(rows_of(1, 2))

@@ -90,7 +90,7 @@ def test_a_small_target_file_size_makes_more_files(table: Table) -> None:
     assert table.snapshot().to_arrow().num_rows == 800_000
 
 
-def test_a_partition_of_minus_zero_keeps_its_sign_in_every_reader_and_is_one_of_its_own(tmp_path: Path) -> None:
+def test_minus_zero_is_a_separate_partition_and_keeps_its_sign_in_every_reader(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", "id bigint, p double, q float", partition_by=["p", "q"])
     schema = table.snapshot().schema
     table.append(pa.table({"id": [1, 2, 3], "p": [-0.0, 0.0, 0.0], "q": [0.0, -0.0, 0.0]}, schema=schema))

@@ -21,7 +21,7 @@ ADVICE = [
     "table.snapshot(timestamp=...)",
     'table.transaction_version("app")',
     'table.files()["partitionValues"]',
-    "table.snapshot(), which is the newest",
+    "table.snapshot(), which is always the newest version",
     "Table.create(uri, schema) and table.add_files(paths)",
     "table.add_columns(schema)",
     "table.set_properties(properties)",
@@ -44,7 +44,7 @@ ADVICE = [
     "table.to_batches(columns, where)",
     "table.append(data)",
     "table.overwrite(data)",
-    'table.overwrite(rows, schema_mode="overwrite")',
+    "table.drop_columns(columns)",
     "Table.create(uri, schema, exist_ok=True)",
     "snapshot.schema.names",
     "snapshot.table_id",
@@ -74,7 +74,7 @@ ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag")
 
 @pytest.mark.parametrize("advice", ADVICE)
 def test_the_call_that_an_error_advises_works(advice: str, table: Table) -> None:
-    table.set_properties({"delta.enableChangeDataFeed": "true"})
+    table.set_properties({"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"})
     table.append(rows_of(1))
     versions = {"from_version": table.version, "to_version": table.version}
     given = {**versions, "columns": ["id"], "where": "id = 1", "version": 1, "properties": {"a": "b"}}

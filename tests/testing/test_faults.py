@@ -178,7 +178,7 @@ def test_a_commit_into_a_table_that_is_created_again_is_never_acknowledged(
 # --- saying which ---------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_run_until_it_ends_is_in_the_table_once_and_its_line_makes_the_same_faults_again(
+def test_a_job_under_faults_lands_once_and_its_line_repeats_the_faults(
     clock: Any,
 ) -> None:
     def run(faults: Any) -> tuple[str, list[tuple[str, str]]]:

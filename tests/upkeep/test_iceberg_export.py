@@ -50,9 +50,7 @@ def test_the_newest_version_is_exported_whichever_thread_reports_its_commit_firs
     assert exported.version == third.version
 
 
-def test_commits_that_come_faster_than_exports_finish_are_exported_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_faster_than_exports_are_exported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = txlog.Table.create(tmp_path / "t", ROW.schema, properties={"txlog.iceberg": "v2"})
     table._open_table.post_commit.drain()
     begun, may_go_on = threading.Event(), threading.Event()

@@ -228,14 +228,14 @@ def test_compacted_files_and_checksums_go_with_the_versions_they_speak_of() -> N
     assert {compacted_name(6, 7), checksum_name(5)} <= world.names()
 
 
-def test_a_bounded_run_takes_the_oldest_and_the_next_one_goes_on() -> None:
+def test_a_bounded_run_takes_the_oldest_and_the_next_one_continues() -> None:
     world = daily(10, checkpoints=(2, 5))
     assert world.clean_up(most=3).names == (commit_name(0), commit_name(1), commit_name(2))
     assert world.state(2)[0] == ["f0", "f1", "f2"], "version 2 is still there as a checkpoint"
     assert world.clean_up().names == (checkpoint_name(2), commit_name(3), commit_name(4))
 
 
-def test_the_first_version_that_time_travel_reaches_is_the_one_after_a_checkpoint_whose_commit_is_gone() -> None:
+def test_time_travel_starts_after_a_checkpoint_whose_commit_is_missing() -> None:
     world = daily(8, checkpoints=(2, 5))
     for version in range(3):
         world.log.delete(commit_name(version))
@@ -260,7 +260,7 @@ def test_in_commit_timestamps_decide_where_the_table_keeps_them() -> None:
     assert world.clean_up().first_version == 5
 
 
-def test_times_from_before_in_commit_timestamps_are_those_of_files() -> None:
+def test_times_from_before_in_commit_timestamps_come_from_files() -> None:
     configuration = {
         "delta.enableInCommitTimestamps": "true",
         "delta.inCommitTimestampEnablementVersion": "6",
@@ -309,7 +309,7 @@ def v2(world: World, version: int, uuid: str, *sidecars: str, age_days: float) -
     world.put(v2_checkpoint_name(version, uuid, "json"), body, NOW_MS - int(age_days * DAY_MS))
 
 
-def test_sidecars_go_when_the_last_checkpoint_that_names_them_is_gone() -> None:
+def test_sidecars_are_deleted_with_the_last_checkpoint_that_names_them() -> None:
     world = daily(10, checkpoints=())
     v2(world, 2, UUIDS[0], "old", "shared", age_days=7)
     v2(world, 5, UUIDS[1], "new", "shared", age_days=4)
@@ -392,7 +392,7 @@ def test_wherever_it_is_cut_short_every_kept_version_reads_as_before(data: st.Da
 # --- on a disk ----------------------------------------------------------------------------------------------
 
 
-def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
+def test_a_table_on_disk_is_cleaned_up_and_continues(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("id", pa.int64())]))
     for value in range(12):
         table.append(pa.table({"id": [value]}))

@@ -135,7 +135,7 @@ def test_a_reader_of_the_compacted_file_alone_sees_the_table_that_the_commits_ma
     assert state_of(log.without(range(done.first_version, log.newest)).opened()) == expected
 
 
-def test_a_reader_goes_on_with_the_commits_after_it(tmp_path: Path) -> None:
+def test_a_reader_continues_with_later_commits(tmp_path: Path) -> None:
     log = Log()
     log.commit(add("a"), txn("x", 1))
     log.commit(remove("a"), add("b"))

@@ -37,7 +37,7 @@ def test_writers_in_turns_write_one_checkpoint_an_interval_between_them(tmp_path
     assert checkpoints_of(first) == [10, 20, 30, 40]
 
 
-def test_a_checkpoint_that_was_due_and_not_written_is_written_by_another_writer_and_noticed_by_the_rest(
+def test_another_writer_writes_an_overdue_checkpoint_and_the_rest_notice(
     tmp_path: Path,
 ) -> None:
     first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
@@ -51,7 +51,7 @@ def test_a_checkpoint_that_was_due_and_not_written_is_written_by_another_writer_
     assert not checkpoint_is_due(third._open_table.log.newest_state(), checkpoint_size_bytes=0)
 
 
-def test_a_hint_at_a_checkpoint_that_is_gone_keeps_no_writer_from_writing_the_next_one(tmp_path: Path) -> None:
+def test_a_hint_at_a_missing_checkpoint_keeps_no_writer_from_writing_the_next_one(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
     for _ in range(9):
         append_and_drain(table)

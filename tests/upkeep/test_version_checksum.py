@@ -124,7 +124,7 @@ def test_alternating_writers_write_a_checksum_file_only_at_every_tenth_version(t
         max_size=8,
     )
 )
-def test_totals_are_those_of_the_files_or_absent(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+def test_totals_match_the_files_or_are_absent(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     table = new_table(tmp_path_factory.mktemp("totals"))
     for number, step in enumerate(steps):
         take(table, step, number)

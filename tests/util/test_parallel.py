@@ -86,7 +86,7 @@ def test_a_call_sees_the_context_of_its_caller() -> None:
         assert workers.submit(ambient.now_ms).result() == 17
 
 
-def test_workers_make_as_many_calls_at_once_as_they_may() -> None:
+def test_workers_make_as_many_parallel_calls_as_allowed() -> None:
     together = threading.Barrier(4)
     with Threads(4) as workers:
         for _ in range(20):

@@ -27,7 +27,8 @@ from txlog.util.wording import Door, advice, argument, batch, call, in_python, i
 ROOT = Path(txlog.__file__).parent
 MARKS = re.compile("[\ufdd0\ufdd1]")
 IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be given
-    *("attempt", "condition", "credential_provider", "data", "file", "from_file", "key_cache_size", "max_attempts"),
+    *("attempt", "condition", "credential_provider", "data", "description", "except_cols", "file", "from_file"),
+    *("key_cache_size", "max_attempts"),
     *("modification_time", "n", "name", "num_tasks", "on_change", "on_progress", "path", "paths", "retry", "size"),
     *(
         "source_alias",
@@ -162,7 +163,7 @@ NAMES = sorted({name for _, name in named_in_source()})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_argument_that_errors_name_is_known_to_spark_or_the_command_line_or_is_pythons_own(name: str) -> None:
+def test_every_argument_in_errors_is_known_to_spark_or_the_command_line_or_python(name: str) -> None:
     assert (name in SPARK_OPTIONS or name in COMMAND_OPTIONS) or name in IN_PYTHON_ONLY
     for text in (argument(name), setting(name, "merge")):
         for door in DOORS.values():

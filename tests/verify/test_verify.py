@@ -112,7 +112,7 @@ def test_a_damaged_commit_is_named_with_its_line(
     assert not verification.is_sound
 
 
-def test_after_a_damaged_commit_checking_goes_on_from_the_next_checkpoint(table: Path) -> None:
+def test_after_a_damaged_commit_checking_continues_from_the_next_checkpoint(table: Path) -> None:
     commit(table, 1).write_bytes(b"")
     verification = verify(table)
     assert found(verification) == [("corrupt-commit", "00000000000000000001.json", None)]
@@ -319,7 +319,7 @@ def test_verify_can_leave_out_data_files(table: Path) -> None:
     assert (verification.findings, verification.data_files) == ((), 0)
 
 
-def test_a_file_that_is_no_longer_live_may_be_gone(table: Path) -> None:
+def test_a_file_that_is_no_longer_live_may_be_missing(table: Path) -> None:
     dead = set(table.glob("day=*/*.parquet")) - {table / path for path in live_files(table)}
     assert dead
     for path in dead:
@@ -330,7 +330,7 @@ def test_a_file_that_is_no_longer_live_may_be_gone(table: Path) -> None:
 # --- helpers ------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_feature_is_reported_beside_the_other_checks(table: Path) -> None:
+def test_an_unknown_feature_is_reported_alongside_the_other_checks(table: Path) -> None:
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["new"], "writerFeatures": ["new"]}
     commit(table, 6).write_text(json.dumps({"protocol": protocol}) + "\n")
     verification = verify(table)

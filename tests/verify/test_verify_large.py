@@ -54,7 +54,7 @@ def test_each_step_reports_its_progress(table: txlog.Table) -> None:
     assert reported["checkpoint 1"][-1] == reported["data files"][-1] == (FILES, FILES)
 
 
-def test_of_many_data_files_that_are_gone_some_are_named_and_all_are_counted(table: txlog.Table) -> None:
+def test_many_missing_data_files_are_counted_and_some_are_named(table: txlog.Table) -> None:
     findings = verified(table)
     assert len(findings) == DATA_FILES_MAX + 1
     assert {finding.path for finding in findings[:-1]} == {f"f{number}" for number in range(DATA_FILES_MAX)}

@@ -191,7 +191,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize(("column", "hash_of_key"), EXACT, ids=[f"{column.type}-{each}" for column, each in EXACT])
-def test_hashes_are_those_of_spark(column: pa.Array, hash_of_key: int) -> None:
+def test_hashes_equal_sparks(column: pa.Array, hash_of_key: int) -> None:
     kind = from_arrow(pa.schema([("k", column.type)])).fields[0].type
     assert key_hashes([KeyColumn(("k",), kind)], [column]).tolist() == [hash_of_key]
 

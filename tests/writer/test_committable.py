@@ -70,7 +70,7 @@ def test_any_changed_or_lost_byte_of_a_committable_is_detected(data: st.DataObje
 def test_a_committable_without_its_fields_or_with_others_is_refused(changes: dict[str, Any]) -> None:
     value = {**orjson.loads(SEALED.to_bytes().partition(b"\n")[2]), **changes}
     body = orjson.dumps({name: each for name, each in value.items() if each is not None})
-    with pytest.raises(InvalidInputError, match="not a committable"):
+    with pytest.raises(InvalidInputError, match="not a txlog committable"):
         Committable.from_bytes(b"txlog-committable 1 %s\n%s" % (sealed_json.checksum(body).encode(), body))
 
 
@@ -177,7 +177,7 @@ def test_only_a_write_that_changes_rows_may_name_keys() -> None:
 @pytest.mark.parametrize(
     ("committable", "reason"),
     [
-        (replace(SEALED, files=(replace(FILE, path="_change_data/x"),)), "lies in _change_data"),
+        (replace(SEALED, files=(replace(FILE, path="_change_data/x"),)), "is in _change_data"),
         (replace(SEALED, keys=(replace(KEYS, path="../a"),)), "no writer may use"),
         (replace(SEALED, keys=(replace(KEYS, num_keys=0),)), "empty"),
         (replace(SEALED, keys=(KEYS, KEYS)), "named twice"),

@@ -178,7 +178,7 @@ RETRACTING = {
 
 
 @given(st.lists(st.tuples(ADDS, ROWS), max_size=12), CUTS, st.sampled_from((ADDING, CHOOSING)))
-def test_aggregates_are_those_of_all_rows_however_a_changelog_is_cut(
+def test_aggregates_cover_all_rows_however_a_changelog_is_cut(
     changelog: Changelog, at: list[int], options: dict[str, str]
 ) -> None:
     agree({**options, "fields.t.list-agg-delimiter": "; "} if options is ADDING else options, changelog, at)
@@ -193,7 +193,7 @@ def test_aggregates_take_rows_back_however_a_changelog_is_cut(
 
 
 @given(st.lists(st.tuples(KIND, ROWS), max_size=12), CUTS)
-def test_functions_that_ignore_what_is_taken_back_keep_it(changelog: Changelog, at: list[int]) -> None:
+def test_functions_that_ignore_retractions_keep_values(changelog: Changelog, at: list[int]) -> None:
     columns = [name for name in SCHEMA.names if name != "k"]
     agree({**ADDING, **{f"fields.{name}.ignore-retract": "true" for name in columns}}, changelog, at)
 
@@ -319,7 +319,7 @@ def test_aggregation_takes_the_greatest_price_and_the_sum_of_sales() -> None:
         ((["A"], "+I"), (["A"], "-D"), []),
     ],
 )
-def test_collect_takes_back_the_elements_that_are_there(first: Any, then: Any, left: list[str]) -> None:
+def test_collect_retracts_existing_elements(first: Any, then: Any, left: list[str]) -> None:
     schema = pa.schema([("k", INT), ("l", pa.list_(pa.string()))])
     options = {"merge-engine": "aggregation", "fields.l.aggregate-function": "collect"}
     changelog = [(kind, {"k": 1, "l": elements}) for elements, kind in (first, then)]
@@ -362,7 +362,7 @@ def test_a_product_is_exact_up_to_the_greatest_integer_and_refused_beyond() -> N
         reported(options, columns, (1, 2**62), (1, 2))
 
 
-def test_a_factor_that_a_product_lacks_cannot_be_taken_back() -> None:
+def test_a_factor_that_a_product_lacks_cannot_be_retracted() -> None:
     schema = pa.schema([("k", pa.int64()), ("n", pa.int64())])
     options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "product"}
     for there, taken in ((7, 2), (0, 0)):
@@ -457,7 +457,7 @@ def test_options_that_do_not_fit_the_table_or_each_other_are_refused(options: di
     [
         ({"merge-engine": "first-row"}, "first-row cannot retract: set txlog.ignore-delete = true$"),
         ({"merge-engine": "partial-update"}, "remove-record-on-delete, or sequence groups"),
-        (ADDING, r"cannot: d \(max\), t \(listagg\), b \(bool_and\)\. Set"),
+        (ADDING, r"cannot do: d \(max\), t \(listagg\), b \(bool_and\)\. Set"),
         ({**FIVE_GROUPS, "fields.b.aggregate-function": "first_value"}, r"of b \(first_value\)"),
     ],
 )

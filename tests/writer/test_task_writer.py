@@ -241,7 +241,7 @@ def test_batches_may_change_their_types_as_long_as_the_table_takes_them() -> Non
     ]
 
 
-def test_columns_keep_their_nullability_and_timestamps_are_micros_and_partition_columns_are_left_out() -> None:
+def test_file_columns_keep_nullability_use_micros_and_leave_out_partitions() -> None:
     schema = Struct((Field("p", STRING), Field("id", LONG, False), Field("at", TIMESTAMP), Field("v", VOID)))
     files = MemoryFileStore()
     with TaskWriter(files, plan_for(schema, ("p",)), TASK) as writer:

@@ -37,9 +37,7 @@ def described(data_type: DataType, text: str) -> Struct:
         (Struct((Field("n", LONG), Field("v", STRING))), "struct<n:decimal(10,2),v:varchar(3)>", {"x.v": 3}),
     ],
 )
-def test_the_limits_are_those_of_the_type_that_spark_wrote(
-    data_type: DataType, text: str, limits: dict[str, int]
-) -> None:
+def test_the_limits_follow_the_type_that_spark_wrote(data_type: DataType, text: str, limits: dict[str, int]) -> None:
     assert {limit.name: limit.length for limit in limits_of(described(data_type, text))} == limits
 
 

@@ -55,7 +55,7 @@ def test_zero_records_per_file_means_no_bound() -> None:
         {"max_open_files": -1},
     ],
 )
-def test_an_invalid_option_is_refused_by_name(wishes: dict[str, Any]) -> None:
+def test_an_invalid_option_is_refused_and_named(wishes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wishes))):
         WritePlan.of(metadata(), table="t", **wishes)
 

@@ -86,15 +86,15 @@ def create(
     cluster_by: ClusterBy = None,
     properties: Properties = None,
     column_mapping: Annotated[
-        str | None, typer.Option(metavar="name|id", help="let columns be renamed and dropped; some readers refuse it")
+        str | None, typer.Option(metavar="name|id", help="allow renaming and dropping columns; some readers refuse it")
     ] = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table already exists")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
-        raise typer.BadParameter("give the table's columns with exactly one of --columns, --like and --schema")
+        raise typer.BadParameter("pass exactly one of --columns, --like and --schema")
     schema_path = None if schema is None else schema_file(schema)
     options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)

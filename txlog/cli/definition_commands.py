@@ -64,7 +64,7 @@ def rename_column(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Rename a column, or a member of a struct. No file is rewritten.
+    """Rename a column or a struct field. No file is rewritten.
 
     The table must map its columns: `txlog set URI delta.columnMapping.mode=name`, which some readers do not know.
     """
@@ -75,13 +75,13 @@ def rename_column(
 def drop_columns(
     uri: Uri,
     columns: Annotated[
-        list[str], typer.Argument(metavar="COLUMN...", help="columns, or members of structs", show_default=False)
+        list[str], typer.Argument(metavar="COLUMN...", help="columns or struct fields", show_default=False)
     ],
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Drop columns, or members of structs. No file is rewritten.
+    """Drop columns or struct fields. No file is rewritten.
 
     The values stay in the files until `txlog purge` and `txlog vacuum`. The table must map its columns, as for
     `txlog rename-column`.
@@ -105,12 +105,12 @@ def alter_column(
         str | None, typer.Option(metavar="SQL", help="the value of rows that lack the column; empty for none")
     ] = None,
     first: Annotated[bool, typer.Option("--first", help="make it the first column")] = False,
-    after: Annotated[str | None, typer.Option(metavar="COLUMN", help="the column that it comes after")] = None,
+    after: Annotated[str | None, typer.Option(metavar="COLUMN", help="the column to put it after")] = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Change the type, NOT NULL, the comment, the default or the place of a column. No file is rewritten.
+    """Change the type, NOT NULL, the comment, the default or the position of a column. No file is rewritten.
 
     A wider type needs `txlog set URI delta.enableTypeWidening=true`, which some readers do not know.
     """
@@ -140,7 +140,7 @@ def set_description(
 ) -> None:
     """Set the description of a table, or its name."""
     if description is None and name is None:
-        raise typer.BadParameter("give a description, or --name")
+        raise typer.BadParameter("pass a description or --name")
     with opened(uri, storage_options, as_json) as (table, out):
         result = table.describe(description, name=name, user_metadata=user_metadata)
         _show(out, table, result, "the description is set")

@@ -114,7 +114,7 @@ def upsert(
     keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="a column of the key; may be repeated")],
     when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
-    on_duplicate: Annotated[str, typer.Option(metavar="error|last|first", help="for a repeated key")] = "error",
+    on_duplicate: Annotated[str, typer.Option(metavar="error|last|first", help="for repeated keys")] = "error",
     sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value comes last")] = None,
     row_kind: RowKind = None,
     row_kinds: RowKinds = None,

@@ -1,1 +1,1 @@
-"""The operations that users call on a table, one file for each."""
+"""The operations that users call on a table, one file each."""

@@ -1,7 +1,7 @@
-"""Existing Parquet files in the table's directory as ``add`` actions: footers are read, nothing is rewritten.
+"""Existing Parquet files in the table's directory as ``add`` actions: reads footers, rewrites nothing.
 
-In: paths below the root. Out: adds whose columns, nulls, partition values and statistics were checked against the
-table. Floating-point columns are read once, since a footer does not record whether they hold NaN.
+In: paths below the root. Out: adds whose columns, nulls, partition values and statistics are checked against the table.
+Floating-point columns are read once, since a footer does not record NaN.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def adds_of(
 ) -> list[AddFile]:
     """One ``add`` per path.
 
-    Raises ``InvalidInputError`` for a path that is given twice or is in the table already, or whose directories do not
-    name every partition column; ``SchemaMismatchError``; ``NotFoundError``; ``UnsupportedFeatureError`` for a table
-    with column mapping.
+    Raises ``InvalidInputError`` for a path that is repeated or already in the table, or whose directories do not name
+    every partition column; ``SchemaMismatchError``; ``NotFoundError``; ``UnsupportedFeatureError`` for a table with
+    column mapping.
     """
     store = log.store
     if isinstance(paths, str) or not isinstance(paths, Iterable):
@@ -70,7 +70,7 @@ def adds_of(
     for count, (path, uri_path, relative) in enumerate(named, start=1):
         with _naming(path):
             if canonical_path(uri_path) in taken:
-                raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
+                raise InvalidInputError("the file is already in the table, or named twice", table=store.uri, path=path)
             taken.add(canonical_path(uri_path))
             adds.append(_add_of(store, state, relative, uri_path))
         if on_progress is not None:
@@ -80,7 +80,7 @@ def adds_of(
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors raised inside get the path that they are about."""
+    """Errors raised inside get the path they are about."""
     try:
         yield
     except NotFoundError as error:
@@ -93,14 +93,14 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
-    """The path in the log's form, and in the store's."""
+    """The path as in the log, and as in the store."""
     if not isinstance(path, str):
         raise invalid("path", path, "a string, relative to the table's root", table=store.uri)
     try:
         uri_path = encode_path(path)
         found = resolve_data_path(uri_path)
     except (CorruptLogError, UnicodeEncodeError):
-        message = "this is not a path of a data file below the table's root: expected a path such as day=1/a.parquet"
+        message = "this is not the path of a data file below the table's root: expected a path such as day=1/a.parquet"
         raise InvalidInputError(message, table=store.uri, path=path) from None
     if not found.is_relative:
         raise InvalidInputError("a path must be relative to the table's root", table=store.uri, path=path)
@@ -190,7 +190,7 @@ def _as_spark_reads(parquet: Any) -> pa.Schema:
 
 
 def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
-    """The field with timestamps by the physical types of its leaves, which come in the file's order."""
+    """The field with timestamp types by the physical types of its leaves, which come in file order."""
     data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
     if not pa.types.is_nested(data_type):
         return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
@@ -205,7 +205,7 @@ def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
 
 
 def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:
-    """Names and types must equal the table's, since the file is used as it is; a nullable column may be absent."""
+    """Names and types must equal the table's, since the file is used as it is; nullable columns may be missing."""
     have = {field.name: field for field in file.fields}
     for field in table.fields:
         other = have.pop(field.name, None)
@@ -233,7 +233,7 @@ def _same_type(table: DataType, file: DataType) -> bool:
 
 
 def _unknown_to_the_footer(parquet: Any, stored: Struct) -> Iterator[pa.RecordBatch]:
-    """The columns whose statistics need a read of the rows: those with floats, arrays or maps in them."""
+    """The columns whose statistics require reading rows: columns with floats, arrays or maps in them."""
     names = [f.name for f in stored.fields if f.name in parquet.schema_arrow.names and _needs_a_look(f.type)]
     if names:
         yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)

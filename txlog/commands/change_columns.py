@@ -1,8 +1,8 @@
-"""Changes of a table's columns: renamed, dropped, altered; and of the table's description.
+"""Changes to a table's columns (rename, drop, alter) and to its description.
 
-In: a version of a table and what the caller asks for. Out: a `DefinitionChange`, decided by the log alone, for a commit
-of its own or as a part of a transaction. A new NOT NULL is a rule that the rows of the table must meet first.
-PROTOCOL.md, "Column Mapping", "Type Widening", "Change Metadata".
+In: a version of a table and what the caller asks for. Out: a `DefinitionChange` that needs only the log, for its own
+commit or as part of a transaction. A new NOT NULL is a rule that the table's rows must meet first. PROTOCOL.md, "Column
+Mapping", "Type Widening", "Change Metadata".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AlterColumn(msgspec.Struct, frozen=True):
 
 
 def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChange:
-    """As `Table.rename_column`."""
+    """See `Table.rename_column`."""
     path = _column(state, column, "renamed")
     check_text("name", name)
     if not name:
@@ -71,7 +71,7 @@ def renamed_column(state: TableState, column: Any, name: Any) -> DefinitionChang
 
 
 def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
-    """As `Table.drop_columns`."""
+    """See `Table.drop_columns`."""
     given = [columns] if isinstance(columns, str) else columns
     if not isinstance(given, Iterable) or isinstance(given, bytes) or not (named := list(given)):
         raise invalid("columns", columns, "the name of a column, or a list of names")
@@ -95,10 +95,10 @@ def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
 
 
 def altered_column(state: TableState, column: Any, asked: AlterColumn) -> DefinitionChange:
-    """As `Table.alter_column`."""
+    """See `Table.alter_column`."""
     if asked == AlterColumn():
         names = ", ".join(map(argument, ("type", "nullable", "comment", "default", "first", "after")))
-        raise InvalidInputError(f"say what to change of the column: give one of {names}")
+        raise InvalidInputError(f"nothing to change: pass one of {names}")
     path = column_path(column, state.schema)
     schema, before = state.schema, field_at(state.schema, path)
     if asked.type is not None:
@@ -111,7 +111,7 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
         if not asked.nullable and before is not None and before.nullable:
             rule, needs = _not_null(state.schema, path), ("invariants",)
     if asked.first and asked.after is not None:
-        raise InvalidInputError(f"give {argument('first')} or {argument('after')}, not both")
+        raise InvalidInputError(f"pass {argument('first')} or {argument('after')}, not both")
     if asked.first or asked.after is not None:
         schema = moved(schema, path, asked.after)
     if asked.default is not None:
@@ -121,13 +121,13 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
 
 
 def described_table(state: TableState, description: str | None, name: str | None) -> DefinitionChange:
-    """As `Table.describe`. Spark has the description as the property ``comment``."""
+    """See `Table.describe`. In Spark, the description is the property ``comment``."""
     given = {"description": description, "name": name}
     for parameter, value in given.items():
         if value is not None and not isinstance(value, str):
             raise invalid(parameter, value, "text; an empty one removes it")
     if description is None and name is None:
-        raise InvalidInputError(f"give {argument('description')} or {argument('name')}")
+        raise InvalidInputError(f"pass {argument('description')} or {argument('name')}")
     changes: dict[str, Any] = {key: value or None for key, value in given.items() if value is not None}
     metadata = replace(state.metadata, **changes)
     keys = {"description": _COMMENT}  # Spark's COMMENT ON TABLE sets this property
@@ -149,14 +149,14 @@ def _column(state: TableState, given: Any, what: str) -> ColumnPath:
 def _require_mapping(state: TableState, problem: str) -> None:
     if mapping_mode(state.metadata.configuration) == "none":
         raise InvalidInputError(
-            f"{problem}, since the table finds its columns in files by their names. Turn column mapping on first, by"
+            f"{problem}, because the table finds its columns in files by name. Turn on column mapping first, with"
             f" {call('set_properties', {MODE_KEY: 'name'})}: no file is rewritten, but it cannot be turned off again."
             f" {readers_note('columnMapping')}"
         )
 
 
 def _keeps(place: str, owner: str | None, paths: list[ColumnPath]) -> bool:
-    """Whether a reference forbids to drop the column: not if its owner is dropped too."""
+    """Whether a reference prevents dropping the column; it does not if its owner is dropped too."""
     return place != "statistics" and (owner is None or owner not in map(".".join, paths))
 
 
@@ -176,7 +176,7 @@ def _with_type(state: TableState, path: ColumnPath, new: DataType) -> Struct:
         )
     if not state.properties.enable_type_widening:
         raise InvalidInputError(
-            f"the type of {name} cannot change {types} unless the table allows it: turn that on by"
+            f"the type of {name} cannot change {types} unless the table allows it: turn that on with"
             f" {call('set_properties', {ENABLED_KEY: 'true'})}. {readers_note('typeWidening')}"
         )
     check_retyped(state, path, new)
@@ -189,7 +189,7 @@ def _with_type(state: TableState, path: ColumnPath, new: DataType) -> Struct:
 
 def _wider_than(old: DataType) -> str:
     if isinstance(old, Struct | Array | Map):
-        return "name the member, such as 'a.b' or 'tags.element'"
+        return "name the field, such as 'a.b' or 'tags.element'"
     wider = {
         "byte": "smallint, int, bigint, double, decimal(10,0) or more",
         "short": "int, bigint, double, decimal(10,0) or more",
@@ -236,7 +236,7 @@ def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
     from txlog.expressions.sql import parse_predicate
 
     if any(isinstance(type_at(schema, path[:length]), Array | Map) for length in range(1, len(path))):
-        raise InvalidInputError(f"{path_text(path)} is inside an array or a map, where Delta checks no NOT NULL")
+        raise InvalidInputError(f"{path_text(path)} is inside an array or a map, where Delta does not check NOT NULL")
     sql = f"{path_text(path)} IS NOT NULL"
     if path[1:]:
         sql = f"{path_text(path[:-1])} IS NULL OR {sql}"
@@ -244,7 +244,7 @@ def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
 
 
 def _parameters(state: TableState, schema: Struct, path: ColumnPath, asked: AlterColumn) -> dict[str, str]:
-    """As Spark writes them: the column as it is now, with the type changes that it had before, and its new place."""
+    """As Spark writes them: the current column, with its earlier type changes and its new position."""
     position = "FIRST" if asked.first else None if asked.after is None else f"AFTER {asked.after}"
     field, before = field_at(schema, path), field_at(state.schema, path)
     if field is None:

@@ -1,7 +1,7 @@
 """The change data feed of a table: which rows each version inserted, updated and deleted.
 
-In: an open table and a range of versions. Out: an Arrow stream. Before the first row is read, all versions are checked:
-the feed must have been on, and the schema of the last version must fit their rows. PROTOCOL.md, "Change Data Files".
+In: an open table and a range of versions. Out: an Arrow stream. Before the first row, it checks all versions: the feed
+must have been on, and the last version's schema must fit their rows. PROTOCOL.md, "Change Data Files".
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _range(uri: str, newest: TableState, from_version: Any, to_version: Any) -> 
 
 
 def _fields(schema: Struct, columns: Any) -> tuple[Field, ...]:
-    """The requested columns of the table, then those of the feed."""
+    """The requested table columns, then the feed's columns."""
     if columns is None:
         return (*schema.fields, *FEED_FIELDS)
     if isinstance(columns, str) or not isinstance(columns, Iterable):

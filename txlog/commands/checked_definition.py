@@ -1,7 +1,7 @@
-"""Commits a change of a table's definition; a rule that it makes is checked on every row of the table first.
+"""Commits a change of a table's definition; if the change adds a rule, checks it on every row of the table first.
 
-In: an open table, and what makes the change for a version. Out: the ``WriteResult`` of a version that changes no data
-file. The check is a plan: rows that others add in the meantime are checked too, and no other rows twice.
+In: an open table, and a function that makes the change for a version. Out: the ``WriteResult`` of a version that
+changes no data file. The check is a plan: it also checks rows that others add meanwhile, and no row twice.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ _SCANS_AT_ONCE = 2
 
 
 class DefinitionChange(msgspec.Struct, frozen=True):
-    """A change of a definition with the words that the history has for it. ``definition`` None: nothing would change.
-
-    ``rule`` is a condition that every row of the table must meet first.
+    """A change of a definition, with its words for the history. ``definition`` None: nothing would change. ``rule`` is
+    a condition that every row of the table must meet first.
     """
 
     definition: Definition | None
@@ -51,9 +50,9 @@ MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
 def commit_change(
     open_table: OpenTable, state: TableState, make: MakeChange, user_metadata: str | None = None
 ) -> WriteResult:
-    """Commit what ``make`` makes for a version.
+    """Commit the change that ``make`` returns for a version.
 
-    Raises what it raises, and ``InvalidInputError`` for a row that violates the new rule.
+    Raises the errors of ``make``, and ``InvalidInputError`` for a row that violates the new rule.
     """
     with TxlogError.located(open_table.uri, state.version):
         change = make(state)
@@ -65,7 +64,7 @@ def commit_change(
 
 
 def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, files: pa.Table) -> None:
-    """Raises ``InvalidInputError`` if a row of these files of ``state`` violates the rule."""
+    """Raise ``InvalidInputError`` if a row in these files of ``state`` violates the rule."""
     selection = select(open_table.uri, state, sorted(rule.condition.columns()))
     work = FindViolation(TaskTable.of(open_table.store, state), rule)
     scans = [ScanPlan(selection, part) for part in _parts_of(files)]
@@ -73,7 +72,7 @@ def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, fil
         if values is not None:
             raise InvalidInputError(
                 f"rows of the table violate the {rule.name} ({rule.sql}), such as one with {values}: nothing was"
-                " changed. A condition that is NULL is violated too. Find the rows by"
+                " changed. A condition that is NULL is violated too. Find the rows with"
                 " table.snapshot().to_arrow(where=...), correct or delete them, and add it again",
                 table=open_table.uri,
                 version=state.version,
@@ -122,7 +121,7 @@ class _CheckedChange:
 
 
 def _parts_of(files: pa.Table) -> list[pa.Table]:
-    """The files in their order, in parts of about equal size."""
+    """The files in order, in parts of about equal size."""
     parts: list[pa.Table] = []
     first = size_bytes = 0
     for row, size in enumerate(files["size"].to_pylist()):
@@ -134,7 +133,7 @@ def _parts_of(files: pa.Table) -> list[pa.Table]:
 
 
 def _keys_of(files: pa.Table) -> list[tuple[str, str | None]]:
-    """The path of each file, and its deletion vector: rows come back if a vector goes."""
+    """The path and deletion vector of each file: without its vector, deleted rows are back."""
     vectors = files["deletionVector"].to_pylist()
     return [
         (path, None if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector['offset']}")

@@ -1,7 +1,7 @@
-"""Changes the columns that a table is clustered by, as Spark's ALTER TABLE ... CLUSTER BY does.
+"""Changes a table's clustering columns, as Spark's ALTER TABLE ... CLUSTER BY does.
 
 In: an open table and the columns. Out: a commit of the metadata domain that names them. No file is rewritten: the next
-OPTIMIZE, of txlog or of Spark, clusters by them.
+OPTIMIZE, by txlog or Spark, clusters by them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["cluster_by"]
 def cluster_by(
     open_table: OpenTable, columns: str | Iterable[str] | None, user_metadata: str | None = None
 ) -> WriteResult:
-    """As `Table.cluster_by`."""
+    """See `Table.cluster_by`."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     builder = ProposalBuilder(state)

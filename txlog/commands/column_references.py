@@ -1,8 +1,8 @@
-"""Everything in a table's definition that refers to a column by its name: the one place that knows where to look.
+"""Everything in a table's definition that refers to a column by name: the one place that knows where to look.
 
 In: a version of a table, and the path of a column. Out: a `ColumnReference` for each rule, property or layout that
-names the column, a member of it, or the struct that holds it; and the definition with a new name in the places that can
-be corrected. Iceberg exports and clustering follow ids and physical names, so a new name changes nothing there. Pure.
+names the column, a field in it, or the struct that contains it; and the definition with a new name in the places that
+can be corrected. Iceberg exports and clustering use ids and physical names, so a new name changes nothing there. Pure.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _INVARIANT = "invariant of column "
 
 
 class ColumnReference(msgspec.Struct, frozen=True):
-    """One place that names a column. ``text`` is what it is, for messages; ``owner`` is the column that has the rule:
-    the generated one, or that of an invariant."""
+    """One place that names a column. ``text`` describes it in messages; ``owner`` is the column with the rule: the
+    generated column, or the column of an invariant."""
 
     place: Place
     text: str
@@ -43,7 +43,7 @@ class ColumnReference(msgspec.Struct, frozen=True):
 
 
 def references_to(state: TableState, path: ColumnPath) -> list[ColumnReference]:
-    """Every reference to the column at ``path``, to a part of it, or to a struct that it is a part of."""
+    """Every reference to the column at ``path``, to a field in it, or to a struct that contains it."""
     schema, configuration = state.schema, state.metadata.configuration
     found = [*_of_rules(state, path), *_of_generated(schema, path)]
     if any(fold_name(name) == fold_name(path[0]) for name in state.partition_columns):
@@ -91,7 +91,7 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
 
 
 def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
-    """The properties without a dropped column among those that have statistics."""
+    """The properties, without a dropped column in the list of columns with statistics."""
     if STATISTICS_KEY not in configuration:
         return dict(configuration)
     kept = [each for each in _statistics_columns(configuration) if each[: len(path)] != path]
@@ -102,7 +102,7 @@ def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> di
 
 
 def _of_rules(state: TableState, path: ColumnPath) -> Iterator[ColumnReference]:
-    """CHECK constraints and invariants. The invariant of a column itself goes where the column goes."""
+    """CHECK constraints and invariants. A column's own invariant moves with the column."""
     from txlog.expressions.sql import parse_stored_condition
 
     for name, sql in stored_constraints(state.metadata.configuration, state.schema).items():
@@ -135,7 +135,7 @@ def _named(condition: Predicate) -> frozenset[ColumnPath]:
 
 
 def _is_among(path: ColumnPath, named: frozenset[ColumnPath] | None, sql: str) -> bool:
-    """Whether an expression reads a column; if txlog cannot parse it, whether its text has the name."""
+    """Whether an expression reads a column; if txlog cannot parse it, whether its text contains the name."""
     if named is None:
         return fold_name(path[0]) in fold_name(sql)
     return any(_touches(each, path) for each in named)
@@ -144,7 +144,7 @@ def _is_among(path: ColumnPath, named: frozenset[ColumnPath] | None, sql: str) -
 def _statistics_columns(configuration: Mapping[str, str]) -> tuple[ColumnPath, ...]:
     try:
         return column_paths(configuration.get(STATISTICS_KEY, ""))
-    except ValueError:  # another writer's; it counts as absent
+    except ValueError:  # another writer's: ignored
         return ()
 
 
@@ -157,7 +157,7 @@ def _merge_columns(option: str, value: str) -> list[str]:
 
 
 def _touches(one: ColumnPath, other: ColumnPath) -> bool:
-    """Whether a path is that of the other, or leads into it, or the other leads into it."""
+    """Whether the paths are equal, or one leads into the other."""
     length = min(len(one), len(other))
     return [*map(fold_name, one[:length])] == [*map(fold_name, other[:length])]
 

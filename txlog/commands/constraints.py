@@ -26,7 +26,7 @@ __all__ = ["add_constraint", "drop_constraint"]
 
 
 def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metadata: str | None) -> WriteResult:
-    """As `Table.add_constraint`."""
+    """See `Table.add_constraint`."""
     from txlog.expressions.sql import parse_predicate
 
     state = open_table.writable_state()
@@ -37,8 +37,8 @@ def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metada
         found = _stored_key(state, key)
         if found is not None:
             raise InvalidInputError(
-                f"the table has a constraint of this name, {_name(found)}"
-                f" ({state.metadata.configuration[found]}): drop it first, by table.drop_constraint, or choose another"
+                f"the table has a constraint with this name, {_name(found)}"
+                f" ({state.metadata.configuration[found]}): drop it first with table.drop_constraint, or choose another"
                 " name"
             )
         rule = Constraint(f"constraint {_name(key)}", condition, parse_predicate(condition, state.schema))
@@ -55,7 +55,7 @@ def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metada
 def drop_constraint(
     open_table: OpenTable, name: Any, user_metadata: str | None, *, is_optional: bool = False
 ) -> WriteResult:
-    """As `Table.drop_constraint`."""
+    """See `Table.drop_constraint`."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     key = _stored_key(state, CONSTRAINT_PREFIX + _checked_name(name, open_table.uri))

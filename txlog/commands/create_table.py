@@ -32,7 +32,7 @@ def create_table(
     exist_ok: bool = False,
     user_metadata: str | None = None,
 ) -> None:
-    """Create an empty table. Raises as `Table.create`."""
+    """Create an empty table. Raises what `Table.create` raises."""
     with TxlogError.located(open_table.uri):
         properties = _with_mapping(properties, column_mapping)
         definition = Definition(*new_table(schema, partition_by or (), properties, cluster_by))
@@ -45,7 +45,7 @@ def create_table(
             pass  # a concurrent writer created it first
     if not exist_ok:
         raise TableExistsError(
-            f"there is a table here already; {advice('open an existing table', 'Table.open opens it')}",
+            f"there is already a table here; {advice('open an existing table', 'Table.open opens it')}",
             table=open_table.uri,
         )
     state = open_table.log.reload()
@@ -54,7 +54,7 @@ def create_table(
 
 
 def probe_new_location(open_table: OpenTable) -> None:
-    """Refuse a store that ignores the condition before a table is created there: the first race would lose data."""
+    """Before a table is created, refuse a store that ignores the condition: the first race would lose data."""
     if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
         return
     probe_store(open_table.store).require_safe()

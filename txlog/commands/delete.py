@@ -1,6 +1,6 @@
 """DELETE: removes the rows for which a condition is true.
 
-In: a condition and `RowOptions`. Out: a ``WriteResult``. ``tasks/operations/delete`` says which rows go.
+In: a condition and `RowOptions`. Out: a ``WriteResult``. ``tasks/operations/delete`` says which rows are deleted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ __all__ = ["delete_rows"]
 
 
 def delete_rows(open_table: OpenTable, where: str | Predicate | None, options: RowOptions) -> WriteResult:
-    """Delete the rows for which ``where`` is true; None means all. Raises as `run_row_change`."""
+    """Delete the rows for which ``where`` is true; None means all. Raises what `run_row_change` raises."""
     now = ambient.now()
     return run_row_change(open_table, options, "a delete", lambda state: DeleteRows(Condition(where, state, now)))

@@ -1,7 +1,7 @@
-"""Following a table: the rows that its commits add, version by version and file by file.
+"""Follows a table: the rows that its commits add, version by version and file by file.
 
-In: an open table and a position. Out: `CommittedBatch`es up to the newest version. A caller that keeps the position
-after the last file it finished can continue there, also in another process. PROTOCOL.md, "Add File and Remove File".
+In: an open table and a position. Out: `CommittedBatch`es up to the newest version. A caller that stores the position
+after its last finished file can continue there, even in another process. PROTOCOL.md, "Add File and Remove File".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CommittedBatch(msgspec.Struct, frozen=True):
 
     Attributes:
         version: The version that added them.
-        file: The index, in the order of the commit, of the added file that the rows are from.
+        file: The index, in commit order, of the added file that the rows come from.
         is_last_of_file: Whether the file has no more rows. If so, continue at (``version``, ``file`` + 1).
         rows: The rows.
     """
@@ -87,13 +87,13 @@ def _batches(reader: TaskReader, follower: Follower, start: StreamOffset) -> Ite
 
 
 def _rows_of(reader: TaskReader, task: ScanTask, version: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one file. Errors name the version that added it: a later one may have removed it since."""
+    """The rows of one file. Errors name the version that added it: a later one may have removed it."""
     try:
         yield from reader.batches(task)
     except NotFoundError as error:
         raise NotFoundError(
-            f"version {version} added {task.path}, which is gone: most likely a later version removed it and a vacuum"
-            " deleted it. Read the table as it is now, and follow it from the version after that",
+            f"version {version} added {task.path}, which is missing: most likely a later version removed it and a"
+            " vacuum deleted it. Read the table as it is now, and follow it from the next version",
             table=error.table,
             version=version,
             path=task.path,

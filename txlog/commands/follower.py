@@ -1,9 +1,9 @@
-"""What comes after a position in a table's history: for `Table.follow`, `Table.changes` and streams from a table.
+"""What follows a position in a table's history: for `Table.follow`, `Table.changes` and streams from a table.
 
 In: a log, the version whose columns are read, a rule for versions that changed rows, and positions
-(`log.stream_offsets`). Out: the files that each version adds or changes, as tasks, in the order in which positions
-count them. A version whose rows those columns would misread, or that the rule does not allow, is an error.
-PROTOCOL.md, "Add File and Remove File", "Change Data Files".
+(`log.stream_offsets`). Out: the files that each version adds or changes, as tasks, in the order of positions. A version
+whose rows those columns would misread, or that the rule does not allow, is an error. PROTOCOL.md, "Add File and Remove
+File", "Change Data Files".
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from txlog.util.wording import advice, call, setting
 __all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
 
 RowRule = Literal["fail", "skip", "added", "skip_deletes"]
-"""What becomes of a version that removed rows: an error; none of its rows; the rows of all files that it added; or none
-of its rows if it added no file, else an error."""
+"""How to handle a version that removed rows: an error; none of its rows; the rows of all files that it added; or none
+of its rows if it added no file, otherwise an error."""
 
 
 class Feed(msgspec.Struct, frozen=True):
@@ -63,15 +63,15 @@ class _VersionFiles(msgspec.Struct):
 
 
 class Follower:
-    """A table, followed from version to version.
+    """Follows a table from version to version.
 
     Args:
         log: The table's log.
         known: The version whose columns are read; versions before and after it may follow.
         selection: The columns and rows to read; all columns of the table with a feed.
-        read: The columns that are read; None means all, and then no version may have another one.
-        rule: What becomes of versions that removed rows.
-        feed: Read the changes of each row instead of the rows that were added.
+        read: The columns to read; None means all, and then no version may have another column.
+        rule: How to handle versions that removed rows.
+        feed: Read the changes of each row instead of added rows.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Follower:
 
         Raises:
             SchemaMismatchError: The version's rows cannot be read with the known columns.
-            InvalidInputError: The version changed or deleted rows, which the rule does not allow, or its feed was off.
+            InvalidInputError: The version changed or deleted rows and the rule does not allow it, or its feed was off.
             NotFoundError: The version was cleaned up.
             UnsupportedFeatureError: The version needs a reader feature that this release lacks, or has a file outside
                 the table's folder.
@@ -113,7 +113,7 @@ class Follower:
         return self._change_tasks(files) if self._feed is not None else [task for _, task in self.scan_tasks(files)]
 
     def scan_tasks(self, files: FileRange) -> Iterator[tuple[int, ScanTask]]:
-        """The same without a feed, each task with the index of its file. Files that hold no matching row are left out.
+        """The same without a feed, each task with the index of its file. Leaves out files without a matching row.
 
         Raises the errors of `tasks`.
         """
@@ -136,7 +136,7 @@ class Follower:
         return [VersionChanges(each.version, times[each.version], tuple(self._changed(each))) for each in commits]
 
     def forget_before(self, offset: StreamOffset) -> None:
-        """Forget the files of versions before ``offset``, which were read."""
+        """Forget the files of versions before ``offset``: they were read."""
         order = offset.version, not offset.is_initial
         self._versions = {key: found for key, found in self._versions.items() if (key[0], not key[1]) >= order}
 
@@ -173,7 +173,7 @@ class Follower:
         return found
 
     def _snapshot_files(self, version: int) -> _VersionFiles:
-        """All live files of a version, in the order in which Delta's source counts them."""
+        """All live files of a version, in the order of Delta's source."""
         state = self._checked_state(version)
         files = self._log.files(state).sort_by([("modificationTime", "ascending"), ("path", "ascending")])
         found = _VersionFiles(files.column("size").to_pylist(), files)
@@ -186,7 +186,7 @@ class Follower:
         return found
 
     def _commit_files(self, version: int) -> _VersionFiles:
-        """The files of a commit that are read, in the order of the commit's lines."""
+        """The files of a commit to read, in the order of the commit's lines."""
         try:
             commit = self._log.read_commit(version)
         except NotFoundError as error:
@@ -225,7 +225,7 @@ class Follower:
     # --- definitions ------------------------------------------------------------------------------------
 
     def _checked_state(self, version: int) -> TableState:
-        """The state of a version, after a check that the known columns can read its rows."""
+        """The state of a version, checked: the known columns can read its rows."""
         try:
             state = self.known if version == self.known.version else self._log.state_at(version)
         except NotFoundError as error:
@@ -235,7 +235,7 @@ class Follower:
         return state
 
     def _check_commit(self, commit: Commit) -> None:
-        """Check the definition that a version's rows are written by: the first version's, then each new one."""
+        """Check the definition that a version's rows follow: the first version's, then each new one."""
         if not self._is_checked and commit.version <= self.known.version:
             self._checked_state(commit.version)
         metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
@@ -259,7 +259,7 @@ class Follower:
                 problem = "the partition columns were different"
             if problem is not None:
                 what_to_do = (
-                    advice("follow a new definition", "Begin again, with the columns of that version")
+                    advice("follow a new definition", "Start again, with the columns of that version")
                     if is_newer
                     else advice(
                         "follow an old definition",
@@ -279,7 +279,7 @@ class Follower:
                 )
 
     def _cleaned_up(self, version: int) -> NotFoundError:
-        way = "Read the table as of a version that table.history() lists, and follow it from the version after that"
+        way = "Read the table as of a version that table.history() lists, and follow it from the next version"
         return NotFoundError(
             f"the rows of version {version} are unknown: its commit was cleaned up (delta.logRetentionDuration)."
             f" {advice('follow what is left', way)}",
@@ -292,13 +292,13 @@ def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> 
     """A condition on rows of the feed, which may use its columns.
 
     Raises:
-        UnsupportedFeatureError: The table has a column with a name of the feed.
+        UnsupportedFeatureError: The table has a column with the name of a feed column.
         InvalidInputError: The condition does not fit the table.
     """
     with TxlogError.located(uri, state.version):
         if taken := reserved_columns(state.schema):
             raise UnsupportedFeatureError(
-                f"the table has a column {taken[0]}, which is a name of the change data feed", features=(taken[0],)
+                f"the table has a column {taken[0]}, a name that the change data feed uses", features=(taken[0],)
             )
         if where is None:
             return None
@@ -306,5 +306,5 @@ def bind_to_feed(uri: str, state: TableState, where: str | Predicate | None) -> 
 
 
 def _partitioning(state: TableState) -> list[tuple[str, ...]]:
-    """The partition columns by their physical names, which a renamed column keeps."""
+    """The partition columns by physical name; a renamed column keeps it."""
     return [physical_path(state.schema, (name,)) for name in state.partition_columns]

@@ -1,14 +1,14 @@
 """GlobalCommitter: commits the committables of a checkpoint exactly once.
 
-In: a `WriteJob` and the committables its tasks produced. Out: a ``WriteResult`` per checkpoint, in order of
-checkpoint_id. There should be one committer per table and application. If there are two (a restarted job and its
-predecessor, which still runs), the ``txn`` action makes one of them fail cleanly.
+In: a `WriteJob` and its tasks' committables. Out: a ``WriteResult`` per checkpoint, in order of checkpoint_id. There
+should be one committer per table and application. If there are two (a restarted job and its still running predecessor),
+the ``txn`` action makes one of them fail cleanly.
 
-Theory of operation. Before the commit, the application's last ``txn`` shows whether this checkpoint is in the table
-already (``log/exactly_once``). The commit has the same ``txn``, so a second committer that commits between our check
-and our put is found by the conflict check: equal work answers ``already_committed``, other work of the same
-application is a ``ConcurrentTransactionError``. After a lost answer the commit's ``txnId`` decides.
-A file named by a committable is never deleted here: its commit may have landed.
+Theory of operation. Before the commit, the application's last ``txn`` shows whether this checkpoint is already in the
+table (``log/exactly_once``). The commit has the same ``txn``, so the conflict check finds a second committer that
+commits between our check and our put: equal work answers ``already_committed``, other work of the same application is a
+``ConcurrentTransactionError``. After a lost answer, the commit's ``txnId`` decides. This module never deletes a file
+that a committable names: its commit may have landed.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class GlobalCommitter:
         self._open_table = open_table
 
     def replay_of(self, job: WriteJob, *, quietly: bool = False, refresh: bool = True) -> WriteResult | None:
-        """The answer for a checkpoint that is in the table already, so that none of its rows are written again.
+        """The answer for a checkpoint that is already in the table, so none of its rows are written again.
 
-        Logs a warning for a dropped replay unless ``quietly``. Without ``refresh`` the caller has just planned the job.
-        Raises ``InvalidInputError`` for a checkpoint that is older than the last one and cannot be proved by a retained
-        commit, or that was committed with another fingerprint.
+        Logs a warning for a dropped replay unless ``quietly``. Without ``refresh``, the caller has just planned the
+        job. Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
+        proves, or that was committed with another fingerprint.
         """
         state = None if job.commit.app_id is None else self._open_table.state_if_exists(refresh=refresh)
         return None if state is None else self._replay(job, state, quietly=quietly)
@@ -66,9 +66,9 @@ class GlobalCommitter:
     def commit(
         self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
     ) -> WriteResult:
-        """One commit for one checkpoint. There is one committable for each task; none mean a checkpoint without rows.
+        """One commit for one checkpoint. There is one committable per task; none mean a checkpoint without rows.
 
-        ``unsent`` is notified when something is sent. None if another process may commit the files too: then they are
+        ``unsent`` is notified when something is sent; None if another process may commit the files too, which are then
         never deleted.
 
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
@@ -90,7 +90,7 @@ class GlobalCommitter:
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """Check that the committables belong to this job; with ``since_ms``, also look up every file.
 
-        Raises as `validate_committables`.
+        Raises what `validate_committables` raises.
         """
         validate_committables(
             committables,
@@ -105,7 +105,7 @@ class GlobalCommitter:
         )
 
     def check_keys(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """Before a seal: check that no two tasks of an upsert changed one row in an unknown order.
+        """Before a seal: check that no two tasks of an upsert changed one row in unknown order.
 
         Raises ``InvalidInputError`` naming the tasks and the key.
         """
@@ -115,7 +115,7 @@ class GlobalCommitter:
             check_staged_keys(self._open_table, job, committables)
 
     def remove_keys(self, committables: Sequence[Committable]) -> None:
-        """Delete the files of keys of committed checkpoints. Never raises: a vacuum removes those that stay."""
+        """Delete the key files of committed checkpoints. Never raises: a vacuum removes files that stay."""
         for file in (file for each in committables for file in each.keys):
             try:
                 self._open_table.store.files.delete(file.path)
@@ -125,9 +125,8 @@ class GlobalCommitter:
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Check that the schema still fits files that may have been written long ago.
 
-        Raises ``MetadataChangedError`` if a column of the files would be read differently than it was meant, or if the
-        name of a key is another column's by now, ``InvalidInputError`` if they were written for a version that was lost
-        in a power cut.
+        Raises ``MetadataChangedError`` if a column of the files would now be read differently, or a key's name now
+        belongs to another column; ``InvalidInputError`` if the files were written for a version lost in a power cut.
         """
         from txlog.protocol.schema_merge import reads
 
@@ -176,7 +175,7 @@ class GlobalCommitter:
         return versions
 
     def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
-        """One commit for each checkpoint_id among ``committables``, in ascending order.
+        """One commit for each checkpoint_id in ``committables``, in ascending order.
 
         ``job`` is the template: each group replaces its checkpoint_id.
         """
@@ -193,11 +192,11 @@ class GlobalCommitter:
     # --- on which version ---------------------------------------------------------------------------------------
 
     def _planning_state(self, job: WriteJob) -> TableState:
-        """The version on which the proposal is checked.
+        """The version that the proposal is checked against.
 
-        An append depends only on the table's definition, and an upsert is executed on the version that its commit
-        follows: for both the newest version with the same definition will do. An overwrite depends on what it replaces,
-        so it stays on the version it was planned on.
+        An append depends only on the table's definition, and an upsert is executed on the version before its commit:
+        for both, the newest version with the same definition will do. An overwrite depends on what it replaces, so it
+        stays on the version it was planned on.
         """
         # The committer checks what landed since the planning; listing the log again would cost a request.
         state = self._open_table.log.newest_state(refresh=False)
@@ -278,7 +277,7 @@ class GlobalCommitter:
     def _propose(
         self, job: WriteJob, state: TableState | None, committables: Sequence[Committable], owner: UnsentFiles
     ) -> WriteResult:
-        """``owner`` deletes the files that are made here (copies of rows) if nothing is sent."""
+        """``owner`` deletes the files made here (copies of rows) if nothing is sent."""
         plan = WriteExecution(self._open_table, job, committables, owner)
         if job.is_reexecuted and state is not None:
             result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)
@@ -290,8 +289,8 @@ class GlobalCommitter:
 
 
 def _new_rule(job: WriteJob, then: TableState) -> str | None:
-    """A constraint, a generated column or a length of text of the table that it did not have in the version ``then``;
-    None if there is none."""
+    """A constraint, generated column or text length that the table did not have in the version ``then``; None if there
+    is none."""
     lengths = {limit.name: limit.length for limit in limits_of(then.schema)} if job.plan.text_limits else {}
     for limit in job.plan.text_limits:
         before_length = lengths.get(limit.name)
@@ -308,7 +307,7 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
 
 
 def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:
-    """A key of an upsert whose name was another column's in the schema ``then``; None if there is none."""
+    """An upsert key whose name belonged to another column in the schema ``then``; None if there is none."""
     from txlog.writer.keys import key_columns
 
     for key in key_columns(job.intent.keys, job.plan.schema) if job.intent.kind == "upsert" else ():

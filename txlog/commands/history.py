@@ -1,7 +1,6 @@
 """`History`: the commits of a table as a list of dicts, with a readable ``repr``.
 
-In: history entries as txlog, Spark or deltalake wrote them. Out: the same, with a text form for ``repr`` and HTML for
-notebooks.
+In: history entries as txlog, Spark or deltalake wrote them. Out: the same, as text for ``repr`` and HTML for notebooks.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = ["bound_merge", "merge_rows"]
 def merge_rows(
     open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
 ) -> WriteResult:
-    """Merge ``data`` by ``clauses``. Raises as `run_row_change`, and what `MergeBuilder.execute` documents."""
+    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise."""
     with open_table.log.files_ahead():
         return _merge_rows(open_table, data, merge, clauses, options)
 
@@ -68,7 +68,7 @@ def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | N
 def bound_merge(
     open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
 ) -> MergeRows:
-    """Read the source and bind the merge to a version. Raises as `merge_rows`."""
+    """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
     if not clauses:
         raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
     with TxlogError.located(open_table.uri, state.version):

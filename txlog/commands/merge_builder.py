@@ -1,7 +1,7 @@
 """`MergeBuilder`: builds the clauses of a MERGE, with the method names of other Delta libraries.
 
 In: method calls for matched rows, for rows that only the source has, and for rows that only the table has. Out: one
-commit, by `execute`. Clauses are tried in the order in which they were added; the first that applies counts.
+commit, by `execute`. Clauses are tried in the order of the calls; the first that applies wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MergeBuilder(Generic[Done]):
     """Made by `Table.merge`, and by `merge` of a transaction. Each ``when_...`` adds a clause and returns the builder;
     `execute` merges.
 
-    Conditions and values are SQL; ``target.`` and ``source.`` (or the aliases given) name the two sides. Values that
+    Conditions and values are SQL; ``target.`` and ``source.`` (or the given aliases) name the two sides. Values that
     are not strings are used as they are; None is null.
     """
 
@@ -39,7 +39,7 @@ class MergeBuilder(Generic[Done]):
 
         Args:
             updates: The new values by column. A string is an SQL expression; other values are used as they are.
-            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
 
         Returns:
             This builder.
@@ -52,7 +52,7 @@ class MergeBuilder(Generic[Done]):
         """Replace matched rows by their source rows; the source must have all columns of the table.
 
         Args:
-            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
             except_cols: Columns that keep their values; the source need not have them.
 
         Returns:
@@ -64,7 +64,7 @@ class MergeBuilder(Generic[Done]):
         """Delete matched rows.
 
         Args:
-            predicate: A condition in SQL on both sides; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on both sides; the clause applies only to rows where it is true. None: always.
 
         Returns:
             This builder.
@@ -74,12 +74,12 @@ class MergeBuilder(Generic[Done]):
     def when_not_matched_insert(
         self, updates: Mapping[str, object], predicate: str | None = None
     ) -> MergeBuilder[Done]:
-        """Insert rows of the source that match no row of the table; columns that are not named become null.
+        """Insert source rows that match no table row; columns that are not named become null.
 
         Args:
             updates: The new values by column. A string is an SQL expression on the source; other values are used
                 as they are.
-            predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on the source; the clause applies only to rows where it is true. None: always.
 
         Returns:
             This builder.
@@ -92,7 +92,7 @@ class MergeBuilder(Generic[Done]):
         """Insert these rows with every column of the source, which must have all columns of the table.
 
         Args:
-            predicate: A condition in SQL on the source; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on the source; the clause applies only to rows where it is true. None: always.
             except_cols: Columns that get their default, else null; the source need not have them.
 
         Returns:
@@ -103,12 +103,12 @@ class MergeBuilder(Generic[Done]):
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, object], predicate: str | None = None
     ) -> MergeBuilder[Done]:
-        """Set columns of rows that no row of the source matches. This reads every file of the table.
+        """Set columns of rows that no source row matches. This reads every file of the table.
 
         Args:
             updates: The new values by column. A string is an SQL expression on the table; other values are used
                 as they are.
-            predicate: A condition in SQL on the table; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on the table; the clause applies only to rows where it is true. None: always.
 
         Returns:
             This builder.
@@ -116,10 +116,10 @@ class MergeBuilder(Generic[Done]):
         return self._add("not matched by source", "update", updates, predicate)
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Delete rows that no row of the source matches. This reads every file of the table.
+        """Delete rows that no source row matches. This reads every file of the table.
 
         Args:
-            predicate: A condition in SQL on the table; the clause applies only where it is true. None: always.
+            predicate: A condition in SQL on the table; the clause applies only to rows where it is true. None: always.
 
         Returns:
             This builder.

@@ -1,4 +1,4 @@
-"""What a commit did, in short strings for people: the operation with its important parameters, rows, files, bytes.
+"""What a commit did, as short strings for people: the operation with its important parameters, rows, files, bytes.
 
 In: a history entry as txlog, Spark or deltalake wrote it; each uses its own names and formats. Out: short strings,
 empty if the commit does not record the value.

@@ -1,7 +1,7 @@
-"""What an overwrite would do, without writing: every row is checked, and files that statistics do not decide are read.
+"""What an overwrite would do, without writing: checks every row, and reads files that statistics do not decide.
 
-In: data, and the options of the overwrite. Out: an `OverwritePreview`, for the newest version of the table. Data
-that the overwrite would refuse is refused here too.
+In: data, and the options of the overwrite. Out: an `OverwritePreview`, for the newest version of the table. Data that
+the overwrite would refuse is refused here too.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class OverwritePreview(msgspec.Struct, frozen=True):
     """What an overwrite of a table at ``version`` would do.
 
     Attributes:
-        version: The version that was looked at.
+        version: The version it is based on.
         rows: The number of rows that would be written.
-        rows_deleted: The number of rows that would be removed. Files that are removed as a whole count 0 if the log
-            does not have their row counts.
+        rows_deleted: The number of rows that would be removed. Files removed as a whole count 0 if the log lacks their
+            row counts.
         rows_copied: The number of rows that would be copied, since they share a file with removed rows.
         files_removed: The number of files that would be removed.
         files_marked: The number of files that would stay, with some of their rows marked as deleted.

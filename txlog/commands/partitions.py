@@ -1,4 +1,4 @@
-"""Selects the live files of named partitions, whose values the log may spell in several ways.
+"""Selects the live files of the named partitions, whose values the log may spell in several ways.
 
 In: a table's definition, its live files and the partitions. Out: their files. PROTOCOL.md, "Partition Value
 Serialization".

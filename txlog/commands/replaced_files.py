@@ -1,9 +1,8 @@
 """What an overwrite removes from a table version: whole files, and the rows of a predicate in files with other rows.
 
-In: a table version and the region that is replaced: every row, the rows of a predicate, or some partitions. Out: a
-`Replaced`, with its actions in the proposal that is being built. The rows of a predicate are removed as a delete does
-it: by deletion vectors if the table enables them, else by copies of their files without them.
-PROTOCOL.md, "Add File and Remove File".
+In: a table version and the region to replace: every row, a predicate's rows, or some partitions. Out: a `Replaced`,
+with its actions in the proposal being built. A predicate's rows are removed as in a delete: by deletion vectors if the
+table enables them, otherwise by copying their files without them. PROTOCOL.md, "Add File and Remove File".
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ __all__ = [
 
 
 class Replaced(msgspec.Struct):
-    """What an overwrite removed, and where the other rows of those files are now.
+    """What an overwrite removed, and where the other rows of these files are now.
 
     Attributes:
-        removed: The live files that were removed, including those that were copied in part.
-        copies: New files, with the rows of removed files that are outside of the region.
-        rows_deleted: The number of removed rows of the region. Files that were removed as a whole count 0 if the log
-            does not have their row counts.
+        removed: The removed live files, including files copied in part.
+        copies: New files, with the rows of removed files that are outside the region.
+        rows_deleted: The number of removed rows in the region. Files removed as a whole count 0 if the log lacks their
+            row counts.
         rows_copied: The number of rows in ``copies``.
         vectors: The number of files that stay, with a new deletion vector.
         dead_fractions: The fraction of dead rows in each of these files.
@@ -83,7 +82,7 @@ class Replaced(msgspec.Struct):
         )
 
     def operation_metrics(self, intent: WriteIntent, metrics: WriteMetrics) -> dict[str, str]:
-        """commitInfo's ``operationMetrics`` as Spark writes them for this kind of WRITE."""
+        """commitInfo's ``operationMetrics``, as Spark writes them for this kind of WRITE."""
         found = {"numFiles": metrics.files, "numOutputBytes": metrics.bytes}
         found["numOutputRows"] = metrics.rows + metrics.rows_copied
         if not intent.is_append:
@@ -109,10 +108,10 @@ def write_parameters(job: WriteJob) -> dict[str, str]:
 
 
 class RegionReplacement:
-    """Removes what an overwrite by new files replaces from a version of the table, and again from a newer one.
+    """Removes what an overwrite's new files replace from a version of the table, and again from a newer one.
 
-    ``unsent`` owns what is written for it; ``change_files`` collects what happens to rows, if the table's change data
-    feed is on.
+    ``unsent`` owns what it writes; ``change_files`` collects what happens to rows, if the table's change data feed is
+    on.
     """
 
     def __init__(
@@ -133,7 +132,7 @@ class RegionReplacement:
         )
 
     def remaining_work_s(self, state: TableState) -> float:
-        """An estimate of how many seconds `replace` would take on ``state``."""
+        """The estimated seconds that `replace` would take on ``state``."""
         return 0.0 if self._rows is None else self._rows.change.remaining_work_s(state)
 
     def replace(self, builder: ProposalBuilder, state: TableState, files: Sequence[PendingFile]) -> Replaced:
@@ -142,8 +141,8 @@ class RegionReplacement:
         The caller adds ``files`` after this.
 
         Raises:
-            ConflictError: Another commit changed what is replaced after the version that ``files`` were made from.
-            NotFoundError: A file that must be read is gone.
+            ConflictError: Another commit changed what is replaced, after the version that ``files`` come from.
+            NotFoundError: A file that must be read is missing.
             CorruptLogError: A file that must be read is damaged.
             StorageError: The store failed.
         """
@@ -172,7 +171,7 @@ class RegionReplacement:
         from txlog.commands.unseen_files import without_unseen
 
         change = rows.change
-        # Results are kept by live file for the next execution, so an overwrite that may run again looks at all files.
+        # Results are kept per live file for the next execution, so an overwrite that may rerun looks at all files.
         live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
         live = builder.live(without_unseen(self._open_table, state, self._job, live))
         with TxlogError.located(self._open_table.uri, state.version):
@@ -227,7 +226,7 @@ class RowsReplacement:
         return self._open_table.log.matching_files(state, self._condition.necessary, self._bound_to)
 
     def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
-        """What the change would do to these live files, computed without writing anything."""
+        """What the change would do to these live files, without writing anything."""
         from txlog.commands.row_change.here import would_do
 
         return would_do(self._open_table, state, self._operation, files, with_vectors=self._with_vectors)
@@ -258,7 +257,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
         others = sorted(predicate.columns() - {*state.partition_columns})
         raise InvalidInputError(
             f"partition values alone do not decide {predicate}: it names {', '.join(others)}, and the table is"
-            f" {partitioning_text(state.partition_columns)}. Name partition columns only, or replace the rows by"
+            f" {partitioning_text(state.partition_columns)}. Name partition columns only, or replace the rows with"
             " table.overwrite(rows, where=...)",
             table=open_table.uri,
             version=state.version,

@@ -1,9 +1,9 @@
-"""Checks data files of another writer before a commit names them, and refuses those that no reader could read.
+"""Checks another writer's data files before a commit names them, and refuses files that no reader could read.
 
-In: `AddFile` actions made by the caller, with any values. Out: the same actions as readers of the commit will get
-them, and their files durable. The checks are those of readers: the action is parsed from its line in the log, and its
-statistics, partition values and deletion vector are read as a scan reads them.
-PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vectors".
+In: the caller's `AddFile` actions, with any values. Out: the same actions as the commit's readers will get them, and
+their files durable. It checks what readers check: it parses the action from its line in the log, and reads its
+statistics, partition values and deletion vector as a scan does. PROTOCOL.md, "Add File and Remove File", "Per-file
+Statistics", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _IDENTITY = ("path", "size", "modificationTime", "deletionTimestamp")
 def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list[AddFile]:
     """The files as actions that can be committed, each file durable.
 
-    Raises ``InvalidInputError`` for a file that a reader would refuse, or whose path was another file's in a version
-    that the log still has; ``NotFoundError``, ``StorageError``. A name that txlog made is not looked for in the log,
-    so that such files can be added at a cost that does not depend on how many the table has.
+    Raises ``InvalidInputError`` for a file that a reader would refuse, or whose path belonged to another file in a
+    version that the log still has; ``NotFoundError``, ``StorageError``. It does not look for names that txlog made in
+    the log, so adding such files costs the same however many the table has.
     """
     store = log.store
     _refuse_constraints(store, state)
@@ -63,11 +63,11 @@ def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list
 def _refuse_rewritten(
     log: DeltaLog, state: TableState, adds: Sequence[AddFile], modified_ms: Mapping[str, int]
 ) -> None:
-    """Refuse files that took the names of others: readers of older versions would find them in place of those.
+    """Refuse files that took other files' names: readers of older versions would find the new ones in their place.
 
-    Another file than the one that the log names has another size, was written after that one was removed, or has
-    another modification time. Tombstones lack the last: the retained commits tell it, and are read only if a path was
-    removed lately and nothing else tells the files apart.
+    A new file has another size than the one in the log, was written after that one was removed, or has another
+    modification time. Tombstones lack this time: the retained commits have it, and are read only if a path was removed
+    recently and nothing else tells the files apart.
     """
     wanted = {canonical_path(add.path): add for add in adds}
     live, removed = log.named_files(state, wanted)
@@ -92,14 +92,14 @@ def _refuse_rewritten(
 
 def _took_the_name(log: DeltaLog, state: TableState, path: str) -> InvalidInputError:
     message = (
-        f"the log knows another file of the name {path}: this one was written over it, and readers of older"
-        " versions would find its rows there. Give it a new name, and add it under that"
+        f"the log knows another file named {path}: this one was written over it, and readers of older"
+        " versions would find its rows there. Give it a new name, and add that one"
     )
     return InvalidInputError(message, table=log.uri, version=state.version, path=path)
 
 
 def _earlier_files(log: DeltaLog, state: TableState, paths: Collection[str]) -> list[AddFile]:
-    """The files that retained versions up to ``state`` have had under these paths."""
+    """The files that retained versions up to ``state`` had under these paths."""
     first = min(list_log(log.store).commits, default=state.version)
     found: list[AddFile] = []
     known: set[str] = set()
@@ -116,7 +116,7 @@ def _earlier_files(log: DeltaLog, state: TableState, paths: Collection[str]) -> 
 
 
 def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
-    """The live files of one path; none if the version is no longer kept."""
+    """The live files with one path; none if the version is no longer kept."""
     try:
         return add_files_of(log.named_files(log.state_at(version), [path])[0])
     except NotFoundError:
@@ -162,7 +162,7 @@ def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFil
 
 
 def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) -> list[str]:
-    """The file of its deletion vector, if it has one, after reading the vector as a scan does."""
+    """The file with its deletion vector, if it has one, after reading the vector as a scan does."""
     vector = add.deletion_vector
     if vector is None:
         return []

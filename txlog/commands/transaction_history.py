@@ -37,9 +37,9 @@ def history_parameters(
     overwrites_partitions: bool,
     definitions: Sequence[DefinitionChange] = (),
 ) -> dict[str, str]:
-    """For a DELETE a list of predicates; for a WRITE its mode, and the predicate of the ``regions`` that it replaced.
+    """For a DELETE, a list of predicates; for a WRITE, its mode, and the predicate of the ``regions`` that it replaced.
 
-    ``is_overwrite``: files were removed. ``definitions`` are listed as ``changes`` unless one is the operation.
+    With ``is_overwrite``, files were removed. ``definitions`` are listed as ``changes`` unless one is the operation.
     """
     if len(definitions) == 1 and operation == definitions[0].operation:
         return definitions[0].parameters

@@ -1,8 +1,7 @@
 """Protects selective overwrites from lost updates: what other writers changed since the caller last read the table.
 
-In: a planned overwrite and the files it would replace. Out: those files without the ones that others appended
-meanwhile, whose rows count as later; or a ``ConflictError`` for any other change. The rules are those of
-``log/lost_updates``.
+In: a planned overwrite and the files it would replace. Out: these files without the ones that others appended
+meanwhile, whose rows count as later; or a ``ConflictError`` for any other change. ``log/lost_updates`` has the rules.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def without_unseen(
 ) -> pa.Table:
     """The live ``files`` that the caller of ``job`` had read.
 
-    ``partitions`` None: the rows of its predicate, or all rows if it has none.
+    ``partitions`` None: the predicate's rows, or all rows if there is no predicate.
 
     Raises ``ConflictError`` if one of ``job.unseen_versions`` changed what is replaced, or was cleaned up.
     """

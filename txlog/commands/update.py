@@ -24,7 +24,7 @@ __all__ = ["update_rows"]
 def update_rows(
     open_table: OpenTable, values: Mapping[str, Any], where: str | Predicate | None, options: RowOptions
 ) -> WriteResult:
-    """Set columns of the rows for which ``where`` is true; None means all. Raises as `run_row_change`."""
+    """Set columns of the rows for which ``where`` is true; None means all. Raises what `run_row_change` raises."""
     now = ambient.now()
 
     def bound(state: TableState) -> UpdateRows:

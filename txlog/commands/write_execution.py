@@ -1,4 +1,4 @@
-"""`WriteExecution`: makes the files of one checkpoint a proposal for one version, and again for a newer one.
+"""`WriteExecution`: turns one checkpoint's files into a proposal for one version, and again for a newer one.
 
 In: a `WriteJob`, the committables of its tasks, and a version of the table (None: the write creates it). Out: a
 `Proposal` that adds the files, removes what they replace, and declares what the write depends on.
@@ -33,7 +33,7 @@ _CLOSE_S = 0.005  # fixed time of every execution
 
 
 class WriteExecution:
-    """A `Plan`. ``owner`` deletes the files that are made here, such as copies of rows, if nothing is sent."""
+    """A `Plan`. ``owner`` deletes the files made here, such as copies of rows, if nothing is sent."""
 
     def __init__(
         self, open_table: OpenTable, job: WriteJob, committables: Sequence[Committable], owner: UnsentFiles
@@ -57,7 +57,7 @@ class WriteExecution:
         return _CLOSE_S + region_s + (0.0 if self._change_files is None else self._change_files.seconds)
 
     def warn_of_dead_rows(self, version: int | None) -> None:
-        """After the commit: warn of files most of whose rows are dead now."""
+        """After the commit: warn about files that are now mostly dead rows."""
         if self._replaced.dead_fractions:
             from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 
@@ -114,7 +114,7 @@ class WriteExecution:
 
 
 def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
-    """Raise the conflict of ``rule`` with some commit up to ``state``, after the hooks were called."""
+    """Raise the conflict of ``rule`` with some commit up to ``state``, after calling the hooks."""
     reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
     try:
         raise_conflict((reason,), open_table.uri)

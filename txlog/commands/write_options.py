@@ -1,8 +1,8 @@
 """The options of a write: `WriteOptions`. A new option of `append` or `overwrite` begins here.
 
 In: the arguments of the caller. Out: values of Python's own types, checked against each other. ``write_planning``
-decides what they mean for one table. The options of deletes, updates and upserts are in ``row_change.options``, and
-what every write asks of its commit is in ``writer.commit_options``.
+decides what they mean for one table. The options of deletes, updates and upserts are in ``row_change.options``, and the
+commit options of every write in ``writer.commit_options``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a write. Sizes are in bytes.
 
     ``mode`` is "append", "overwrite" (every row, or those that satisfy ``where``) or "overwrite_partitions" (the
-    partitions of the data's rows). ``commit`` is what the caller asks of the commit; for an overwrite of a part of the
-    table, its ``read_version`` None means the version that the handle last read. ``partition_by``, ``cluster_by`` and
+    partitions of the data's rows). ``commit`` holds the commit options; for an overwrite of a part of the table, its
+    ``read_version`` None means the version that the handle last read. ``partition_by``, ``cluster_by`` and
     ``properties`` define a table that does not exist yet, if ``create`` allows it. For an existing table, the first two
-    must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how rows are removed from files whose other
-    rows stay. ``keys`` are the key columns of the mode "upsert", which only sinks have.
+    must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how to remove rows from files that keep
+    other rows. ``keys`` are the key columns of the mode "upsert", which only sinks have.
     """
 
     mode: str = "append"
@@ -59,14 +59,14 @@ class WriteOptions(msgspec.Struct, frozen=True):
     row_mode: RowMode | None = None
 
     def __post_init__(self) -> None:
-        """Accept integers of any library, and convert them to Python's own, which the log can store and compare."""
+        """Convert any library's integers to Python's, which the log can store and compare."""
         for field_name, name, at_least in _WHOLE_NUMBERS:
             if (value := getattr(self, field_name)) is not None:
                 force_setattr(self, field_name, whole_number(name, value, at_least=at_least))
 
     @property
     def is_reexecuted(self) -> bool:
-        """Whether the overwrite runs again after a commit that changed files: not if it is tied to a version."""
+        """Whether the overwrite reruns after a commit that changed files: not if it is tied to a version."""
         return self.mode != "append" and self.commit.is_reexecuted("fail")
 
 
@@ -112,21 +112,21 @@ def _check_replaces_nothing(options: WriteOptions) -> None:
     given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": commit.read_version}
     for name, value in given.items():
         if value is not None:
-            raise InvalidInputError(f"{argument(name)} is for overwrites, and an append replaces no row: leave it out")
+            raise InvalidInputError(f"{argument(name)} is for overwrites, but an append replaces no row: leave it out")
 
 
 def _check_overwrite(options: WriteOptions) -> None:
-    """Raise ``InvalidInputError`` for options that the overwrite would not heed."""
+    """Raise ``InvalidInputError`` for options that the overwrite would not honor."""
     commit = options.commit
     if options.row_mode is not None and options.where is None:
         raise InvalidInputError(
-            f"{argument('row_mode')} decides how rows are removed from files that keep other rows, and an overwrite"
+            f"{argument('row_mode')} decides how to remove rows from files that keep other rows, but an overwrite"
             f" without {argument('where')} removes whole files: leave {argument('row_mode')} out"
         )
     if commit.on_conflict == "rerun" and commit.read_version is not None:
         raise InvalidInputError(
-            f"{argument('read_version')} ties the overwrite to one version, so that it cannot run again on a newer"
-            f" one, which {argument('on_conflict')} asks for: leave one of them out"
+            f"{argument('read_version')} ties the overwrite to one version, so it cannot rerun on a newer"
+            f" one, as {argument('on_conflict')} requests: leave one of them out"
         )
     check_isolation(commit, "fail")
 

@@ -1,7 +1,7 @@
 """Planning one write on the driver: from the data's schema and the caller's `WriteOptions` to a `WriteJob`.
 
-In: an open table, an Arrow schema, `WriteOptions`. Out: a job. Its schema is checked by the strict rules before any row
-is read. Nothing is written here.
+In: an open table, an Arrow schema, `WriteOptions`. Out: a job. It checks the schema by the strict rules before any row
+is read, and writes nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def plan_write(
             defined = new_table(data_schema, options.partition_by or (), options.properties, options.cluster_by)
             return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
-        raise TableExistsError("there is a table here already", table=open_table.uri, version=state.version)
+        raise TableExistsError("there is already a table here", table=open_table.uri, version=state.version)
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
         _check_removable(state, options)
@@ -91,7 +91,7 @@ def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOpt
 def _plan_for_data(
     open_table: OpenTable, options: WriteOptions, state: TableState, data_schema: pa.Schema
 ) -> WritePlan:
-    """The plan for data that fits the table. It is reused for data of the same schema until the definition changes.
+    """The plan for data that fits the table, reused for data with the same schema until the definition changes.
 
     Otherwise a writer of small batches would spend more time on planning than on its rows.
     """
@@ -168,7 +168,7 @@ def _job(
 def _unseen(
     open_table: OpenTable, state: TableState | None, options: WriteOptions
 ) -> tuple[int | None, tuple[int, ...]]:
-    """The version that the rows of an overwrite were made from, and the versions of others since then."""
+    """The version that an overwrite's rows come from, and other writers' versions since then."""
     if state is None or options.mode == "append" or options.is_reexecuted:
         return None, ()
     read_version = options.commit.read_version
@@ -240,7 +240,7 @@ def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> 
     differing = {key: value for key, value in stored(validate(properties)).items() if have.get(key) != value}
     if differing:
         raise InvalidInputError(
-            f"a write does not change the properties of an existing table ({', '.join(sorted(differing))}): set them by"
+            f"a write does not change the properties of existing tables ({', '.join(sorted(differing))}): set them with"
             f" {call('set_properties', differing)}, or leave them out"
         )
 
@@ -251,7 +251,7 @@ def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -
     if [*map(_folded, asked)] != [*map(_folded, found)]:
         raise InvalidInputError(
             f"the table is {clustering_text(found)}, and {argument('cluster_by')} asks for one that is"
-            f" {clustering_text(asked)}: leave {argument('cluster_by')} out, or change it by"
+            f" {clustering_text(asked)}: leave {argument('cluster_by')} out, or change it with"
             f" {call('cluster_by', ['.'.join(path) for path in asked])}"
         )
 
@@ -261,7 +261,7 @@ def _folded(path: tuple[str, ...]) -> list[str]:
 
 
 def _check_removable(state: TableState, options: WriteOptions) -> None:
-    """Refuse to overwrite an append-only table, even if it has no rows, as Spark does.
+    """Refuse to overwrite an append-only table, even an empty one, as Spark does.
 
     An overwrite that landed before the table became append-only is a replay and gets its answer.
     """
@@ -278,14 +278,14 @@ def check_removable(state: TableState) -> None:
     if state.properties.append_only:
         raise InvalidInputError(
             "the table is append-only (delta.appendOnly): its rows cannot be overwritten. Append to it, or unset the"
-            f" property first, by {call('unset_properties', ['delta.appendOnly'])}"
+            f" property first, with {call('unset_properties', ['delta.appendOnly'])}"
         )
 
 
 def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
-    """A job that was to create the table, changed to write to the one that a concurrent writer just created.
+    """A job that was to create the table, changed to write to the table that a concurrent writer just created.
 
-    None if the two tables differ, so that files written for one do not fit the other.
+    None if the two tables differ, so files written for one do not fit the other.
     """
     ours = job.new_metadata
     assert ours is not None

@@ -1,7 +1,7 @@
-"""A condition in any form that a user passes, bound to a table's schema.
+"""A user's condition in any form, bound to a table's schema.
 
 In: SQL text, a predicate built from `col`, or a ``pyarrow.compute.Expression``. Out: a `Predicate`. Only text needs the
-SQL parser, whose import takes long.
+SQL parser, which imports slowly.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: a bound tree and batches of one or two sides. Out: arrays. The kernels of each function are in ``kernels`` and
 ``casts``. This module adds what SQL requires: AND, OR, CASE and COALESCE compute an operand that can fail only for the
-rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
+rows that need it, so ``b != 0 AND a / b > 1`` is safe.
 """
 
 from __future__ import annotations

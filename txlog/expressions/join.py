@@ -75,7 +75,7 @@ class JoinCondition(msgspec.Struct, frozen=True):
             of the text.
         target: The terms that read the target alone (``evaluate(target)``); a constant term is here too.
         source: The terms that read the source alone (``evaluate(None, source)``).
-        residual: The terms that read both and are no key.
+        residual: The terms that read both and are not keys.
         ranges: Those terms of ``residual`` that compare ordered values.
     """
 
@@ -143,7 +143,7 @@ def _keys(term: Predicate) -> list[JoinKey]:
             return []
         pairs = zip(_null_safe(source, zero), _null_safe(target, zero), strict=True)
         return [JoinKey(one, other, one.type) for one, other in pairs]
-    # Statistics of files have the table's decimals. A source value that is none of them equals no row of the table.
+    # File statistics have the table's decimals. A source value that fits none of them equals no row of the table.
     are_decimals = isinstance(target.type, Decimal) and isinstance(source.type, Decimal)
     if not are_decimals and (target.type != source.type or _zero(target.type) is None):
         return []
@@ -174,7 +174,7 @@ def _range(term: Predicate) -> JoinRange | None:
 
 
 def path_of(operand: Expression) -> Path | None:
-    """The column that an operand is, also inside a cast to a wider integer, which a comparison may add."""
+    """The operand's column, even inside a cast to a wider integer, which a comparison may add."""
     if isinstance(operand, Call) and operand.name == "cast" and is_integer(operand.type):
         inner = operand.arguments[0]
         return inner.path if isinstance(inner, Reference) and is_integer(inner.type) else None

@@ -71,7 +71,7 @@ def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any
 
 
 def _wide(values: Any, data_type: Decimal) -> Any:
-    """The values as decimals of 256 bits; unchanged if they are so already."""
+    """The values as 256-bit decimals; unchanged if they already are."""
     if pa.types.is_decimal256(values.type):
         return values
     return values.cast(pa.decimal256(data_type.precision, data_type.scale))
@@ -425,4 +425,4 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "lower": lambda call: True,
     "date_format": lambda call: True,
 }
-"""The functions that can raise for some row, and for which calls they can."""
+"""The functions that can fail for some row, and in which calls."""

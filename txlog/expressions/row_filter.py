@@ -1,7 +1,7 @@
 """The exact filter: Arrow's computation of the predicate leaves that compare a column with literals.
 
-In: a column and literals. Out: SQL's three truth values (Arrow's Kleene logic) in Spark's order of floats. For Arrow
-alone, NaN differs from itself and is not greater than any number.
+In: a column and literals. Out: SQL's three truth values (Arrow's Kleene logic), with Spark's order of floats. In Arrow
+itself, NaN differs from itself and is not greater than any number.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a version changed: which rows of which files, and whether an earlier schema can be read as a later one.
 
-In: one commit, or two schemas. Out: a `ChangedRows` for each file to read. If a version names change files, only those
-count; else its added and removed files do, except those that change no data (``dataChange`` false). If a file is
-removed and added again with another deletion vector, the difference of the vectors is what changed.
-PROTOCOL.md, "Add CDC File", "Change Data Files".
+In: one commit, or two schemas. Out: a `ChangedRows` for each file to read. If a version names change files, only these
+count; otherwise its added and removed files do, except those that change no data (``dataChange`` false). If a file is
+removed and added again with another deletion vector, the difference of the vectors is what changed. PROTOCOL.md, "Add
+CDC File", "Change Data Files".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["added_files", "changed_rows", "incompatible_change", "redefinition"]
 
 
 def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
-    """The files that a commit added, and whether it also removed rows. Those that only moved rows are left out."""
+    """The files that a commit added, without files that only moved rows, and whether it also removed rows."""
     added = [action for action in commit.actions if isinstance(action, AddFile) and action.data_change]
     return added, any(isinstance(action, RemoveFile) and action.data_change for action in commit.actions)
 
@@ -64,9 +64,9 @@ def _declares_no_change(info: CommitInfo | None) -> bool:
 
 
 def incompatible_change(earlier: Struct, later: Struct, names: frozenset[str] | None = None) -> str | None:
-    """What keeps rows of the earlier schema from being read by the later one; None if nothing does.
+    """What keeps the later schema from reading rows of the earlier one; None if nothing does.
 
-    ``names`` are the columns of ``later`` that are read; None means all, and then a column may not be missing either.
+    ``names`` are the columns of ``later`` that are read; None means all, and then no column may be missing.
     Columns are the same if their physical names are.
     """
     return _incompatible(earlier, later, names, "")
@@ -102,7 +102,7 @@ def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, 
             return problem
     if names is None:
         return None
-    # A column may have taken the name of another one that was read before, whose rows it does not have.
+    # A column may have taken the name of another one that was read before, but has other rows.
     before = {fold_name(field.name): physical_name(field) for field in earlier.fields}
     for field in later.fields:
         name = physical_name(field)

@@ -76,11 +76,11 @@ class VersionChecksum(msgspec.Struct, frozen=True):
 
 
 def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None) -> bytes:
-    """The file for ``state``. If there are too many applications for a small file, they are left out,
-    which means "unknown".
+    """The file for ``state``. If there are too many applications for a small file, they are left out, which means
+    "unknown".
 
-    They are also left out if ``delta.setTransactionRetentionDuration`` is set: which of them are live depends on the
-    time of reading then, and Spark, which leaves them out too, would report a contradiction.
+    They are also left out if ``delta.setTransactionRetentionDuration`` is set: which of them are live then depends on
+    the time of reading, and Spark, which leaves them out too, would report a contradiction.
     """
     content: dict[str, Any] = {} if txn_id is None else {"txnId": txn_id}
     content |= {

@@ -1,14 +1,14 @@
 """Which files of a log are past its retention, and in which order they may be deleted. Pure.
 
 In: a listing, the table's retention settings, the newest version that is older than the retention. Out: a
-``CleanUpPlan``. After each step of this order the log is still valid, so a clean-up may stop anywhere, run again, and
-run twice at the same time:
+``CleanUpPlan``. The log is valid after each of these steps, so a cleanup may stop anywhere, rerun, and run twice at the
+same time:
 
-1. A hint that names a checkpoint which is about to be deleted. Readers without a hint list the log; some readers fail
-   on a hint that names a missing file.
+1. A hint that names a checkpoint about to be deleted. Readers without a hint list the log; some readers fail on a hint
+   that names a missing file.
 2. Compacted files. Readers still have the commits that these files summarize.
-3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. An old
-   version that is left can still be read from the oldest checkpoint left, or lies below the first readable version.
+3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. A remaining old version can
+   still be read from the oldest remaining checkpoint, or is below the first readable version.
 4. Sidecars that no checkpoint names (`plan_sidecars`).
 
 PROTOCOL.md, "Metadata Cleanup", "Checkpoint Protection".
@@ -48,7 +48,7 @@ class CleanUpPlan(msgspec.Struct, Generic[File], frozen=True):
 
 
 def cutoff_ms(properties: TableProperties, *, now_ms: int) -> int:
-    """Midnight UTC of the day to which ``delta.logRetentionDuration`` reaches back, as in Spark."""
+    """Midnight UTC of the day that ``delta.logRetentionDuration`` reaches back to, as in Spark."""
     return (now_ms - properties.log_retention_ms) // DAY_MS * DAY_MS
 
 
@@ -78,7 +78,7 @@ def kept_checkpoints(
 
 
 def plan_versions(files: Sequence[File], checkpoint: CheckpointFiles) -> CleanUpPlan[File]:
-    """All files whose versions lie below ``checkpoint``, and the compacted files that begin at or below it."""
+    """All files with versions below ``checkpoint``, and the compacted files that begin at or below it."""
     compacted: list[File] = []
     versions: list[tuple[int, int, str, File]] = []
     for file in files:
@@ -103,7 +103,7 @@ def _rank(file: LogFile) -> int:
 def plan_sidecars(sidecars: Iterable[File], referenced: Collection[str], *, now_ms: int) -> tuple[File, ...]:
     """The sidecars that no kept checkpoint names and that were at least a day old at the last midnight UTC.
 
-    A younger one may belong to a checkpoint that is being written. ``referenced`` spells names as ``sidecars`` does.
+    A younger one may belong to a checkpoint being written. ``referenced`` spells names as ``sidecars`` does.
     """
     oldest_in_progress_ms = (now_ms - DAY_MS) // DAY_MS * DAY_MS
     return tuple(file for file in sidecars if file.name not in referenced and file.modified_ms < oldest_in_progress_ms)

@@ -1,8 +1,8 @@
 """What a log compaction file holds: the commits of a range, reconciled into one list of actions. Pure.
 
 In: commits in ascending order. Out: the bytes of ``X.Y.compacted.json`` and the number of its actions. Unlike a
-checkpoint it keeps every removal of a file or domain, since nothing is known of the versions before the range. It
-leaves out actions that newer ones replace, ``commitInfo`` and change data. PROTOCOL.md, "Log Compaction Files".
+checkpoint, it keeps every removal of a file or domain, since nothing is known about earlier versions. It leaves out
+superseded actions, ``commitInfo`` and change data. PROTOCOL.md, "Log Compaction Files".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def compacted_bytes(commits: Sequence[Commit]) -> tuple[bytes, int]:
 
 
 def _newest_small_actions(actions: Iterable[Action]) -> list[Action]:
-    """The last protocol and metadata, and the last action of each application and domain."""
+    """The last protocol and metadata, and each application's and domain's last action."""
     newest: dict[tuple[str, str], Action] = {}
     for action in actions:
         if isinstance(action, Protocol | Metadata):

@@ -1,9 +1,9 @@
-"""Exactly once: decides whether an application's checkpoint is in the table already.
+"""Exactly once: decides whether an application's checkpoint is already in the table.
 
-In: what the caller is about to commit (app_id, checkpoint_id, fingerprint), the application's last ``txn`` and
-commits that are still retained. Out: one of four values; the caller decides which of them is an error. The proof is a
-retained commit with this (app_id, checkpoint_id). It is valid if every writer of the app_id checks here first, and as
-long as the table keeps its ``txn``. PROTOCOL.md, "Transaction Identifiers".
+In: what the caller is about to commit (app_id, checkpoint_id, fingerprint), the application's last ``txn`` and retained
+commits. Out: one of four values; the caller decides which of them is an error. The proof is a retained commit with this
+(app_id, checkpoint_id). It is valid if every writer of the app_id checks here first, and while the table keeps its
+``txn``. PROTOCOL.md, "Transaction Identifiers".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rewound(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """For an error, in words that each door spells."""
+        """For an error, in words that each interface spells."""
         return (
             f"{batch(self.app_id, self.checkpoint_id)} is older than the last one committed,"
             f" {self.last_checkpoint_id}, and no retained commit has it: dropping it could lose its rows, committing"
@@ -68,9 +68,9 @@ class FingerprintMismatch(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """For an error, in words that each door spells."""
+        """For an error, in words that each interface spells."""
         return (
-            f"{batch(self.app_id, self.checkpoint_id)} is in version {self.version} already, made from"
+            f"{batch(self.app_id, self.checkpoint_id)} is already in version {self.version}, made from"
             f" other input ({argument('fingerprint')} {self.theirs!r} there, {self.ours!r} here): one id"
             f" stands for different rows"
         )
@@ -89,8 +89,8 @@ def check_replay(
     """Check one checkpoint before its commit.
 
     ``last`` is the application's ``txn`` in the snapshot. ``retained`` are any number of commits up to that snapshot,
-    in ascending order; they are read from the newest until one decides (none is needed for a checkpoint above the last
-    one; ``files=False`` is enough).
+    in ascending order; they are read from the newest until one decides (a checkpoint above the last one needs none;
+    ``files=False`` is enough).
     """
     if last is None or checkpoint_id > last.version:
         return Fresh()
@@ -114,7 +114,7 @@ def fingerprints_differ(ours: str | None, commit: Commit, app_id: str, checkpoin
 def _find(app_id: str, checkpoint_id: int, retained: Reversible[Commit]) -> Commit | None:
     """The newest commit of this checkpoint, without looking past a reset of the application to a lower id.
 
-    Setting an application's version back means that the checkpoints above it are to be committed again.
+    Resetting an application's version means that higher checkpoints will be committed again.
     """
     lowest_since: int | None = None
     for commit in reversed(retained):

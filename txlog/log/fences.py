@@ -1,8 +1,8 @@
-"""Fences: versions without any action that say which transactions will never land.
+"""Fences: versions without actions that say which transactions will never land.
 
-In: the transactions whose fate is to be settled. Out: the proposal of a fence; and from a commit that was read, the
-transactions that it fences off. A put that is still under way to a fence's version is refused there. Whoever could
-commit one of its transactions as a later version has to read the fence first, and leaves it out. Pure.
+In: the transactions to settle. Out: the proposal of a fence; and from a commit that was read, the transactions that it
+fences off. A put that is still on its way to a fence's version is refused there. A writer that could commit one of its
+transactions as a later version must read the fence first, and leaves the transaction out. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE, _MANY = "txnId", "txnIds"
 
 
 def fence(state: TableState, txn_ids: Sequence[str], *, txn_id: str, now_ms: int) -> Proposal:
-    """The version after ``state`` as a fence for ``txn_ids``. Its own id is ``txn_id``."""
+    """The version after ``state`` as a fence for ``txn_ids``, under the id ``txn_id``."""
     from txlog.log.proposal_builder import ProposalBuilder  # not imported for an append
 
     named = {_ONE: txn_ids[0]} if len(txn_ids) == 1 else {_MANY: orjson.dumps([*txn_ids]).decode()}
@@ -36,7 +36,7 @@ def fence(state: TableState, txn_ids: Sequence[str], *, txn_id: str, now_ms: int
 
 
 def fenced_off(commit: Commit) -> frozenset[str]:
-    """The transactions that a commit fences off; none if it is no fence, or malformed."""
+    """The transactions that a commit fences off; none if it is not a fence, or malformed."""
     info = commit.commit_info
     if info is None or info.operation != _OPERATION:
         return frozenset()

@@ -50,7 +50,7 @@ __all__ = [
 
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
-"""Bytes with only one spelling in a path. A relative path of such bytes alone is canonical."""
+"""Bytes with only one spelling in a path. A relative path of only such bytes is canonical."""
 
 _KEYS_SCHEMA = pa.schema([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 _CHUNKS_MAX = 64
@@ -88,14 +88,14 @@ def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
 
 
 class NamedFiles:
-    """Chooses the files, live or removed, of some paths in their canonical form."""
+    """Chooses the files, live or removed, with some paths in canonical form."""
 
     def __init__(self, paths: Collection[str]) -> None:
         self._paths = frozenset(paths)
         self._array = array_of(list(self._paths), pa.string())
 
     def among(self, newest: Newest) -> Newest:
-        """Those of the actions that are about these files."""
+        """The actions about these files."""
         return {key: action for key, action in newest.items() if key[0] in self._paths}
 
     def rows(self, paths: pa.StringArray) -> Any:
@@ -216,7 +216,7 @@ def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
 def reconcile(
     batches: Iterable[pa.RecordBatch], newest: Newest, mask: Callable[[pa.RecordBatch], Any] | None = None
 ) -> pa.Table:
-    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not name, then the tail's adds.
+    """Live files: the checkpoint's (``adds_of_batch``) that the tail does not name, then the tail's adds.
 
     ``mask`` selects among the tail's adds.
     """
@@ -259,7 +259,7 @@ def coalesced(files: pa.Table) -> pa.Table:
 
 
 def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
-    """Tombstones: those of the checkpoint (``removes_of_batch``) that the tail does not name, then the tail's."""
+    """Tombstones: the checkpoint's (``removes_of_batch``) that the tail does not name, then the tail's."""
     kept = [rest for batch in batches if (rest := left_after(newest, batch)).num_rows]
     removes = [action for action in newest.values() if type(action) is RemoveFile]
     if removes:
@@ -287,7 +287,7 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
-    """Paths in the canonical spelling, in which they are compared.
+    """Paths in canonical spelling, for comparison.
 
     Nearly all have it already; the raw bytes show it.
     """

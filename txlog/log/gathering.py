@@ -1,18 +1,20 @@
-"""Gathering: whose turn it is to commit all appends that wait in a table's folder, and which of them one commit takes.
+"""Gathering: whose turn it is to commit all appends waiting in a table's folder, and which of them one commit takes.
 
 In: a list of the folder, what a handle knows of the log, and intents that were read. Out: `Standing`, and the intents
-that may be in one version with the handle's own proposal. Pure; `commit.offer` makes the requests.
+that may share a version with the handle's own proposal. Pure; `commit.offer` makes the requests.
 
-The rules, each of which keeps an append from landing twice, or after its writer was told that it did not land:
+The rules; each prevents an append from landing twice, or after its writer was told that it did not land:
 
 - A handle takes an intent only if it has read every version after the one that the intent's name carries, and none of
-  them holds the append, or fences it off. Versions decide, never the folder: what was deleted there may still land.
-- The same function decides on every member as would for its own writer (`conflicts.decide`). A changed definition, or
-  a moved application, refuses the append wherever it is tried, for ever; so its writer may raise its own error.
+  them holds the append, or fences it off. Versions decide, never the folder: an intent that was deleted there may still
+  land.
+- The same function decides on every member as for its own writer (`conflicts.decide`). A changed definition, or a moved
+  application, refuses the append everywhere and forever, so its writer may raise its own error.
 - A version holds one checkpoint of an application, and each file once (`joined.Joining`).
 - An intent older than an hour, by the store's clock, is dead: other engines' vacuums do not know its files. The store's
-  time is that of the newest name in a list, or of the own intent and the wait since; so a list without it says nothing.
-- What cannot be read, or breaks a rule of proposals, is left where it is.
+  time comes from the newest name in a list, or from the own intent and the wait since; so a list without it says
+  nothing.
+- An intent that cannot be read, or breaks a rule of proposals, stays where it is.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ __all__ = ["DEAD_MS", "Known", "Standing", "joined_with", "may_be_taken", "stand
 DEAD_MS = 3_600_000
 """An intent that is older than the newest name of its folder by this much is ignored by everyone but its writer."""
 _LEFT_BEHIND_MS = 10_000
-"""A writer that is alive has deleted its intent by then, once it has landed."""
+"""By then, a live writer has deleted its intent if it landed."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -47,10 +49,10 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a writer stands among those that wait.
+    """Where a writer stands among the waiting ones.
 
-    ``ahead`` are the names of those that go first, in order. ``others`` are the intents that its commit may take, in
-    order. ``left_behind`` are the names that nobody needs any more.
+    ``ahead`` are the names that go first, in order. ``others`` are the intents that its commit may take, in order.
+    ``left_behind`` are the names that nobody needs any more.
     """
 
     ahead: tuple[str, ...] = ()
@@ -61,8 +63,8 @@ class Standing(msgspec.Struct, frozen=True):
 def standing(listed: Iterable[ListedFile], own: str, known: Known, *, waited_ms: int) -> Standing | None:
     """Where the writer of the intent ``own`` stands, by a list of the folder; None if the list does not show it.
 
-    ``waited_ms`` is for how long its own intent has been there, at least. Those that have waited for longer go first,
-    marks among them. An intent that this handle must not take does not count: as far as it knows, it may have landed.
+    ``waited_ms`` is how long its own intent has been there, at least. Names that have waited longer go first, including
+    marks. An intent that this handle must not take does not count: as far as it knows, it may have landed.
     """
     order = sorted(listed, key=lambda each: (each.modified_ms, each.name))
     names = [each.name for each in order]
@@ -102,7 +104,7 @@ def may_be_taken(name: str, known: Known) -> bool:
 def joined_with(
     own: Proposal, intents: Iterable[Intent], winners: Sequence[Commit], *, table_id: str, append_only: bool
 ) -> Joining:
-    """The own proposal with all the intents, in order, that may be in one version with it.
+    """The own proposal with all the intents, in order, that may share a version with it.
 
     ``winners`` are the commits that the handle has read, ascending without a gap up to the version that ``own`` is
     valid on. They may be parsed with ``files=False``.
@@ -119,7 +121,7 @@ def joined_with(
 
 
 def _is_valid(member: Proposal, since: Sequence[Commit], *, append_only: bool) -> bool:
-    """Whether a member, alone, would be committed on top of the commits since its base version."""
+    """Whether a member alone could be committed on top of the commits since its base version."""
     try:
         validate_proposal(member, append_only=append_only)
     except InvalidInputError:

@@ -1,9 +1,8 @@
-"""In-commit timestamps: the time recorded in a commit itself, later than that of every commit before it.
+"""In-commit timestamps: the time recorded in a commit itself, later than in every earlier commit.
 
 In: a proposal, the table state it would follow, the current time and the time of the previous commit. Out: the
-timestamp, and the proposal with the properties that record since when the table has such timestamps. Both are different
-for every version that is attempted.
-PROTOCOL.md, "In-Commit Timestamps".
+timestamp, and the proposal with the properties that record since when the table has such timestamps. Both differ for
+every attempted version. PROTOCOL.md, "In-Commit Timestamps".
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def keeps_timestamps(proposal: Proposal, state: TableState | None) -> bool:
 def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
     """Now, or 1 ms after ``previous_ms`` if that is not before now.
 
-    ``previous_ms`` is the in-commit timestamp of the version before; for the first commit that has one, the
-    modification time of the file before it; None for a new table.
+    ``previous_ms`` is the previous version's in-commit timestamp; for the first commit that has one, the previous
+    file's modification time; None for a new table.
     """
     return now_ms if previous_ms is None else max(now_ms, previous_ms + 1)
 
@@ -40,7 +39,7 @@ def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
 def with_enablement(proposal: Proposal, state: TableState | None, timestamp_ms: int | None) -> Proposal:
     """The proposal whose metadata records the version and time since which the table has timestamps.
 
-    ``timestamp_ms`` is that of this commit, None if it has none. Values that a caller set for these keys are replaced:
+    ``timestamp_ms`` is this commit's, None if it has none. Values that a caller set for these keys are replaced:
     a wrong time there would send time travel to the wrong version.
     """
     metadata = proposal.metadata

@@ -13,11 +13,11 @@ The format, which is a number in the first line (``writer.sealed_json``):
      "operationMetrics": {...}, "isolationLevel": ..., "userMetadata": ..., "fingerprint": ..., "tags": {...},
      "actions": [{"txn": {...}}, {"add": {...}}, ...]}, ...]}
 
-The base version is the newest one on which its writer has found it valid, and up to which it is in no version. The
-txnId of the name is that of the first member. The members of an intent become versions together or not at all. Each is
-a blind append: ``add`` with ``dataChange`` of new files of the table, below its folder, and ``txn``; nothing else. An
-object is written once, by put-if-absent, and never changed. Deleting one takes nothing back: a commit that names it may
-be under way.
+The base version is the newest version on which its writer found it valid; no version up to it holds it. The txnId in
+the name belongs to the first member. The members of an intent become versions together or not at all. Each is a blind
+append: ``add`` with ``dataChange`` of new files of the table, below its folder, and ``txn``; nothing else. An object is
+written once, by put-if-absent, and never changed. Deleting one undoes nothing: a commit that names it may be on its
+way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from txlog.writer import sealed_json
 __all__ = ["INTENT_BYTES_MAX", "Intent", "can_be_offered", "intent_name", "members_of", "named_intent"]
 
 INTENT_BYTES_MAX = 1 << 20
-"""A writer with more to commit commits alone: it is busy with its data for much longer than with the log."""
+"""A writer with more to commit commits alone: its data takes much longer than the log."""
 _NAME = pattern(r"([0-9]{20})\.([0-9A-Za-z-]{1,64})\.intent")
 
 
@@ -69,7 +69,7 @@ class Intent(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes, state: TableState) -> Intent:
-        """The intent that has this name, for a table whose definition is that of ``state``.
+        """The intent of this name, for a table with the definition of ``state``.
 
         Every field is checked: whoever can write an intent can write its checksum. Raises ``InvalidInputError``, and
         ``UnsupportedFeatureError`` if a newer txlog wrote it.
@@ -83,12 +83,13 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 def members_of(proposal: Proposal) -> tuple[Proposal, ...]:
-    """The appends that a proposal consists of: its members if it is joined, else itself."""
+    """The appends in a proposal: its members if it is joined, otherwise itself."""
     return proposal.members or (proposal,)
 
 
 def can_be_offered(proposal: Proposal) -> bool:
-    """Whether others may commit this proposal: appends that may be joined, of files below the table's folder."""
+    """Whether others may commit this proposal: it holds appends that may be joined, of files below the table's
+    folder."""
     return all(may_join(each) and all(map(_is_new_and_below, each.adds)) for each in members_of(proposal))
 
 

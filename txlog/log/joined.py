@@ -1,7 +1,7 @@
-"""Many appends in one commit: which may be joined, their joined proposal, and what a commit of the log holds of each.
+"""Many appends in one commit: which may be joined, their joined proposal, and what a commit in the log holds of each.
 
-In: proposals of blind appends, and commits that were read. Out: one `Proposal` for all that may be joined, whose commit
-lists them under ``commitInfo.txlog.joined``; and from such a commit the `Member` of each append. Every reader that asks
+In: proposals of blind appends, and commits that were read. Out: one `Proposal` for all that may be joined, with a list
+of them under ``commitInfo.txlog.joined``; and from such a commit, the `Member` of each append. Every reader that asks
 "is this commit mine?" or "which fingerprint has this checkpoint?" asks here. To other readers, and to older releases, a
 joined commit is an ordinary blind append. Pure: the caller passes ids.
 
@@ -49,7 +49,7 @@ BYTES_MAX = 16 << 20
 class Member(msgspec.Struct, frozen=True):
     """One append of a joined commit, as the commit records it.
 
-    ``app_id`` and ``version`` are those of its ``txn``, if it has one. Its files are the next ``files`` adds of the
+    ``app_id`` and ``version`` come from its ``txn``, if it has one. Its files are the next ``files`` adds of the
     commit, in the order of the members; ``rows`` is None if its writer did not count them.
     """
 
@@ -79,8 +79,8 @@ def may_join(proposal: Proposal) -> bool:
 
 
 def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool:
-    """Whether an append that was planned on one version, and never sent, is valid on top of a ``newest`` one: the
-    table's definition is the same, and nobody has moved the append's application since."""
+    """Whether an append that was planned on one version, and never sent, is valid on top of ``newest``: the table's
+    definition is the same, and nobody has moved the append's application since."""
     return (
         newest.version >= planned_on.version
         and planned_on.protocol == newest.protocol
@@ -93,10 +93,11 @@ def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool
 
 
 class Joining:
-    """Collects the appends of one commit, in order. Each of them must `may_join`, and be valid on the same version."""
+    """Collects the appends of one commit, in order. Each must pass `may_join`, and all must be valid on the same
+    version."""
 
     def __init__(self, *first: Proposal) -> None:
-        """``first`` are one append, or several that were joined before."""
+        """``first`` is one append, or several that were joined before."""
         self.members = [*first]
         self._like = _kind(first[0])
         self._app_ids = {each.app_id for member in first for each in member.set_transactions}
@@ -104,8 +105,8 @@ class Joining:
         self._bytes = sum(member.size_bytes for member in first)
 
     def take(self, *proposals: Proposal) -> bool:
-        """Add an append, or several that belong together, and return True, if all may be in one commit with those
-        before them."""
+        """Add an append, or several that belong together, and return True, if all may share a commit with the earlier
+        ones."""
         transactions = [each.app_id for proposal in proposals for each in proposal.set_transactions]
         adds = [canonical_path(add.path) for proposal in proposals for add in proposal.adds]
         app_ids, paths = {*transactions}, {*adds}
@@ -127,8 +128,8 @@ class Joining:
         return True
 
     def proposal(self, txn_id: str, version: int) -> Proposal:
-        """The commit of all members, valid on ``version``, under an id of its own. One member without others is
-        committed under the id that it has."""
+        """The commit of all members, valid on ``version``, under a new id. A single member is committed under its own
+        id."""
         first, *others = self.members
         if not others:
             return first.rebased(max(version, first.base_version))
@@ -147,12 +148,12 @@ class Joining:
 
 
 def _kind(proposal: Proposal) -> tuple[Any, ...]:
-    """What a commit records once, so that all its members must agree."""
+    """What a commit records once, so all its members must agree."""
     return proposal.operation, proposal.operation_parameters, proposal.isolation, proposal.tags
 
 
 def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The sums of metrics; one that is not a number, or that not all have, is left out."""
+    """The sums of metrics, without metrics that are not numbers or that some members lack."""
     first, *others = metrics
     names = [name for name in first if all(name in each for each in others)]
     return {
@@ -166,8 +167,8 @@ def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def members(commit: Commit) -> tuple[Member, ...]:
-    """The appends that a joined commit lists; none for every other commit. What is malformed is left out: this is
-    provenance, which any writer may have written."""
+    """The appends that a joined commit lists; none for every other commit. Leaves out malformed entries: this is
+    provenance, and any writer may have written it."""
     own = commit.commit_info.fields.get("txlog") if commit.commit_info else None
     listed = own.get("joined") if type(own) is dict else None
     return tuple(_read(listed)) if type(listed) is list else ()
@@ -200,7 +201,7 @@ def _number(fields: dict[str, Any], name: str) -> int | None:
 
 
 def member(commit: Commit, txn_id: str) -> Member | None:
-    """The append of this id in a joined commit; None if the commit does not list it."""
+    """The append with this id in a joined commit; None if the commit does not list it."""
     return next((each for each in members(commit) if each.txn_id == txn_id), None)
 
 
@@ -218,12 +219,12 @@ def txn_ids(commit: Commit) -> Iterator[str]:
 
 
 def holds(commit: Commit, txn_id: str) -> bool:
-    """Whether the transaction of this id is in the commit: it is the commit itself, or an append in it."""
+    """Whether the transaction with this id is in the commit: as the commit itself, or as an append in it."""
     return commit.txn_id == txn_id or member(commit, txn_id) is not None
 
 
 def fingerprint_of(commit: Commit, app_id: str, version: int) -> str | None:
-    """What a checkpoint that the commit holds was made from; None if it does not say."""
+    """The source of a checkpoint in the commit; None if the commit does not say."""
     if commit.commit_info is None:
         return None
     found = member_of_checkpoint(commit, app_id, version)

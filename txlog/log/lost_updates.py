@@ -1,8 +1,8 @@
-"""Lost updates: what other writers changed in a region after the version that its new rows were computed from.
+"""Lost updates: what other writers changed in a region after the version that its new rows come from.
 
 In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `Unseen`: the reasons
-not to replace them, or the files to leave alone. The overwrite itself is planned on a version that has these commits;
-``log/conflicts`` checks later commits. No store, no clock.
+not to replace them, or the files to leave alone. The overwrite itself is planned on a version that includes these
+commits; ``log/conflicts`` checks later commits. No store, no clock.
 
 An unseen blind append counts as later than the overwrite, as in a race under WriteSerializable: its rows stay. A commit
 that only moved rows is not a change, unless it moved such rows.
@@ -28,7 +28,7 @@ __all__ = ["Region", "Unseen", "unseen_changes"]
 
 
 class Region(msgspec.Struct, frozen=True):
-    """The rows of a table version that an overwrite replaces: those of ``predicate``, or of whole ``partitions``.
+    """The rows of a table version that an overwrite replaces: a ``predicate``'s, or whole ``partitions``.
 
     ``predicate`` is bound to the schema, ``partitions`` are named as by ``partition_values.partition_key``; one of them
     is None. ``files_before`` are the files that held such rows in the version that the caller last read, as comparable
@@ -64,7 +64,7 @@ class Unseen(msgspec.Struct, frozen=True):
 def unseen_changes(region: Region, commits: Sequence[Commit], own: Collection[int], isolation: Isolation) -> Unseen:
     """Check every commit after the version that the caller last read, in ascending order, parsed with their files.
 
-    ``own`` are the caller's own versions: they are not a reason, but changes of their rows by others are.
+    ``own`` are the caller's own versions: they are not a reason, but other writers' changes of their rows are.
     """
     may_hold = region.judge()
     inside = set(region.files_before)
@@ -97,7 +97,7 @@ def _changes(
         yield ConflictReason("ConcurrentDeleteReadError", *about, detail)
     moved = [remove.path for remove in removes if canonical_path(remove.path) in later]
     if moved:
-        detail = f"moved rows of {_files(moved)}, which were appended after the version that this WRITE was made from"
+        detail = f"moved rows of {_files(moved)}, which were appended after the version that this WRITE comes from"
         yield ConflictReason("ConcurrentDeleteReadError", *about, detail)
 
 

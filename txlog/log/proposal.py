@@ -64,17 +64,17 @@ class Isolation(enum.Enum):
     WRITE_SERIALIZABLE = "WriteSerializable"
     """Such an order exists, but a concurrent blind append may count as later than its version."""
     SNAPSHOT = "SnapshotIsolation"
-    """Rows that others add do not matter. For commits that only move rows; it cannot be set on a table."""
+    """Rows that others add do not matter. Only for commits that move rows; a table cannot have this level."""
 
 
 class ReadSet(msgspec.Struct, frozen=True):
     """What a transaction's result depends on. Nothing in it makes an append blind.
 
     ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of all files that were read
-    for them; None if they are not listed: then each concurrent remove that may match a predicate counts as one of a
-    file that was read. ``partitions`` are those read whole, named as by ``partition_values.partition_key``; None if no
-    read went by partitions. ``app_ids`` and ``domains`` are those read but not written; what the transaction writes
-    counts as read.
+    for them; None if they are not listed: then each concurrent remove that may match a predicate counts as the remove
+    of a file that was read. ``partitions`` are the ones read whole, named as by ``partition_values.partition_key``;
+    None if nothing was read by partition. ``app_ids`` and ``domains`` were read but not written; what the transaction
+    writes counts as read.
     """
 
     whole_table: bool = False
@@ -97,8 +97,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     ``isolation`` is the table's level, or the requested one. ``operation_parameters`` are strings in Spark's form
     (`operation_parameters` makes them), ``operation_metrics`` are numbers as strings. ``checked_version`` is the last
     version known not to conflict; `rebased` moves it. ``adds_are_new``: no added file can be in the table already.
-    ``is_reexecutable``: a plan made it, and makes another one for a newer version. ``is_tied_to_version``: its caller
-    named the version it was made from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
+    ``is_reexecutable``: a plan made it, and can make another one for a newer version. ``is_tied_to_version``: its
+    caller named the version it comes from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
     ``planned_on`` is the table's metadata at ``read_version``. ``members`` are the appends that a joined commit carries
     (`joined.Joining`); none for every other one.
     """
@@ -125,7 +125,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def base_version(self) -> int:
-        """The version that this proposal is valid on; it would become the next one."""
+        """The version that this proposal is valid on; it would become the next version."""
         return self.read_version if self.checked_version is None else self.checked_version
 
     def rebased(self, version: int) -> Proposal:
@@ -180,7 +180,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def net_files(self) -> tuple[int, int] | None:
-        """By how many files and bytes the table grows; None if a file may count twice or its size is unknown."""
+        """How many files and bytes the table grows by; None if a file may count twice or its size is unknown."""
         adds, removes = self.adds, self.removes
         sizes = [remove.size for remove in removes if remove.size is not None]
         if len(sizes) < len(removes) or (adds and not self.adds_are_new):
@@ -210,8 +210,9 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     def effective_isolation(self) -> Isolation:
         """The level that applies: a commit that only moves rows needs no more than a snapshot.
 
-        One without files must also be of an operation that never changes data, and under WriteSerializable each one:
-        a DELETE or RESTORE that found nothing to do must not land above rows that it would have removed.
+        A commit without files must also come from an operation that never changes data, and so must each one under
+        WriteSerializable: a DELETE or RESTORE that found nothing to do must not land above rows that it would have
+        removed.
         """
         if not self.only_moves_rows:
             return self.isolation
@@ -249,9 +250,9 @@ def commit_bytes(
 ) -> bytes:
     """The commit as newline-delimited JSON; line 1 is ``commitInfo``, with the number of all lines in it.
 
-    ``attempts`` is the number of versions attempted, including this one; None leaves it out. ``lost_to`` counts the
-    lost ones by the winners' operations, and ``waited_s`` is the time spent waiting for a turn. A ``txn`` without
-    ``lastUpdated`` gets ``timestamp_ms``: in a table that limits their age, Spark would drop it at once without that.
+    ``attempts`` is the number of versions attempted, including this one; None leaves it out. ``lost_to`` counts lost
+    ones by the winners' operations, and ``waited_s`` is the time spent waiting for a turn. A ``txn`` without
+    ``lastUpdated`` gets ``timestamp_ms``: in a table that limits their age, Spark would otherwise drop it immediately.
     """
     body, lines = proposal._serialized
     dated = [replace(action, last_updated=timestamp_ms) for action in proposal.set_transactions if _is_undated(action)]
@@ -282,7 +283,7 @@ def _line(action: Action) -> bytes:
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
-    """The parts of ``commitInfo`` that readers use, so that a writer need not read its own commit back."""
+    """The parts of ``commitInfo`` that readers use, so a writer need not read back its own commit."""
     own: dict[str, Any] = {
         "actions": 1 + len(proposal.actions),
         "net": proposal.net_files and list(proposal.net_files),
@@ -436,7 +437,7 @@ _FILE_ACTIONS = (AddFile, RemoveFile, AddCDCFile)
 _COMMITTED_ACTIONS = (*_FILE_ACTIONS, Metadata, Protocol, SetTransaction, DomainMetadata)
 
 _MOVING_OPERATIONS = frozenset(("OPTIMIZE", "REORG", "COMPUTE STATS", "VACUUM START", "VACUUM END"))
-"""Operations that by their nature change no data (``Operation.changesData`` of Spark's DeltaOperations)."""
+"""Operations that never change data (``Operation.changesData`` of Spark's DeltaOperations)."""
 
 
 def _changes_data(action: Action) -> bool:
@@ -444,7 +445,7 @@ def _changes_data(action: Action) -> bool:
 
 
 def _counts_row_ids(action: Action) -> bool:
-    """Whether it is the high-water mark of row ids. Every commit with new files moves it, whatever their rows are."""
+    """Whether it is the row ids' high-water mark. Every commit with new files moves it, whatever their rows are."""
     return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
 
 

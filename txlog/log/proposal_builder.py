@@ -1,9 +1,9 @@
-"""`ProposalBuilder` turns every change of a table into one `Proposal`.
+"""`ProposalBuilder` turns all changes of a transaction into one `Proposal`.
 
 In: the table's state that the change was planned on (None: it creates the table), then, in order, what the change does
-and reads. Out: a proposal. Several steps on one file become one pair of actions: a file that ends unchanged has none,
-and a new file that is removed again is left out. Pure: the caller passes ids and times.
-PROTOCOL.md, "Add File and Remove File", "Add CDC File", "Action Reconciliation".
+and reads. Out: a proposal. Several steps on one file become one pair of actions: a file that ends up unchanged has
+none, and a new file that is removed again is left out. Pure: the caller passes ids and times. PROTOCOL.md, "Add File
+and Remove File", "Add CDC File", "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ProposalBuilder:
         self._transactions.append(SetTransaction(app_id, version))
 
     def add(self, *files: AddFile, are_new: bool = True) -> None:
-        """Add files. ``are_new`` False: another program wrote them, so one may be in the table already."""
+        """Add files. ``are_new`` False: another program wrote them, so one may already be in the table."""
         self._adds_are_new &= are_new
         for file in files:
             key = canonical_path(file.path)
@@ -109,7 +109,7 @@ class ProposalBuilder:
     ) -> None:
         """Give a live file another deletion vector (None: none).
 
-        ``stats`` are the file's statistics with the vector; None keeps those that it has. Every other field stays.
+        ``stats`` are the file's statistics with the vector; None keeps the current ones. Every other field stays.
         """
         found = self._live(file)
         if found.after is None:
@@ -139,7 +139,7 @@ class ProposalBuilder:
         return found is not None and found.before is None
 
     def change_data(self, *files: AddCDCFile) -> None:
-        """Files that hold the row-level changes of this version: all of them, if there is one."""
+        """Files with the row-level changes of this version; if there is one, all changes must be in such files."""
         self._changes += files
 
     def _as_change(self, file: AddFile) -> AddFile:
@@ -244,11 +244,11 @@ class ProposalBuilder:
             parameters: commitInfo's ``operationParameters``; see `proposal.operation_parameters`.
             metrics: commitInfo's ``operationMetrics``, numbers as strings.
             user_metadata: commitInfo's ``userMetadata``.
-            fingerprint: Identifies what the transaction was made from, such as source offsets; kept in the commit.
-            is_reexecutable: Whether a plan made this change, and makes another one for a newer version.
-            is_tied_to_version: Whether the caller named the version that it made this change from.
-            keeps_row_ids: Whether every updated or copied row kept its row id, also if there was none. Recorded in a
-                table that promises stable ids.
+            fingerprint: Identifies what the transaction comes from, such as source offsets; kept in the commit.
+            is_reexecutable: Whether a plan made this change, and can make another one for a newer version.
+            is_tied_to_version: Whether the caller named the version that this change comes from.
+            keeps_row_ids: Whether every updated or copied row kept its row id (true without such rows too). Recorded in
+                a table that promises stable ids.
 
         Raises:
             InvalidInputError: The transaction creates a table and sets no metadata.
@@ -303,7 +303,8 @@ class ProposalBuilder:
     def _actions(self, now_ms: int) -> tuple[Action, ...]:
         """Definition first, then applications, then removes before adds, then change data."""
         if self._state is not None and self._state.in_commit_timestamp_ms is not None:
-            # A clock that is behind must not remove a file before the version that has it: it would expire too early.
+            # If a clock is behind, a file must not be removed before the version that has it: it would expire too
+            # early.
             now_ms = max(now_ms, self._state.in_commit_timestamp_ms)
         removes: list[RemoveFile] = []
         adds: list[AddFile] = []

@@ -1,9 +1,9 @@
 """What the retention settings of a table mean: how long a loaded state may be trusted, and what a checkpoint keeps.
 
-In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Entries expire
-only when a checkpoint is written. Commits are not touched, and a state knows every application that the log still
-names: the retention is a minimum, and recognizing a replay for longer does no harm.
-PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers".
+In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Entries expire only when a
+checkpoint is written. Commits stay, and a state knows every application that the log still names: the retention is a
+minimum, and recognizing a replay for longer does no harm. PROTOCOL.md, "Action Reconciliation", "Transaction
+Identifiers".
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["retained_tombstones", "retained_transactions", "trusted_s"]
 def trusted_s(properties: TableProperties, most_s: float) -> float:
     """How long an answer of the log may be trusted, at most ``most_s``: a quarter of ``delta.logRetentionDuration``.
 
-    A version that was absent when the log was read may have been committed since then, and cleaned up again once the
-    retention is over. A put at such a version would succeed, and no reader would see it.
+    A version that was absent when the log was read may have been committed since, and cleaned up once the retention is
+    over. A put at such a version would succeed, but no reader would see it.
     """
     return min(most_s, properties.log_retention_ms / 4000)
 

@@ -24,7 +24,7 @@ _HIGH_WATER_MARK = "rowIdHighWaterMark"
 
 
 def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
-    """Whether every new file must be given row ids: if the protocol lists the feature, whether it is enabled or not."""
+    """Whether every new file needs row ids: if the protocol lists the feature, enabled or not."""
     suspended = configuration.get("delta.rowTrackingSuspended", "false").strip().lower() == "true"
     return "rowTracking" in (protocol.writer_features or ()) and not suspended
 
@@ -32,7 +32,7 @@ def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
 def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
     """``proposal`` with row ids for version ``state.version + 1``; unchanged if the table does not track rows.
 
-    A file that has an id keeps the id and its version, since its rows were numbered before. Raises
+    A file that has an id keeps the id and its version, since its rows are already numbered. Raises
     ``InvalidInputError`` for a new file without a row count, ``CorruptLogError`` if the table's high-water mark cannot
     be read.
     """

@@ -1,8 +1,8 @@
 """Which files of the log make up one version: the newest complete checkpoint, compacted commits, commits.
 
-In: a listing (a hint: names may be missing from it). Out: a ``LogSegment``, whose ``plan`` says what to read, in
-order. A commit that is absent when its version is read is a gap; the code that reads the commits detects it.
-PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
+In: a listing (a hint: it may lack names). Out: a ``LogSegment``, whose ``plan`` says what to read, in order. A commit
+that is absent when its version is read is a gap; the code that reads commits detects it. PROTOCOL.md, "Action
+Reconciliation", "Checkpoints", "Log Compaction Files".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CheckpointFiles(msgspec.Struct, frozen=True):
 
 class LogListing(msgspec.Struct, frozen=True):
     """A listing, sorted by kind of file. ``checkpoints`` holds only complete ones, newest first; ``checksums`` holds
-    the versions that have a checksum file, newest first.
+    the versions with a checksum file, newest first.
     """
 
     commits: Mapping[int, ListedFile]
@@ -80,7 +80,7 @@ class LogSegment(msgspec.Struct, frozen=True):
         return LogSegment(self.version + 1, self.checkpoint, self.compacted, self.tail_bytes + size_bytes)
 
     def checkpointed(self, checkpoint: CheckpointFiles) -> LogSegment:
-        """The same version on a newer checkpoint; the size of the shorter tail is estimated from its share of the
+        """The same version on a newer checkpoint; the shorter tail's size is estimated from its share of the
         commits."""
         tail_commits = self.version - checkpoint.version
         share = tail_commits / self.tail_commits if self.tail_commits else 0.0
@@ -133,7 +133,7 @@ def _whole(version: int, parts: list[tuple[LogFile, int]]) -> CheckpointFiles:
 
 
 def _preference(checkpoint: CheckpointFiles) -> tuple[int, bool, tuple[str, ...]]:
-    # At one version a single file is preferred: two writers of multi-part checkpoints can mix their parts.
+    # If a version has several, a single file is preferred: two writers of multi-part checkpoints can mix their parts.
     return checkpoint.version, checkpoint.kind is not LogFileKind.MULTIPART_CHECKPOINT, checkpoint.names
 
 
@@ -154,11 +154,11 @@ def choose_segment(
 
 
 def is_stray(commit: ListedFile, later: LogListing, version: int, *, slack_ms: int) -> bool:
-    """Whether the commit file of ``version`` is no part of the log, although its name is.
+    """Whether the commit file of ``version`` is not part of the log, despite its name.
 
-    A writer that stood still for longer than the retention puts a version that others have long taken and cleaned up.
-    Then there are ``later`` versions, and not all of them are younger than this file, or not all are left.
-    ``slack_ms`` is how much the times of files may differ from the order of their versions; less than the retention.
+    A writer suspended for longer than the retention puts a version that others took and cleaned up long ago. Then there
+    are ``later`` versions, and not all of them are younger than this file, or some are missing. ``slack_ms`` is how
+    much file times may differ from the order of versions; less than the retention.
     """
     versions = sorted(later.commits)
     if later.latest_version <= version:
@@ -168,7 +168,7 @@ def is_stray(commit: ListedFile, later: LogListing, version: int, *, slack_ms: i
 
 
 def _choose_compacted(candidates: Iterable[LogFile], first: int, last: int) -> tuple[LogFile, ...]:
-    """For each start, the longest file whose range lies inside ``first`` to ``last``. ``plan`` uses those it meets."""
+    """For each start, the longest file with a range inside ``first`` to ``last``. ``plan`` uses the ones it meets."""
     longest: dict[int, LogFile] = {}
     for file in candidates:
         if first <= file.first_version < file.version <= last:

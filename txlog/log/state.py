@@ -67,10 +67,10 @@ class _Parsed:
 class TableState(msgspec.Struct, frozen=True):
     """One version of a table, without its files.
 
-    ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None if it has none or
+    ``domains`` holds the live ones. ``in_commit_timestamp_ms`` comes from this version's commit, None if it has none or
     was not read. ``segment`` names the log files that list the files. ``totals`` is None unless a checksum file, and
     every commit after it, provides them: never an estimate. ``newest_foreign`` is the newest version that another
-    engine committed, or may have committed, since it was not read; -1 if there is none.
+    engine committed, or may have committed because it was not read; -1 if there is none.
     """
 
     version: int
@@ -106,7 +106,7 @@ class TableState(msgspec.Struct, frozen=True):
         """A value that depends only on protocol and metadata, by ``key``: computed once for all versions that share
         them.
 
-        Raises what ``derive`` raises; then nothing is kept.
+        Raises what ``derive`` raises, and then keeps nothing.
         """
         known = self._parsed.derived
         if key not in known:
@@ -160,7 +160,7 @@ class StateBuilder:
         if commit.is_foreign:
             self._newest_foreign = commit.version
         elif self._newest_foreign is None:
-            self._newest_foreign = commit.version - 1  # the commits before were not read, so any of them may be foreign
+            self._newest_foreign = commit.version - 1  # earlier commits were not read, so any of them may be foreign
 
     def start_from(self, actions: Iterable[Action], totals: Totals, in_commit_timestamp_ms: int | None) -> None:
         """Begin at a version whose checksum file has everything except its files."""

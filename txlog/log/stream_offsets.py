@@ -1,9 +1,9 @@
-"""How far a stream has read a table: offsets in the format of Delta's own source for Spark, and what is between two.
+"""How far a stream has read a table: offsets in the format of Delta's own Spark source, and what is between two.
 
 In: an offset, the sizes of the files that follow it, and limits. Out: the offset where a batch ends, and the ranges of
 files of a batch. Pure decisions. A stream reads the files of one version (the initial snapshot) and then the files that
-each later commit added; an offset names the last file that was read. Files of the snapshot are counted in the order of
-(modificationTime, path), those of a commit in the order of its lines. Delta's source does the same, so either can
+each later commit added; an offset names the last file that was read. Snapshot files are counted in the order of
+(modificationTime, path), a commit's files in the order of its lines. Delta's source does the same, so either can
 continue from the other's checkpoint.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["FileRange", "ReadLimits", "StreamOffset", "VersionSizes", "end_of_ba
 
 _FORMAT = 1
 _FORMAT_MAX = 3
-"""Format 3 marks a change of the schema by a negative index, before the version's first file."""
+"""Format 3 marks a schema change by a negative index, before the version's first file."""
 _BEFORE_FILES = -1
 _AFTER_FILES = 1 << 62
 """Delta's source writes an index above this when every file of a version was read."""
@@ -35,7 +35,7 @@ class StreamOffset(msgspec.Struct, frozen=True):
         table_id: The table's id, from its metadata.
         version: The version that is being read.
         index: The last of the version's files that was read, from 0; -1 if none was.
-        is_initial: Whether the files are all files of the version, and not only those that it added.
+        is_initial: Whether the files are all files of the version, not only the ones that it added.
     """
 
     table_id: str
@@ -70,7 +70,7 @@ class StreamOffset(msgspec.Struct, frozen=True):
         is_initial: Any = value.get("isStartingVersion")
         if not isinstance(of_table, str) or not _is_count(version) or type(index) is not int:
             raise InvalidInputError(
-                f"the stream's checkpoint has an offset that is not one of a Delta table: {dict(value)!r}."
+                f"the stream's checkpoint has an offset that is not a Delta table's: {dict(value)!r}."
                 " Is it the checkpoint of another query?"
             )
         source_version: Any = value.get("sourceVersion")
@@ -82,7 +82,7 @@ class StreamOffset(msgspec.Struct, frozen=True):
         if of_table != table_id:
             raise InvalidInputError(
                 f"the stream's checkpoint is for the table with id {of_table}, but the location now has the table"
-                f" with id {table_id}: the table was dropped and created again, or the path is another one. Start with"
+                f" with id {table_id}: the table was dropped and recreated, or the path is another one. Start with"
                 " a new checkpointLocation"
             )
         if index >= _AFTER_FILES and not is_initial:
@@ -103,8 +103,8 @@ class ReadLimits(msgspec.Struct, frozen=True):
     """How much a batch reads. A batch has at least one file; the file that reaches ``size_bytes`` is its last.
 
     Attributes:
-        files: The most files; None means no limit.
-        size_bytes: The bytes after which no further file is begun; None means no limit.
+        files: The maximum number of files; None means no limit.
+        size_bytes: The bytes after which no new file begins; None means no limit.
         by_version: Whether a batch ends only between versions, as change feeds do; snapshots are cut between files.
     """
 
@@ -114,7 +114,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
 
 
 class VersionSizes(msgspec.Struct, frozen=True):
-    """The sizes in bytes of the files that a stream reads of one version, in the order of their indices."""
+    """The sizes in bytes of the files that a stream reads in one version, by index."""
 
     version: int
     is_initial: bool
@@ -133,13 +133,13 @@ class FileRange(msgspec.Struct, frozen=True):
 def end_of_batch(start: StreamOffset, versions: Iterable[VersionSizes], limits: ReadLimits) -> StreamOffset:
     """Where a batch ends that begins at ``start``; ``start`` itself if nothing follows.
 
-    A batch that begins an initial snapshot ends with it at the latest. After a crash in the first batch Spark asks for
-    a new initial offset; only with this rule can `replayed_start` find the version of the snapshot.
+    A batch that begins an initial snapshot ends with it at the latest. After a crash in the first batch, Spark asks for
+    a new initial offset; only with this rule can `replayed_start` find the snapshot's version.
 
     Args:
         start: Where the batch begins.
-        versions: The version of ``start`` and those that follow it, ascending, without gaps. Only as many are taken as
-            the limits need.
+        versions: The version of ``start`` and the following ones, ascending, without gaps. Takes only as many as the
+            limits need.
         limits: How much to read.
     """
     at, files, size_bytes = start, 0, 0
@@ -182,7 +182,7 @@ def file_ranges(start: StreamOffset, end: StreamOffset) -> Iterator[FileRange]:
 
 
 def replayed_start(start: StreamOffset, end: StreamOffset) -> StreamOffset:
-    """The start of a batch that Spark planned before it was stopped, and now runs again.
+    """The start of a batch that Spark planned before it was stopped, and now reruns.
 
     Spark stores only where batches end. For the first batch it asks for the initial offset again, which may be later
     by then if it is the snapshot of the newest version; the end shows which version it was.

@@ -2,7 +2,7 @@
 
 In: files as columns, and ``add.stats_parsed`` as read from their checkpoint. Out: the same files with a column
 ``stats_parsed`` of exactly the type that the next checkpoint needs. Typed values are carried over unchanged. JSON text
-is parsed only where typed values are missing: once for each new file, and for all files if the checkpoint has no typed
+is parsed only if typed values are missing: once for each new file, and for all files if the checkpoint has no typed
 statistics or other columns than the next one needs. PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
 """
 
@@ -35,7 +35,7 @@ def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, 
 
 
 def _carried(parsed: pa.StructArray, kind: pa.StructType) -> pa.StructArray | None:
-    """The same values as type ``kind``, with its order of members; None if a member is absent or of another type."""
+    """The same values as type ``kind``, with its field order; None if a field is missing or has another type."""
     if parsed.type == kind:
         return parsed
     members = []

@@ -78,7 +78,7 @@ class CheckpointReader:
         return [action for found in self._side_by_side(read, checkpoint.names) for action in found]
 
     def opened(self, checkpoint: CheckpointFiles) -> Opened:
-        """The top-level files of the checkpoint, for `adds`. Raises as `small_actions`."""
+        """The top-level files of the checkpoint, for `adds`. Raises what `small_actions` raises."""
 
         def read(name: str) -> CheckpointParquet | bytes:
             with self._reading(name, checkpoint.version):

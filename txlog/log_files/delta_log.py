@@ -81,7 +81,7 @@ class DeltaLog:
         self._tip: ObjectMeta | None = None  # the known state's commit file
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
-        self._last: Commit | None = None  # the last one that a state was advanced by, if it is small
+        self._last: Commit | None = None  # the last one that advanced a state, if it is small
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -434,6 +434,7 @@ class DeltaLog:
 
     def write_checkpoint(self, state: TableState) -> int:
         """Publish a checkpoint of ``state``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
+
         An existing one stays as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``; the caller,
         which has acknowledged the commit, only warns.
         """

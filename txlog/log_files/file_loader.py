@@ -68,8 +68,9 @@ class FileLoader:
         return self._read(state, read)
 
     def batches(self, state: TableState, *, with_stats: bool = True) -> Iterator[pa.RecordBatch]:
-        """The live files of ``state``, some at a time and always in the same order, so few are in memory. Raises what
-        `files` raises, even if another checkpoint could replace a damaged one: `files` finds that one.
+        """The live files of ``state``, some at a time and always in the same order, so few are in memory.
+
+        Raises what `files` raises, even if another checkpoint could replace a damaged one: `files` finds that one.
         """
         newest = self._fold_tail(state.segment)
         checkpoint = state.segment.checkpoint
@@ -178,7 +179,7 @@ class FileLoader:
             return found
 
     def _begin_to_open(self, checkpoint: CheckpointFiles | None) -> Callable[[], MaybeOpened]:
-        """Open the checkpoint while the commits after it are read, where both are requests."""
+        """Open the checkpoint while the commits after it are read, if both are requests."""
         if checkpoint is None or self._store.versions.capabilities.has_cheap_calls:
             return lambda: None
         return begin(partial(self._checkpoints.opened, checkpoint))

@@ -56,7 +56,7 @@ FileKey: TypeAlias = tuple[str, str | None]
 """(path as written in the log, unique id of the deletion vector or None): PROTOCOL.md, "Action Reconciliation"."""
 
 FileId: TypeAlias = tuple[str, int, int]
-"""What tells one data file from a later one of the same path: path as written in the log, size, modification time."""
+"""What tells a data file from a later one with the same path: path as written in the log, size, modification time."""
 
 LiveKey: TypeAlias = tuple[FileId, str | None]
 """A live file with the unique id of its deletion vector or None: which rows it has for readers."""
@@ -271,14 +271,14 @@ class CommitInfo(msgspec.Struct, frozen=True):
 
     @property
     def declared_actions(self) -> int | None:
-        """How many lines the commit has, this one included, according to txlog; None in commits of other writers."""
+        """How many lines the commit has, this one included, according to txlog; None in other writers' commits."""
         own = self.fields.get("txlog")
         count = own.get("actions") if type(own) is dict else None
         return count if type(count) is int else None
 
     @property
     def net_files(self) -> tuple[int, int] | None:
-        """By how many files and bytes the commit changes the table, if txlog wrote it; None if unknown."""
+        """How many files and bytes the table grows by, if txlog wrote the commit; None if unknown."""
         own = self.fields.get("txlog")
         net = own.get("net") if type(own) is dict else None
         if type(net) is list and len(net) == 2 and type(net[0]) is int and type(net[1]) is int:

@@ -1,7 +1,7 @@
-"""Sets of whole numbers as roaring bitmaps: positions of rows in files, numbers of source rows.
+"""Sets of integers as roaring bitmaps: row positions in files, numbers of source rows.
 
 In: NumPy arrays. Out: roaring bitmaps and their serialized form, a few dozen bytes for a million consecutive numbers.
-Adding numbers to a large set costs only as much as the added ones; a sorted array would have to be built again.
+Adding numbers to a large set costs only as much as the added ones; a sorted array would be rebuilt.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def is_in(numbers: NDArray[Any], bitmap: BitMap64) -> NDArray[np.bool_]:
 def are_among(numbers: NDArray[Any], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Whether each of the numbers is one of ``others``, which ascend.
 
-    NumPy's own function sorts or hashes first. If a change has few rows in many files, that costs more than all else.
+    NumPy's own function sorts or hashes first. If a change has few rows in many files, that costs more than everything
+    else.
     """
     if not len(others):
         return np.zeros(len(numbers), dtype=bool)
@@ -47,7 +48,7 @@ def are_among(numbers: NDArray[Any], others: NDArray[np.uint64]) -> NDArray[np.b
 
 
 def union(bitmaps: Iterable[bytes]) -> BitMap64:
-    """A bitmap of all numbers of some serialized bitmaps."""
+    """A bitmap of all numbers in some serialized bitmaps."""
     found = BitMap64()
     for each in bitmaps:
         found |= unpack(each)
@@ -67,5 +68,5 @@ def unpack(packed: bytes) -> BitMap64:
 
 
 def deserialized(packed: bytes) -> BitMap64:
-    """The bitmap in these bytes. Raises ValueError, IndexError or OverflowError if they are none."""
+    """The bitmap in these bytes. Raises ValueError, IndexError or OverflowError if they are not a bitmap."""
     return BitMap64.deserialize(packed)

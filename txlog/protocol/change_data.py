@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 CHANGE_DATA_FOLDER: Final = "_change_data"
-"""The folder below the table's root that change files are in."""
+"""The folder below the table's root for change files."""
 
 INSERT: Final = "insert"
 DELETE: Final = "delete"
@@ -41,6 +41,6 @@ FEED_FIELDS: Final = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 
 
 def reserved_columns(schema: Struct) -> list[str]:
-    """The columns of the table that have a reserved name of the feed: such a table cannot turn it on."""
+    """The table columns with one of the feed's reserved names: such a table cannot turn the feed on."""
     found = (schema.find(field.name) for field in FEED_FIELDS)
     return [field.name for field in found if field is not None]

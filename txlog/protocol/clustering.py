@@ -41,7 +41,7 @@ CLUSTERING_PROVIDER = "liquid"
 """The value of ``add.clusteringProvider`` for files that Spark's Delta may cluster again."""
 
 _IS_CLUSTERED = "the table is clustered (CLUSTER BY in Spark)"
-_REPAIR = "set it again by table.cluster_by(columns), or in Spark by ALTER TABLE ... CLUSTER BY"
+_REPAIR = "set it again with table.cluster_by(columns), or in Spark with ALTER TABLE ... CLUSTER BY"
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 _COLUMNS_MAX = 4
 """Spark's Delta accepts no more, unless a setting of its session allows it."""
@@ -52,7 +52,7 @@ _ORDERED = frozenset(
 
 
 def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
-    """The named columns, a member of a struct as ``a.b``. A column whose own name has the dot takes precedence.
+    """The named columns; a struct field is ``a.b``. A column whose own name has the dot takes precedence.
 
     Raises ``InvalidInputError`` if ``given`` is not a list of names.
     """
@@ -111,7 +111,7 @@ def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], schema: Struct) -> tuple[ColumnPath, ...]:
-    """The columns by which a table is clustered, as paths of the names in ``schema``; () if there are none.
+    """A table's clustering columns, as paths of names in ``schema``; () if there are none.
 
     Raises ``CorruptLogError`` if the domain cannot be read, or names a column that the table lacks.
     """
@@ -177,7 +177,7 @@ def _domain(columns: Sequence[ColumnPath]) -> DomainMetadata:
 
 def _lost(path: ColumnPath) -> InvalidInputError:
     return InvalidInputError(
-        f"{_IS_CLUSTERED} by {'.'.join(path)}, a column that would be gone or without statistics: keep it, and let"
+        f"{_IS_CLUSTERED} by {'.'.join(path)}, a column that would be dropped or without statistics: keep it, and let"
         " delta.dataSkippingStatsColumns or delta.dataSkippingNumIndexedCols include it; or cluster the table"
         " by other columns first: table.cluster_by(columns)"
     )

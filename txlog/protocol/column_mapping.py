@@ -101,8 +101,8 @@ def with_field_id(field: Field, number: int) -> Field:
 def nested_ids(field: Field) -> Mapping[str, int]:
     """The ids of the elements, keys and values in a column's lists and maps, which have no name and so are not fields.
 
-    A path begins with the physical name of the column: ``tags.element``, ``prices.value.element``. It ends at a struct,
-    whose members have their own ids. Iceberg readers find the columns of files with ids by id alone.
+    A path begins with the column's physical name: ``tags.element``, ``prices.value.element``. It ends at a struct,
+    whose fields have their own ids. If a file has ids, Iceberg readers find its columns by id alone.
     """
     found = field.metadata.get(NESTED_IDS_KEY)
     if not isinstance(found, Mapping):
@@ -135,7 +135,7 @@ def physical_fields(schema: Struct, columns: Iterable[str]) -> dict[str, Field]:
 
 
 def physical_path(schema: Struct, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The physical names that lead to the member of structs that ``path`` names. Raises KeyError if there is none."""
+    """The physical names that lead to the struct field that ``path`` names. Raises KeyError if there is none."""
     found = schema.find(path[0])
     if found is None:
         raise KeyError(path[0])
@@ -166,8 +166,8 @@ def without_metadata(schema: Struct, *prefixes: str) -> Struct:
 def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str]) -> tuple[Struct, int]:
     """Give every field that has no id the next one above ``max_column_id``, and a physical name by ``new_name``.
 
-    Elements, keys and values get ids too (`nested_ids`). Returns the schema and the highest id now in use, which is
-    never below that of any field.
+    Elements, keys and values get ids too (`nested_ids`). Returns the schema and the highest id in use, at least every
+    field's id.
     """
     highest = max([max_column_id, *ids_of(schema)])
 

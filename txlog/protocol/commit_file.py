@@ -46,8 +46,8 @@ class Limits(msgspec.Struct, frozen=True):
     The memory of a checkpoint counts its values; a null takes none. txlog reads back what it writes under these limits
     before it publishes it.
 
-    JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so that
-    a dictionary that expands too much is detected after that many values.
+    JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so a dictionary that
+    expands too much is detected after that many values.
     """
 
     commit_bytes: int = 2 * 1024**3
@@ -157,7 +157,7 @@ def parse_actions(
     limits: Limits = DEFAULT_LIMITS,
     files: bool = True,
 ) -> Iterator[Action | None]:
-    """The actions of one newline-delimited file, a line each; None for an unknown or skipped one.
+    """The actions of one newline-delimited file, one per line; None for an unknown or skipped one.
 
     For commits, compacted commits and V2 checkpoints in JSON. Blank lines are ignored. Raises
     ``CorruptLogError`` as `parse_commit` does; the last line is always parsed, since a torn file shows there.

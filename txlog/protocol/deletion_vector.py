@@ -1,6 +1,6 @@
 """Deletion vectors: which rows of a data file are deleted, read from their bytes.
 
-In: a descriptor of the log, and the bytes it points at. Out: the dead positions, ascending, each checked to be a row
+In: a descriptor from the log, and the bytes it points to. Out: the dead positions, ascending, each checked to be a row
 of the file; or where those bytes are. Every size, checksum and count is checked: a vector that fails a check is
 a CorruptLogError, since ignoring it would bring deleted rows back. Nothing is read or written here.
 PROTOCOL.md, "Deletion Vectors", "Deletion Vector Format".

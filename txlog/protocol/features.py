@@ -252,7 +252,7 @@ _FEATURES: tuple[_Feature, ...] = (
         is_reader_feature=True,
     ),
 )
-"""Every other feature is refused by the name that the table gives it, as the protocol requires for unknown ones."""
+"""Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
 _RULES_OF_NEW_ROWS = {"identityColumns"}
 """These constrain rows when they are first written. A row that moves to another file meets them already."""
@@ -261,7 +261,7 @@ _RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {
     *("variantType", "variantType-preview", "checkpointProtection"),
     *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
 }
-"""What these demand concerns rows when they are written, new data files, or the clean-up of the log."""
+"""Their requirements concern rows when they are written, new data files, or log cleanup."""
 
 _BY_NAME = {feature.name: feature for feature in _FEATURES}
 _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed")

@@ -1,7 +1,7 @@
-"""The table properties that define how rows of one key become one row: their names and values.
+"""The table properties that define how rows with one key become one row: their names and values.
 
-The names are Apache Paimon's options with the prefix ``txlog.``, so that every txlog writer merges the rows of a table
-alike. Other Delta writers keep the properties and ignore them.
+The names are Apache Paimon's options with the prefix ``txlog.``, so every txlog writer merges a table's rows alike.
+Other Delta writers keep the properties and ignore them.
 """
 
 from __future__ import annotations

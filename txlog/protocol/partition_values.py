@@ -24,7 +24,7 @@ from txlog.util.patterns import pattern
 __all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]
 
 _DAYS = (-719_162, 2_932_896)
-"""0001-01-01 and 9999-12-31, days since the epoch: outside of them, engines do not agree on the text."""
+"""0001-01-01 and 9999-12-31, days since the epoch: outside them, engines do not agree on the text."""
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
@@ -131,7 +131,7 @@ def _java_text(text: str, *, single: bool) -> str:
     """The result of Java's ``Float.toString`` / ``Double.toString``, from the shortest decimal that reads back equal.
 
     Java writes plain decimals from 1e-3 to 1e7 and ``d.dddE±x`` outside, always with a digit after the point.
-    Minus zero keeps its sign, as in Spark and deltalake: it is a partition of its own.
+    Minus zero keeps its sign, as in Spark and deltalake: it is a separate partition.
     """
     special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0": "0.0", "-0": "-0.0"}.get(text)
     if special is not None:

@@ -173,7 +173,7 @@ def canonical_path(uri_text: str) -> str:
 
 
 def canonical_paths(uri_texts: pa.Array) -> pa.Array:
-    """`canonical_path` of a whole array (``pa.string()``, no nulls); paths that are canonical already cost no Python
+    """`canonical_path` of a whole array (``pa.string()``, no nulls); paths that are already canonical cost no Python
     code."""
     from txlog.arrow.compute import pc
 

@@ -3,7 +3,7 @@
 In: a map of strings to strings, either to check before we write it or as another writer wrote it. Out: the same map
 with known spellings (``validate``), or typed values (``TableProperties``). Values to *write* are checked strictly.
 Values that others wrote are read leniently: an unreadable one counts as absent and is kept in
-``TableProperties.unreadable``, so that ``features`` can refuse to write if the default might be unsafe. PROTOCOL.md,
+``TableProperties.unreadable``, so ``features`` can refuse to write if the default might be unsafe. PROTOCOL.md,
 "Table Properties".
 """
 
@@ -59,7 +59,7 @@ SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 GROUP_COMMIT = "txlog.groupCommit"
 """If true, appends of several machines may become one version: see `log.intents`."""
 ICEBERG = "txlog.iceberg"
-"""The format of the Iceberg metadata that txlog keeps beside the log: v2 or v3."""
+"""The format of the Iceberg metadata that txlog keeps next to the log: v2 or v3."""
 ICEBERG_CATALOG = "txlog.iceberg.catalog"
 """The entry of an Iceberg catalog that follows the table: ``catalog.namespace.table``, as PyIceberg configures it."""
 

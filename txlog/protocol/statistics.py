@@ -48,7 +48,7 @@ class StatisticsPolicy(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> StatisticsPolicy:
-        """The columns that ``delta.dataSkippingStatsColumns`` names, else the first
+        """The columns that ``delta.dataSkippingStatsColumns`` names, otherwise the first
         ``delta.dataSkippingNumIndexedCols`` leaves (32 if unset, all if -1). An array or map counts as one leaf;
         partition columns have no statistics and do not count. The paths are those in the files (physical names).
         """
@@ -67,7 +67,7 @@ class StatisticsPolicy(msgspec.Struct, frozen=True, dict=True):
         return cls(leaves, properties.data_skipping_string_prefix_length)
 
     def leaves_in(self, schema: pa.Schema) -> tuple[FileLeaf, ...]:
-        """Those of the columns that a file of this schema has. Its types are those that Parquet returns."""
+        """The columns that a file with this schema has, with the types that Parquet returns."""
         found = dict(file_leaves(schema))
         return tuple(
             FileLeaf(path, found[path][0], _codec_of(data_type, found[path][1], self.string_prefix_length))
@@ -100,9 +100,9 @@ def check_statistics_columns(schema: Struct, properties: TableProperties, partit
 class FileStatistics:
     """Collects the statistics of one data file: ``observe`` each batch written into it, then ``finish``.
 
-    ``leaves`` are ``policy.leaves_in(schema)``, for writers of many files with one schema; else the footer gives them.
-    Not thread-safe, like the writer of one file. Without ``observe`` (a file of another writer), float columns get no
-    bounds, and arrays and maps get no null count.
+    ``leaves`` are ``policy.leaves_in(schema)``, for writers of many files with one schema; otherwise they come from the
+    footer. Not thread-safe, like the writer of one file. Without ``observe`` (a file of another writer), float columns
+    get no bounds, and arrays and maps get no null count.
     """
 
     def __init__(self, policy: StatisticsPolicy, leaves: tuple[FileLeaf, ...] | None = None) -> None:
@@ -378,7 +378,7 @@ def _decimal_json(unscaled: int, scale: int) -> orjson.Fragment:
 
 
 def _date_json(days: int) -> str | None:
-    """None outside of the years 1 to 9999, where engines do not agree on the text."""
+    """None outside the years 1 to 9999, where engines do not agree on the text."""
     ordinal = days + _EPOCH_DAY
     return datetime.date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= _LAST_DAY else None
 
@@ -397,8 +397,8 @@ def _timestamp_json(milliseconds: int, zone: str) -> str | None:
 def _string_maximum(text: str, prefix_length: int) -> str | None:
     """A string at or above ``text`` with few more than ``prefix_length`` characters; None if there is none.
 
-    It is a prefix of the text and one character that sorts above the next one. Lengths count code points, whose order
-    is that of UTF-8 bytes, so no character is split.
+    It is a prefix of the text and one character that sorts above the next one. Lengths count code points, which sort
+    like UTF-8 bytes, so no character is split.
     """
     if len(text) <= prefix_length:
         return text

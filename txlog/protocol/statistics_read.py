@@ -29,7 +29,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 
 class FileBounds(msgspec.Struct, frozen=True):
-    """What is known of one file, by path of column names. An unknown fact has no entry.
+    """What is known about one file, by path of column names. An unknown fact has no entry.
 
     Every value that is neither null nor NaN lies from ``minimum`` to ``maximum``. Values are ``bool``, ``int``,
     ``float``, ``str``, ``decimal.Decimal``, ``datetime.date``, or ``datetime.datetime`` (UTC for ``timestamp``,
@@ -284,7 +284,7 @@ def _string(raw: Any) -> str | None:
 
 
 def _widen_string(value: str) -> str:
-    """Older releases of Delta raised a cut maximum by U+FFFD. Characters beyond the first plane sort above it."""
+    """Older Delta releases append U+FFFD to a cut maximum. Characters beyond the first plane sort above it."""
     if len(value) > _PREFIX_LENGTH_MIN and value.endswith(_OLD_LAST_CHARACTER):
         return value[:-1] + _LAST_CHARACTER
     return value

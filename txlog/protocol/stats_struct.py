@@ -28,7 +28,7 @@ _BOUNDED = frozenset(
 )
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
-_READ_BYTES = 4 << 20  # at a time, so that a reader needs little memory beside the texts
+_READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
@@ -89,7 +89,7 @@ def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArra
 
 
 def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """The members that ``kind`` names of the JSON object in each text, none of which is null.
+    """The fields that ``kind`` names, from the JSON object in each text; no text is null.
 
     Raises ``ArrowException`` or ``ValueError`` if Arrow's JSON reader refuses one of the texts.
     """

@@ -1,8 +1,8 @@
-"""Typed statistics of a checkpoint (``add.stats_parsed``) to the JSON text of ``add.stats``, by columns.
+"""A checkpoint's typed statistics (``add.stats_parsed``) to the JSON text of ``add.stats``, column by column.
 
-In: a struct array. Out: a string array with the JSON that a writer would write; null where the struct is null.
-For checkpoints that hold typed statistics only (``delta.checkpoint.writeStatsAsJson=false``), so that no file
-loses its statistics. PROTOCOL.md, "Per-file Statistics", "Checkpoint Schema".
+In: a struct array. Out: a string array with the JSON that a writer would write; null where the struct is null. For
+checkpoints that hold typed statistics only (``delta.checkpoint.writeStatsAsJson=false``), so no file loses its
+statistics. PROTOCOL.md, "Per-file Statistics", "Checkpoint Schema".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an upgrade of a table's protocol means for other programs, in words: who can still read and write the table.
+"""What a protocol upgrade means for other programs, in words: who can still read and write the table.
 
-In: the protocol before and after. Out: sentences for results, logs and errors. What the named readers do is tested by
-``integration/test_interop_readers.py``. PROTOCOL.md, "Protocol Evolution".
+In: the protocol before and after. Out: sentences for results, logs and errors. ``integration/test_interop_readers.py``
+tests what the named readers do. PROTOCOL.md, "Protocol Evolution".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def readers_note(feature: str) -> str:
 def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str | None:
     """What changed for readers and writers from one protocol to a later one; None if nothing did.
 
-    Features that are required now although the table of ``metadata`` does not use them are named too.
+    Also names features that are now required although the table of ``metadata`` does not use them.
     """
     (had, wrote), (reads, writes) = features_of(before), features_of(after)
     for_readers = [name for name in reads if name not in had]
@@ -41,10 +41,10 @@ def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str |
         return None
     used = features_in_use(metadata)
     unused = [name for name in (*for_readers, *for_writers) if name not in used]
-    parts = [f"the table's protocol is now {_versions(after)}, and was {_versions(before)}"]
+    parts = [f"the table's protocol is now {_versions(after)} (was {_versions(before)})"]
     parts += [f"readers need {name}: {_READERS.get(name, _UNKNOWN)}" for name in for_readers]
     parts += [f"writers need {', '.join(for_writers)}"] if for_writers else []
-    parts += [] if for_readers else ["every reader goes on"]
+    parts += [] if for_readers else ["every reader still works"]
     parts += [f"the table does not use {', '.join(unused)} yet"] if unused else []
     return "; ".join(parts)
 

@@ -1,4 +1,4 @@
-"""The statistics of a data file after some of its rows were deleted by a vector: true bounds that are marked as wide.
+"""A data file's statistics after a vector deleted some of its rows: true bounds that are marked as wide.
 
 In: the JSON text of ``add.stats`` as it was, and how many rows the file has. Out: the text for the new ``add``. No row
 is read: bounds stay as they are, and a null count now means only "none", "all" or "some".
@@ -43,7 +43,7 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
 
 
 def _are_wide(stats: str, num_records: int) -> bool:
-    """Whether an earlier vector made them wide already; decided by a fast parser."""
+    """Whether an earlier vector already made them wide; a fast parser decides."""
     try:
         found = orjson.loads(stats)
     except ValueError:
@@ -62,7 +62,7 @@ def _null_counts(counts: Mapping[str, Any], all_null: int, num_records: int) -> 
 
 
 def _load(stats: str | None) -> dict[str, Any]:
-    """Numbers other than small integers keep their digits: a bound that was rounded could exclude a row."""
+    """Numbers other than small integers keep their digits: a rounded bound could exclude a row."""
     if stats is None:
         return {}
     try:

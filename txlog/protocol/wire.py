@@ -149,7 +149,7 @@ A = TypeVar("A", bound="WireAction")
 
 
 class WireAction(msgspec.Struct, frozen=True, rename="camel"):
-    """What every action shares: its JSON key, and its fields, which have camel case names in JSON.
+    """What all actions share: a JSON key, and fields, which have camel case names in JSON.
 
     A field without a default is required. One that equals its default is not written.
     """

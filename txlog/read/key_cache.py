@@ -138,8 +138,9 @@ class KeyCache:
         return keys + self._live_bytes + self._staged_bytes + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[LiveKey, BitMap64]) -> None:
-        """Besides keys, cache vectors and the list of live files, so the next list reads only what is new. They replace
-        the cached ones. Does nothing if no keys are cached.
+        """Besides keys, cache vectors and the list of live files, so the next list reads only what is new.
+
+        They replace the cached ones. Does nothing if no keys are cached.
         """
         with self.lock():
             known, self._vector_sizes = self._vector_sizes, {}

@@ -1,9 +1,9 @@
 """Pruning: which data files may hold a row that a predicate keeps. The rule; `many_files` computes it by columns.
 
-In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row of the
-file can match; every doubt is True. Partition values are exact. Statistics are bounds that may be wide or missing;
-those of decimals may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's
-order, and as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
+In: a predicate and what the log knows about a file: partition values and statistics. Out: False only if no row of the
+file can match; in doubt, True. Partition values are exact. Statistics are bounds that may be wide or missing; decimal
+bounds may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's order, and
+as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
 
 There are two ways because one file by columns costs fifty times what it costs here (1.1 ms instead of 0.02): each Arrow
 kernel has a fixed price. So few files, such as those of a commit that won a race, and partition values, row groups and

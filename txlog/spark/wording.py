@@ -53,7 +53,7 @@ _ADVICE = {
     "follow with a feed": (
         f"Set delta.enableChangeDataFeed=true on the table, and {_NEW_CHECKPOINT} and a startingVersion after that"
     ),
-    "one task for each key": "Bring all rows of a key into one task by df.repartition(<upsertKeys>)",
+    "one task for each key": "Bring all rows of a key into one task with df.repartition(<upsertKeys>)",
     "booleans as row kinds": "convert them in the DataFrame",
     "other words for row kinds": "Convert other values in the DataFrame",
     "own credentials": "pass them in the environment, or with .options(**txlog.spark.storage_options(spark))",

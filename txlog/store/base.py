@@ -1,9 +1,9 @@
-"""What txlog asks of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
+"""What txlog requires of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
 
 `table_store` holds the stores of one table together; `versions` says which file is which version.
 
-Every guarantee of the library relies on the ones stated here; each implementation
-passes the same contract test. Names and paths are relative, '/'-separated and decoded.
+Every guarantee of the library relies on the ones stated here; each implementation passes the same contract test. Names
+and paths are relative, '/'-separated and decoded.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ STAGING = "_txlog/staging"
 
 
 QUARANTINE = "_txlog/quarantine"
-"""The folder of a table where changes are kept that sinks could not apply; no vacuum looks into it."""
+"""The folder of a table for changes that sinks could not apply; no vacuum looks into it."""
 
 VERSIONS = "_txlog/versions"
-"""The folder of a table where named versions are kept; no vacuum and no log clean-up looks into it."""
+"""The folder of a table for named versions; neither vacuums nor log cleanups look into it."""
 
 ICEBERG = "_iceberg/metadata"
-"""The folder of a table where its Iceberg metadata is; every engine's vacuum skips names with a leading underscore."""
+"""The folder of a table for its Iceberg metadata; every engine's vacuum skips names with a leading underscore."""
 
 WAITING = "_txlog/waiting"
-"""The folder of a table where writers that lost races leave a mark, so that others let them commit first."""
+"""The folder of a table where writers that lost races leave a mark, so others let them commit first."""
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
 
 OnLink: TypeAlias = Callable[[str], None]
-"""Takes the path, relative to the root, of what a symbolic link in the table leads to."""
+"""Takes the path, relative to the root, of a symbolic link's target in the table."""
 
 
 class PutOutcome(enum.Enum):
@@ -66,7 +66,7 @@ class PutOutcome(enum.Enum):
     UNKNOWN = "unknown"
     """The answer was lost: it may land now, later or never. Read it back."""
     NOT_DURABLE = "visible, not durable"
-    """Visible to readers, but its directory could not be synced: a power cut may take it away again.
+    """Visible to readers, but its directory could not be synced: a power cut may remove it again.
 
     Final: reading the name back proves nothing about the disk, so the commit's state stays unknown.
     """
@@ -139,7 +139,7 @@ class OutputFile(Protocol):
     def publish(self) -> ObjectMeta:
         """In-progress -> pending: bytes durable, final name taken, real size checked. Raises StorageError.
 
-        The directory entry becomes durable by `FileStore.make_durable`, once for many files.
+        `FileStore.make_durable` makes the directory entry durable, once for many files.
         """
 
     def abort(self) -> None:
@@ -149,9 +149,9 @@ class OutputFile(Protocol):
 class FileStore(Protocol):
     """I/O on one table's data files. Paths are checked to stay below the table's root.
 
-    ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends all bytes at once.
-    ``needs_read_back``: whether a written file must be read again before anyone relies on it. A disk or its driver may
-    have stored other bytes. Where the acknowledgement of an upload says that the whole object is stored, it is false.
+    ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends bytes immediately.
+    ``needs_read_back``: whether a written file must be read back before anyone relies on it, since a disk or its driver
+    may have stored other bytes. It is false if an upload's acknowledgment proves that the whole object is stored.
     """
 
     @property
@@ -180,11 +180,11 @@ class FileStore(Protocol):
     ) -> Iterator[Sequence[ObjectMeta]]:
         """Every file below ``folder`` (the table's root if it is empty), at any depth, in pages of bounded size.
 
-        Names are paths relative to the root, in any order. All files are listed: those of ``_delta_log``, of
-        ``_txlog`` and other hidden ones too (``protocol.paths.is_hidden`` recognizes them), a file in progress under a
-        hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is called with
-        the path of each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file
-        created or deleted meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
+        Names are paths relative to the root, in any order. It lists all files, including ``_delta_log``, ``_txlog`` and
+        other hidden ones (``protocol.paths.is_hidden`` recognizes them), a file in progress under a hidden name or not
+        at all, and on local disks neither symbolic links nor anything behind them. ``skip`` is called with the path of
+        each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file created or
+        deleted meanwhile may or may not be listed. An absent folder has no files. Raises StorageError.
 
         ``on_link`` is called for each symbolic link that leads to a file or folder of the same table, with the path of
         that file or folder: the log may name files by the link. It is not called for a link to a folder that holds the
@@ -202,9 +202,9 @@ class FileStore(Protocol):
         """Remove a file; absent is fine. Raises StorageError."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Remove files, several at a time where each one is a request; absent is fine.
+        """Remove files, several at a time if each one is a request; absent ones are fine.
 
-        Raises StorageError at the first one that cannot be removed. Any of the others may be gone then, or not.
+        Raises StorageError at the first one that cannot be removed. The others may or may not be removed then.
         """
 
 
@@ -217,7 +217,7 @@ def folders_above(path: str, folder: str) -> Iterator[str]:
 
 
 class TableFiles(Protocol):
-    """What reads and writes the data files of one table need: no log. `TableStore` and a task's table have it.
+    """What reading and writing one table's data files needs: no log. `TableStore` and a task's table have it.
 
     ``uri`` is safe to show. ``has_cheap_calls``: opening a file costs microseconds and no request.
     """

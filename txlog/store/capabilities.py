@@ -1,5 +1,5 @@
-"""What one kind of store, or of owner of versions, can do beyond `LogStore` and `VersionLog`. Callers check the
-capability that they rely on.
+"""What one kind of store or version owner can do beyond `LogStore` and `VersionLog`. Callers check the capability that
+they rely on.
 
 In: nothing. Out: `LogCapabilities`, with the two kinds that txlog ships. A new kind of store states each capability;
 no code checks whether a store is local.
@@ -23,14 +23,15 @@ class LogCapabilities(msgspec.Struct, frozen=True):
     after the other."""
 
     refuses_taken_names: bool
-    """`put_if_absent` is refused by the kernel itself. A server may ignore the condition, so it is probed first."""
+    """The kernel itself refuses `put_if_absent`. A server may ignore the condition, so it is probed first."""
 
     needs_sync: bool
     """An object that another program made visible may not survive a power cut before `make_durable`."""
 
     remembers_versions: bool = False
-    """What was a version once is refused for ever, so an accepted version follows the newest one. A folder forgets the
-    names that a clean-up deletes: a writer that stood still for long may put a version that others took long ago."""
+    """A version that existed once is refused forever, so an accepted version follows the newest one. A folder forgets
+    the names that a cleanup deletes: a writer that was suspended for long may put a version that others took long
+    ago."""
 
 
 LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)

@@ -1,15 +1,15 @@
-"""A queue for the writers of this machine that commit to one log. It avoids lost races between them.
+"""A queue for this machine's writers that commit to one log. It avoids lost races between them.
 
 In: a log directory, or the URI of a table on an object store. Out: a `Turn`, held while a commit reads the end of the
 log and puts its own file. Correctness does not depend on it: a writer that gets no turn in time commits without one,
-and put-if-absent alone decides. The turn is a kernel lock (flock(2)), so that a dead writer blocks no other. For a
-local log it is on the directory itself, so that no file is left behind; for an object store on a file in the folder
-for temporary files, in which each turn notes the newest version, so that the next one need not ask the store for it.
+and put-if-absent alone decides. The turn is a kernel lock (flock(2)), so a dead writer blocks no other. For a local log
+it is on the directory itself, so no file is left behind; for an object store it is on a file in the temporary folder,
+where each turn notes the newest version, so the next one need not ask the store for it.
 
 A waiting writer polls with short pauses. A wait in the kernel would be first come, first served, but cannot be bounded:
-each wait that is abandoned would leave a thread and a descriptor behind for as long as another process holds the lock.
-Polling is made nearly as fair by the length of the pauses, which shrink with the age of a commit: of those that wait,
-the oldest looks most often, and so is the most likely to find the turn free. A commit that lost races keeps its age.
+each abandoned wait would leave a thread and a descriptor behind while another process holds the lock. Pauses make
+polling nearly as fair: they shrink with a commit's age, so the oldest waiting commit looks most often, and is the most
+likely to find the turn free. A commit that lost races keeps its age.
 
 A wait ends without a turn if no commit lands for some time, since a stopped process may hold the turn
 forever. While commits land, the queue moves, and waiting longer costs less than losing races to those in the queue.
@@ -29,17 +29,17 @@ from txlog.util import ambient
 
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
 
-_WAIT_MAX_S = 2.0  # in which no commit lands
+_WAIT_MAX_S = 2.0  # without any commit landing
 _WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
-_PAUSE_MIN_S = 0.000_5  # more often would cost waiting writers the processor that the one in its turn needs
+_PAUSE_MIN_S = 0.000_5  # looking more often would take processor time from the writer whose turn it is
 _PAUSE_MAX_S = 0.005
-_FAR_WAIT_MAX_S = 10.0  # the same four for stores that take round trips, where a turn may also wait for other machines
+_FAR_WAIT_MAX_S = 10.0  # the same four for stores with round trips, where a turn may also wait for other machines
 _FAR_WAITS_MAX = 60
 _FAR_PAUSE_MIN_S = 0.01
 _FAR_PAUSE_MAX_S = 0.5
 _TURN_S = 0.01  # a first guess of how long a turn takes
-_TURN_WEIGHT = 0.2  # of a turn in the average
+_TURN_WEIGHT = 0.2  # of one turn in the average
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOTE_DIGITS = 20  # of each of the two numbers in a note
@@ -47,12 +47,12 @@ _NOTE_DIGITS = 20  # of each of the two numbers in a note
 Meanwhile = Callable[[int], object]
 
 _passed_by_until_s: dict[str, float] = {}
-"""By path: until when writers of this process skip the queue, after a wait timed out. Removed by a wait that ends
-with a turn: until then no further wait takes longer than the one that timed out."""
+"""By path: until when writers of this process skip the queue after a wait timed out. A wait that ends with a turn
+removes it: until then, no wait takes longer than the one that timed out."""
 
 
 class _Limits(NamedTuple):
-    """How long a wait may take in which no commit lands, in seconds, and how many times as long in all."""
+    """How long a wait without a landing commit may take, in seconds, and how many times as long in total."""
 
     wait_max_s: float
     waits_max: int
@@ -61,7 +61,7 @@ class _Limits(NamedTuple):
 class Turn:
     """The result of `CommitQueue.take`: a turn, or none. It owns its descriptor from the moment it is opened.
 
-    Ctrl-C can interrupt Python between any two steps, also between a call and the assignment of its result. So the
+    Ctrl-C can interrupt Python between any two steps, even between a call and the assignment of its result. So the
     descriptor goes from `os.open` into this object, and from here to `os.close`, within one C call each; and a turn
     without references ends by itself.
     """
@@ -80,21 +80,21 @@ class Turn:
 
     @property
     def changed_ns(self) -> int:
-        """When the queue moved last: a name in the log directory was made, or a turn made a note. Raises OSError."""
+        """When the queue last moved: a name appeared in the log directory, or a turn made a note. Raises OSError."""
         return os.fstat(self._descriptors[0]).st_mtime_ns
 
     @property
     def newest_version(self) -> int:
-        """The newest version that an earlier turn noted; -1 if none did. A hint: the log itself decides."""
+        """The newest version that an earlier turn noted; -1 if none did. Just a hint: the log itself decides."""
         return self._noted(0)
 
     @property
     def last_wait_s(self) -> float:
-        """The age of the commit that got the turn last, as it noted; those that are older are next."""
+        """The noted age of the commit that last got the turn; older commits are next."""
         return max(0, self._noted(1)) / 1000
 
     def note(self, version: int) -> None:
-        """Note the newest version for the next turns, and show those that wait that the queue moves."""
+        """Note the newest version for the next turns, and show waiting writers that the queue moves."""
         self._note(0, version)
 
     def note_wait(self, seconds: float) -> None:
@@ -115,7 +115,7 @@ class Turn:
                 os.pwrite(self._descriptors[0], str(number).zfill(_NOTE_DIGITS).encode(), place * _NOTE_DIGITS)
 
     def time(self, on_end: Callable[[float], None]) -> None:
-        """The turn has begun; ``on_end`` is called with the seconds that it took."""
+        """The turn has begun; ``on_end`` is called with its duration in seconds."""
         self._began_s, self._on_end = ambient.monotonic_s(), on_end
 
     def open(self, path: str, *, has_note: bool = False) -> None:
@@ -134,7 +134,7 @@ class Turn:
         return True
 
     def end(self) -> None:
-        """Release the turn. The caller must always call it in the end; further calls do nothing."""
+        """Release the turn. The caller must always call it in the end; more calls do nothing."""
         if not self._descriptors:
             return
         if self._on_end is not None and self._began_s is not None:
@@ -150,15 +150,15 @@ class Turn:
 
 
 class CommitQueue(Protocol):
-    """The queue of the writers of one table, on stores that have one."""
+    """The queue of one table's writers, on stores that have one."""
 
     def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
         """Wait for a turn, for a bounded time. Does not raise if there is none to get.
 
         Args:
-            since_s: When the commit began, before turns that it had and races that it lost, by `ambient.monotonic_s`;
-                None means now. The longer ago, the sooner it gets this turn.
-            meanwhile: Called during the wait with the newest version that a turn noted, after each look.
+            since_s: When the commit began, before its earlier turns and lost races, by `ambient.monotonic_s`; None
+                means now. The longer ago, the sooner it gets this turn.
+            meanwhile: Called during the wait, after each look, with the newest version that a turn noted.
         """
 
 
@@ -172,7 +172,7 @@ OPEN: CommitQueue = _Open()
 
 
 class LocalCommitQueue:
-    """`CommitQueue` of the writers of this machine at a log ``directory``, which need not exist yet. Thread-safe."""
+    """`CommitQueue` for this machine's writers at a log ``directory``, which need not exist yet. Thread-safe."""
 
     def __init__(self, directory: str) -> None:
         self._path = directory
@@ -196,7 +196,7 @@ class LocalCommitQueue:
         return turn
 
     def _wait(self, turn: Turn, since_s: float | None, meanwhile: Meanwhile | None) -> bool:
-        """Wait for the lock as long as the queue moves, and return whether ``turn`` got it."""
+        """Wait for the lock while the queue moves, and return whether ``turn`` got it."""
         began_s = ambient.monotonic_s()
         passed_by_until_s = _passed_by_until_s.get(self._path)
         if passed_by_until_s is not None and began_s < passed_by_until_s:
@@ -222,8 +222,8 @@ class LocalCommitQueue:
         return True
 
     def _pause_s(self, age_s: float, turn: Turn) -> float:
-        """The longest pause before the next look: a quarter of a turn, or for a commit that is ten turns old a tenth
-        of that, within limits."""
+        """The longest pause before the next look: a quarter of a turn, or a tenth of that for a commit that is ten
+        turns old, within limits."""
         turns = max(1.0, age_s / self._turn_s) if self._turn_s > 0 else 1.0
         return max(_PAUSE_MIN_S, min(_PAUSE_MAX_S, self._turn_s / 4 / turns))
 
@@ -238,11 +238,11 @@ class LocalCommitQueue:
 
 
 class MachineCommitQueue(LocalCommitQueue):
-    """`CommitQueue` of the writers of this machine, of one user, at a table elsewhere. Thread-safe.
+    """`CommitQueue` for one user's writers on this machine, at a table elsewhere. Thread-safe.
 
-    The turn is on a file named ``name``, in the user's own folder below the folder for temporary files; two tables of
-    one name would only wait for each other. A turn takes some round trips to the store, so writers wait longer. Each
-    turn notes how old its commit was: younger ones rest until they are as old, so the oldest come next.
+    The turn is on a file named ``name``, in the user's own folder below the temporary folder; two tables with one name
+    would only wait for each other. A turn takes some round trips to the store, so writers wait longer. Each turn notes
+    how old its commit was: younger ones rest until they are as old, so the oldest come next.
     """
 
     def __init__(self, name: str) -> None:

@@ -41,7 +41,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
-# One journal takes names and files in order, so that fsync also keeps a file that has no name yet.
+# One journal takes names and files in order, so fsync also keeps a file that has no name yet.
 # Btrfs before Linux 6.15 did not write such a file to its log. On ext4 this is true only with a journal.
 _JOURNALS_NAMES = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
@@ -52,7 +52,7 @@ _NOT_PLAIN = frozenset(("", ".", ".."))
 
 
 class LinkUnsupported(OSError):
-    """The file system has neither hard links nor an exclusive rename, so that no name can be taken safely."""
+    """The file system has neither hard links nor an exclusive rename, so no name can be taken safely."""
 
 
 def open_exclusive(path: str) -> int:
@@ -75,7 +75,7 @@ def write_under(path: str, body: bytes | memoryview) -> None:
 
 
 def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
-    """Write every byte and read the size back, so that a short write is never acknowledged."""
+    """Write every byte and read back the size, so a short write is never acknowledged."""
     size_bytes = len(body)
     written_bytes = os.write(descriptor, body)
     while written_bytes < size_bytes:
@@ -142,17 +142,16 @@ def open_regular(path: str) -> int:
 
 
 class WrittenAside:
-    """The complete bytes of a file that has no name yet (open(2), O_TMPFILE). Taking its name is one change of the
-    directory, and a crash leaves nothing behind. If the file system has no such files, it has a hidden name.
-    ``status`` is the file's size and times as they were read back, ``keeps_names`` whether the disk writes names in
-    their order.
+    """A complete file that has no name yet (open(2), O_TMPFILE). Taking its name is one change of the directory, and a
+    crash leaves nothing behind. If the file system has no such files, it has a hidden name. ``status`` is the file's
+    size and times as read back, ``keeps_names`` whether the disk writes names in order.
 
-    `sync` comes before `take_name` if a process may look for that name already. If none can yet, it comes after: the
-    file system then makes the bytes and the name durable together.
+    `sync` comes before `take_name` if a process may already look for that name. Otherwise it comes after: the file
+    system then makes the bytes and the name durable together.
     """
 
     def __init__(self, final: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
-        """``hidden`` makes a name beside ``final``, if one is needed. Raises OSError, and then nothing is left."""
+        """``hidden`` makes a name next to ``final``, if one is needed. Raises OSError, and then nothing is left."""
         self._final = final
         self._hidden_name = hidden
         self._hidden: str | None = None
@@ -187,7 +186,7 @@ class WrittenAside:
             self._hide()
         assert self._hidden is not None
         take_name(self._hidden, self._final)
-        self._unhide()  # before anybody syncs the directory, which then takes both changes at once
+        self._unhide()  # before anybody syncs the directory, which then takes both changes together
 
     def discard(self) -> None:
         """Release the file. Must always be called in the end. Never raises: a leftover hidden file is harmless."""
@@ -208,7 +207,7 @@ class WrittenAside:
         return descriptor
 
     def _hide(self) -> None:
-        """Write the same bytes again under a hidden name, because the nameless file could not be given a name."""
+        """Write the same bytes again under a hidden name, because the nameless file could not get a name."""
         self.discard()
         self._descriptor = self._open_hidden()
         self.status = self._write(self._descriptor)
@@ -250,14 +249,15 @@ def _journals_names(device: int, identity: int) -> bool:
     writes a file and its name separately: a file that was synced before it had its name can be lost in a power cut,
     and the name then leads to nothing.
 
-    ``identity`` is the file system's own: a device may hold another one the next time.
+    ``identity`` is the file system's: a device may hold another one the next time.
     """
     kind = _file_system(device)
     return kind in _JOURNALS_NAMES and (kind != "ext4" or _has_journal(device))
 
 
 def _has_journal(device: int) -> bool:
-    """Whether the kernel's journal keeps one on that device: `/proc/fs/jbd2` has a folder of its name and an inode."""
+    """Whether the kernel's journaling has one on that device: `/proc/fs/jbd2` has a folder with its name and an
+    inode."""
     try:
         name = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
         return any(journal.rpartition("-")[0] == name for journal in os.listdir("/proc/fs/jbd2"))

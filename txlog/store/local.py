@@ -57,13 +57,14 @@ _NOTHING_LANDED = frozenset(
 
 
 class LocalLogStore:
-    """`LogStore` of the table at directory ``root``, or of another folder of it. The first put makes the directory."""
+    """`LogStore` for the table at directory ``root``, or for another folder in it. The first put makes the
+    directory."""
 
     capabilities = LOCAL_DISK
 
     def __init__(self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "") -> None:
-        """``named_by`` is the suffix of files that refer to all other files of the folder. The others are put first,
-        and are on disk before a file with this suffix takes its name."""
+        """``named_by`` is the suffix of files that refer to all other files in the folder. These are put first, and are
+        on disk before a file with this suffix takes its name."""
         self._root = root
         self._folder = folder
         self._named_by = named_by
@@ -114,7 +115,7 @@ class LocalLogStore:
         return outcome
 
     def put(self, name: str, body: bytes | memoryview) -> None:
-        """Create or replace ``name``. Sometimes also removes files of crashed writers: no commit waits for a hint."""
+        """Create or replace ``name``. Sometimes it also removes crashed writers' files: no commit waits for a hint."""
         target = self._path(name)
         temporary = self._temporary(name)
         try:
@@ -177,11 +178,11 @@ class LocalLogStore:
         return self._round_trip.median_s()
 
     def remove_new_directories(self) -> None:
-        """Remove the folders that the first put made, as far as they are empty."""
+        """Remove the folders that the first put made, if they are empty."""
         made, self._made = self._made, []
         self._directory_is_durable = False
         for directory in sorted(made, key=len, reverse=True):
-            with contextlib.suppress(OSError):  # another process has put something there
+            with contextlib.suppress(OSError):  # another process put something there
                 os.rmdir(directory)
 
     def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
@@ -203,7 +204,7 @@ class LocalLogStore:
         self._remove_hadoop_checksum(name)
         directory = target.rpartition("/")[0]
         if not name.endswith(self._named_by):
-            return PutOutcome.WRITTEN  # the name is on disk before that of any file that names it
+            return PutOutcome.WRITTEN  # the name is on disk before any file that refers to it
         try:
             disk.fsync_directory(directory)
         except OSError as error:
@@ -219,7 +220,7 @@ class LocalLogStore:
             try:
                 aside.sync()
                 if self._named_by and name.endswith(self._named_by) and not aside.keeps_names:
-                    disk.fsync_directory(self._directory)  # the names of the files that it names, all at once
+                    disk.fsync_directory(self._directory)  # the names of all files that it refers to
             except BaseException:
                 aside.discard()
                 raise
@@ -269,7 +270,7 @@ class LocalLogStore:
         return folders[-1] if folders else self._directory
 
     def _refuse_links(self, folders: tuple[str, ...]) -> None:
-        """Refuse symlinks: txlog deletes and replaces files in a log, and a link could lead to files of others."""
+        """Refuse symlinks: txlog deletes and replaces files in a log, and a link could lead to other people's files."""
         try:
             disk.check_no_links(folders)
         except ValueError as error:
@@ -303,7 +304,7 @@ def local_table_store(root: str) -> TableStore:
 
 
 def _and_above(root: str, relative: str) -> tuple[str, ...]:
-    """The paths of ``relative`` and of what is above it, below ``root``, topmost first."""
+    """The paths of ``relative`` and its parents below ``root``, topmost first."""
     return tuple(itertools.accumulate(relative.split("/"), lambda above, name: f"{above}/{name}", initial=root))[1:]
 
 

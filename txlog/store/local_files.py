@@ -28,11 +28,11 @@ __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
 _SYNCS_AT_ONCE = 8
 _LIST_PAGE = 1000
-_AT_ONCE_BYTES = 128 << 10  # one read of this many bytes costs less than a read for each column
+_AT_ONCE_BYTES = 128 << 10  # one read of this many bytes costs less than a read per column
 
 
 class LocalFileStore:
-    """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
+    """`FileStore` for the table at directory ``root``. Directories are made as files need them."""
 
     part_bytes = 0
     needs_read_back = True
@@ -145,14 +145,14 @@ class LocalFileStore:
             yield from self._below(f"{self._root}/{path}", f"{path}/", skip, on_link)
 
     def _target_of(self, link: str) -> str | None:
-        """The path that a link leads to; None if that is not in the table, or is a folder that holds the link."""
+        """A link's target path; None if it is not in the table, or is a folder that holds the link."""
         root = os.path.realpath(self._root)
         target, holding = os.path.realpath(f"{root}/{link}"), os.path.realpath(os.path.dirname(f"{root}/{link}"))
         is_below = target.startswith(f"{root}/") and not f"{holding}/".startswith(f"{target}/")
         return target[len(root) + 1 :] if is_below else None
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
-        """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
+        """Sync each directory that holds one of ``paths`` once, and each one above it whose child may be new."""
         paths = [*paths]
         if with_contents:
             _all_of(self._sync_contents, paths)
@@ -178,7 +178,7 @@ class LocalFileStore:
             raise storage_failure("delete", self._root, path, error) from error
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """One after another: four threads take three times as long, since a directory is changed by one at a time."""
+        """One after another: four threads take three times as long, since only one at a time can change a directory."""
         for path in paths:
             self.delete(path)
 
@@ -223,7 +223,7 @@ class LocalFileStore:
 
 
 def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
-    """Sync all names at once: a disk syncs many files in parallel for little more than the cost of one."""
+    """Sync all names in parallel: a disk syncs many files for little more than the cost of one."""
     for _ in map(sync, names) if len(names) <= 4 else parallel_map(sync, names, threads=_SYNCS_AT_ONCE):
         pass
 
@@ -278,7 +278,7 @@ class LocalOutputFile:
             if descriptor is not None:
                 os.close(descriptor)
             self._sink.close()
-        except OSError as error:  # a published file was synced before, an aborted one is gone
+        except OSError as error:  # a published file is already synced, an aborted one deleted
             logger.debug("%s: closing %s: %s", self._root, self._path, error)
 
 

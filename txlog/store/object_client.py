@@ -1,8 +1,8 @@
 """The client of one table's location in an object store. It never hangs and never shows a secret.
 
-In: a `Location`, its options and perhaps a credential provider. Out: the answer of one request, or a TxlogError.
-Each process builds its own client. The client's runtime does not survive a fork (a request in the child would wait
-forever), so a process that was forked after the first use is refused. Pickling a client drops its secrets.
+In: a `Location`, its options and perhaps a credential provider. Out: the answer of one request, or a TxlogError. Each
+process builds its own client. The client's runtime does not survive a fork (a request in the child would wait forever),
+so a process forked after the first use is refused. Pickling a client drops its secrets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ_RETRY_TIMEOUT = timedelta(seconds=60)
 
 T = TypeVar("T")
 
-# The process whose runtime has made a request; the client library keeps one per process, so this is global too.
+# The process whose runtime made a request; the client library keeps one per process, so this is global too.
 _runtime_process_id: int | None = None
 
 
@@ -69,11 +69,11 @@ class ObjectClient:
         return (ObjectClient, (self.location, self._options.without_secrets(), None, tuple(sorted(left_behind))))
 
     def validate(self) -> None:
-        """Build the client, so that a bad option is reported where it was given. Raises InvalidInputError."""
+        """Build the client, so a bad option is reported early. Raises InvalidInputError."""
         self._store(repeats=True)
 
     def read(self, action: str, path: str, request: Callable[[Any], T]) -> T:
-        """Run ``request`` with the client's own retries, and retry it here if an answer broke off.
+        """Run ``request`` with the client's own retries, and retry it here if an answer breaks off.
 
         Raises NotFoundError, StorageError.
         """
@@ -82,7 +82,7 @@ class ObjectClient:
             return read_again(lambda: request(store), _is_transient)
         except BaseException as error:
             failure = self.translated(action, path, error)
-        # Raised outside of the handler, so that it has no context: the client's own message may hold a secret.
+        # Raised outside the handler, so it has no context: the client's own message may hold a secret.
         raise failure
 
     def send_once(self, request: Callable[[Any], T]) -> T:
@@ -104,9 +104,9 @@ class ObjectClient:
         )
 
     def shown(self, error: BaseException) -> str:
-        """The first line of the client's message without secrets, with the code and message of the server's answer.
+        """The first line of the client's message without secrets, with the code and message from the server's answer.
 
-        S3 repeats a bad token in its answer, and Azure repeats everything that a bad signature signed.
+        S3 repeats a bad token in its answer, and Azure everything that a bad signature signed.
         """
         text = _ERROR_BODY.sub(_code_and_message, str(error).split("\n\nDebug source", 1)[0].strip())
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
@@ -122,7 +122,7 @@ class ObjectClient:
             return ". Check the credentials and their permissions, then run it again."
         if _INSTANCE_ROLE.search(str(error)):
             return (
-                ". No credentials were given, and the machine has none of its own:"
+                ". There are no credentials, and the machine has none of its own:"
                 f" {advice('own credentials', _OWN_CREDENTIALS)}."
             )
         if "builder error" in str(error) or "InvalidUri" in str(error):
@@ -181,7 +181,7 @@ class ObjectClient:
         for name, value in self.location.config:
             config.setdefault(name, value)
         if self.location.cloud is Cloud.S3:
-            # Names are deleted one at a time; several S3-compatible servers lack the bulk call.
+            # Deletes names one at a time; several S3-compatible servers lack the bulk call.
             config.setdefault("disable_bulk_delete", "true")
         return config
 

@@ -46,9 +46,9 @@ _LIST_PAGE = 1000
 _FOLDERS_KEPT = 4096
 _UPLOAD_PART_BYTES = 8 * 1024 * 1024
 _UPLOAD_CONCURRENCY = 4
-_TAIL_BYTES = 64 << 10  # as much as Arrow reads first of a Parquet file
+_TAIL_BYTES = 64 << 10  # as much as Arrow first reads of a Parquet file
 
-# Refusals that come before the object is touched; any other failure may hide a success.
+# Refusals before the object is touched; any other failure may hide a success.
 _REFUSED = frozenset(
     {
         "FileNotFoundError",
@@ -62,7 +62,7 @@ _REFUSED = frozenset(
 
 
 class ObjectLogStore:
-    """`LogStore` of the table at the client's location, or of another folder of it."""
+    """`LogStore` for the table at the client's location, or for another folder in it."""
 
     capabilities = OBJECT_STORE
 
@@ -89,7 +89,7 @@ class ObjectLogStore:
             listed = self._client.read("list", self._root, request)
         except NotFoundError:
             return []
-        # Azure's emulator ignores the offset, and sidecars live below the log: keep what was asked for.
+        # Azure's emulator ignores the offset, and sidecars are below the log: keep what was requested.
         wanted = [meta for meta in listed if meta.name >= start and _is_directly_in(folder, meta.name)]
         return sorted(wanted, key=lambda meta: meta.name)
 
@@ -135,7 +135,7 @@ class ObjectLogStore:
         return self._round_trip.median_s()
 
     def _outcome(self, path: str, error: BaseException) -> PutOutcome | BaseException:
-        """What is known after a put that raised, or what to raise; see the module's docstring."""
+        """What is known after a put that raised, or what to raise; see the module docstring."""
         if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
             return PutOutcome.ALREADY_EXISTS
         if type(error).__name__ in _REFUSED or isinstance(error, (StorageError, ValueError, TypeError)):
@@ -152,7 +152,7 @@ class ObjectFileStore:
     """`FileStore` of the table at the client's location."""
 
     part_bytes = _UPLOAD_PART_BYTES
-    needs_read_back = False  # an object is whole or absent, and its ETag or size was compared
+    needs_read_back = False  # an object is complete or absent, and its ETag or size was compared
 
     def __init__(self, client: ObjectClient) -> None:
         self._client = client
@@ -164,8 +164,8 @@ class ObjectFileStore:
         return ObjectOutputFile(self, self._client, _checked(path))
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
-        """One request if the body is small and the ETag is its MD5, as on S3 unless a key service encrypts; else a look
-        at the size follows. A large body is sent in parts."""
+        """One request if the body is small and the ETag is its MD5, as on S3 unless a key service encrypts; otherwise
+        it checks the size afterwards. A large body is sent in parts."""
         _checked(path)
         payload = memoryview(body).cast("B")
         is_small = payload.nbytes <= _UPLOAD_PART_BYTES
@@ -204,13 +204,13 @@ class ObjectFileStore:
         return self._client.read("read", path, request)
 
     def open(self, path: str) -> Any:
-        """The first request brings the size and the end of the object, where Parquet files have their footer."""
+        """The first request returns the size and the end of the object, where Parquet files have their footer."""
         size_bytes, tail = self._tail(_checked(path)) or (self.stat(path).size, b"")
         return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
 
     def _tail(self, path: str) -> tuple[int, bytes] | None:
         """The size and the last bytes. None if one request did not return them: Azure refuses ranges that count from
-        the end, and an empty object has none. After a failure the caller's own requests follow, which are retried."""
+        the end, and an empty object has none. After a failure, the caller makes its own requests, which are retried."""
         try:
             found = self._client.send_once(
                 lambda store: obstore.get(store, path, options={"range": {"suffix": _TAIL_BYTES}})
@@ -238,7 +238,7 @@ class ObjectFileStore:
         pages: Iterator[Any] | None = None
 
         def next_page(store: Any) -> Sequence[Any] | None:
-            """The next page. After an answer that broke off, the next attempt starts after the last name received."""
+            """The next page. After a broken answer, the next attempt starts after the last received name."""
             nonlocal pages
             if pages is None:
                 pages = iter(obstore.list(store, prefix=prefix, offset=last or None, chunk_size=_LIST_PAGE))
@@ -265,18 +265,18 @@ class ObjectFileStore:
         _delete(self._client, _checked(path))
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """In requests of many names where the store has them, else in many requests at once."""
+        """In requests with many names if the store has them, otherwise in many parallel requests."""
         names = [_checked(path) for path in paths]
         try:
             if names:
                 self._client.read("delete", names[0], lambda store: obstore.delete(store, names))
-        except NotFoundError:  # some stores refuse the whole list for one name that is gone, and do not say which
+        except NotFoundError:  # some stores refuse the whole list for one missing name, and do not say which
             for name in names:
                 _delete(self._client, name)
 
 
 class ObjectOutputFile:
-    """A data file being uploaded: one request if it is small, else parts. Nothing is visible before `publish`."""
+    """A data file being uploaded: one request if it is small, otherwise parts. Nothing is visible before `publish`."""
 
     def __init__(self, files: ObjectFileStore, client: ObjectClient, path: str) -> None:
         self._files = files
@@ -367,7 +367,7 @@ class _ObjectInput(io.RawIOBase):
         self._client = client
         self._path = path
         self._size_bytes = size_bytes
-        self._tail = tail  # the last bytes, which are here already
+        self._tail = tail  # the last bytes, which are already here
         self._position = 0
 
     def readable(self) -> bool:
@@ -424,7 +424,7 @@ def object_table_store(
 
 
 def _queue_name(location: Location, options: StorageOptions) -> str:
-    """One name for each table of each server. A hash, since it may be shown and the endpoint may hold a password."""
+    """One name per table and server. A hash, since it may be shown and the endpoint may hold a password."""
     import hashlib
 
     endpoint = dict(options.config).get("endpoint", "")

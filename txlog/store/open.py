@@ -1,7 +1,7 @@
 """Opens the stores of a table from its URI.
 
 In: a path, `file:`, `s3://`, `s3a://`, `gs://`, `az://`, `abfs://` or `abfss://` URI, with `storage_options`.
-Out: a `TableStore` whose ``uri`` is built from the parsed parts alone, so that it can be shown anywhere.
+Out: a `TableStore` whose ``uri`` is built from the parsed parts alone, so it can be shown anywhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def open_store(
         raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
-    if scheme == "file" and storage_options is None:  # as in most calls: the options are slow to import
+    if scheme == "file" and storage_options is None:  # as in most calls: the options module is slow to import
         return local_table_store(_local_path(text) if match else _from_home(text))
     from txlog.store.options import Cloud, parse_options
 

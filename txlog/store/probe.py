@@ -1,4 +1,4 @@
-"""Probes whether a store refuses to create an object that exists. Every guarantee of txlog relies on that.
+"""Probes whether a store refuses to create an existing object. Every guarantee of txlog relies on that.
 
 Some S3-compatible servers accept a conditional PUT and ignore the condition. On such a server two writers would
 silently overwrite each other's commits. In: a table's stores. Out: a `ProbeReport`, or UnsupportedFeatureError.
@@ -32,9 +32,9 @@ class ProbeReport(msgspec.Struct, frozen=True):
     """What a probe observed.
 
     Args:
-        uri: The table that the probe ran beside.
+        uri: The table that the probe ran next to.
         racers: The number of threads that raced to create one key.
-        winners: To how many of them the store answered that they had created it.
+        winners: How many of them the store told that they had created it.
         round_trip_s: The median time of a put, in seconds.
         problems: What the store does wrong; empty for a store that two writers can share.
     """
@@ -68,9 +68,9 @@ class ProbeReport(msgspec.Struct, frozen=True):
 def probe_store(
     store: TableStore | str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
 ) -> ProbeReport:
-    """Find out whether two writers can share a store: whether it refuses to create an object that exists.
+    """Find out whether two writers can share a store: whether it refuses to create an existing object.
 
-    The probe creates one key three times and lets 16 threads race to create another one, both beside the table's log.
+    The probe creates one key three times and lets 16 threads race to create another one, both next to the table's log.
     It then removes both keys and, on a local disk, the folders it made for them.
 
     Args:
@@ -108,7 +108,7 @@ def probe_store(
 
 
 def probe_newest_commit(versions: VersionLog, newest: Attempt) -> bool:
-    """Put the newest commit's own bytes as its own version: harmless even where the store ignores the condition.
+    """Put the newest commit's own bytes as its own version: harmless even if the store ignores the condition.
 
     Returns True if the store refused the put, as it must, and False if the answer was lost. Raises
     UnsupportedFeatureError if the store accepted the put, and StorageError if it did not permit puts.
@@ -130,7 +130,7 @@ def _create_again(store: TableStore, name: str) -> list[str]:
     if first is PutOutcome.UNKNOWN and not _exists(store.log, name):
         raise StorageError("the store could not be probed: the answer to a first put was lost", table=store.uri)
     if first is PutOutcome.ALREADY_EXISTS:
-        return ["it reports that a name that was never used exists already"]
+        return ["it reports that a never used name already exists"]
     problems = []
     for body in (b"second", b"third"):
         if store.log.put_if_absent(name, body) in _LANDED:
@@ -158,7 +158,7 @@ def _race(log: LogStore, name: str) -> tuple[int, list[str]]:
     unanswered = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.UNKNOWN]
     winners = len(landed)
     if winners > 1:
-        return winners, [f"{winners} of {_RACERS} concurrent writers were answered that they had created the same name"]
+        return winners, [f"{winners} of {_RACERS} concurrent writers were told that they had created the same name"]
     if not _exists(log, name):
         return winners, ["a race left nothing behind"] if winners else []
     if log.read(name) not in (landed or unanswered):

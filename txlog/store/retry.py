@@ -1,4 +1,4 @@
-"""When to retry, and after how long: the policy of a table handle, and the one for reads.
+"""When to retry, and after how long: a table handle's policy, and the policy for reads.
 
 In: `RetryPolicy` and the store's measured round trip. Out: `Pacing`, which sleeps between the attempts of one
 commit and decides when to give up; `read_again`, which repeats one read. The loops are in `retry_loops`, which the
@@ -33,12 +33,12 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     """How long a commit keeps trying.
 
     Each wait is drawn at random from a window that starts at ``min_wait``, doubles with each failed attempt and ends at
-    ``max_wait`` (full jitter). After a lost race the window is ``min_wait`` again: the store works, and a writer that
-    waits longer each time would starve beside those that win. Both are for a store whose put takes 100 ms: on a faster
-    store both shrink with the measured round trip, on a slower store ``min_wait`` grows.
+    ``max_wait`` (full jitter). After a lost race, the window is ``min_wait`` again: the store works, and a writer that
+    waits longer each time would starve while others win. Both are for a store whose put takes 100 ms: on a faster store
+    both shrink with the measured round trip, on a slower store ``min_wait`` grows.
 
     Args:
-        max_attempts: The largest number of attempts. None means that only time limits them.
+        max_attempts: The maximum number of attempts. None means that only time limits them.
         min_wait: The first window, in seconds.
         max_wait: The longest window, in seconds.
         total_timeout: Time from the first attempt until the commit gives up, in seconds. The last wait is shortened
@@ -101,14 +101,14 @@ class Pacing:
         self._started_s = ambient.monotonic_s()
         self._bounded_by_count = True
         self._is_steady = False
-        self._failures = 0  # attempts that ended in something else than a lost race
+        self._failures = 0  # attempts that ended in anything but a lost race
         self._pauses: Iterator[bool] | None = None
 
     def elapsed_s(self) -> float:
         return ambient.monotonic_s() - self._started_s
 
     def pause(self, *, bounded_by_count: bool = True, is_steady: bool = False) -> bool:
-        """Wait before the next attempt. Returns False at once if the policy has ended.
+        """Wait before the next attempt. Returns False immediately if the policy has ended.
 
         With ``bounded_by_count=False`` only time ends the policy: a blind append that loses races does nothing wrong.
         With ``is_steady``, after a lost race, the wait is not longer than the first.
@@ -141,7 +141,8 @@ class Pacing:
 
 
 def read_again(read: Callable[[], T], is_transient: Callable[[BaseException], bool]) -> T:
-    """Call ``read`` and return its result. A transient error is retried a few times; the last error is raised as is."""
+    """Call ``read`` and return its result. A transient error is retried a few times; the last error is raised
+    unchanged."""
     try:
         return read()
     except Exception as error:

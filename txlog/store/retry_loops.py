@@ -41,7 +41,7 @@ def pauses(has_ended: Callable[[], bool], wait_s: Callable[[], float]) -> Iterat
 def call_again(
     call: Callable[[], T], is_transient: Callable[[BaseException], bool], *, attempts: int, first_wait_s: float
 ) -> T:
-    """The result of ``call``; a transient error is retried, after longer and longer waits. Raises the last error."""
+    """The result of ``call``; transient errors are retried after longer and longer waits. Raises the last error."""
     retrying = tenacity.Retrying(
         sleep=ambient.sleep,
         stop=tenacity.stop_after_attempt(attempts),

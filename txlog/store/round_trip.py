@@ -1,7 +1,7 @@
 """How long a put takes on this store. Every wait between attempts is scaled by it.
 
-In: the duration of each put. Out: their median over the last few, so that one slow put does not stretch
-the waits of a whole process.
+In: the duration of each put. Out: the median of the last few, so one slow put does not stretch the waits of a whole
+process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The stores of one table, and who owns its versions.
 
-In: what an opener of stores has found. Out: `TableStore`, all that the rest of txlog knows of where a table is.
+In: what an opener found. Out: `TableStore`, all that the rest of txlog knows about where a table is.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["TableStore"]
 class TableStore(msgspec.Struct, frozen=True):
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
-    ``log`` is the folder of the log. Who wants a version asks `versions`, which need not be a file of that folder.
+    ``log`` is the log's folder. To get a version, ask `versions`: it need not be a file in that folder.
     ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
     ``named_versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
     ``iceberg`` has them in the folder ``ICEBERG``; None on stores where Iceberg metadata cannot be exported.
     ``waiting`` has them in the folder ``WAITING``; None on stores whose commit queue all writers share.
     ``commit_queue`` is where the table's writers queue before they commit.
-    ``owner`` decides which commit becomes a version; None: whoever creates the next file of the folder.
+    ``owner`` decides which commit becomes a version; None: whoever creates the next file in the folder.
     """
 
     uri: str
@@ -38,7 +38,7 @@ class TableStore(msgspec.Struct, frozen=True):
 
     @property
     def versions(self) -> VersionLog:
-        """The versions of the table: the only way to put one, and to read one by its number."""
+        """The table's versions: the only way to put one, and to read one by number."""
         return FolderVersions(self.log) if self.owner is None else self.owner
 
     @property

@@ -1,10 +1,10 @@
 """Who owns a version: `VersionLog` says which file is version N of a table, and whether a commit became version N.
 
-In: attempts to commit, and the numbers of versions. Out: what is known of them, as values. The first owner is the
-folder of the log itself, `FolderVersions`: version N is the file of that name, and whoever creates it first has won.
-Another owner, such as a catalog, decides by itself, and may hold versions that are in no folder yet. Every owner passes
-``txlog.testing.contract.VERSION_LOG_CONTRACT``. Nothing else in txlog builds the name of a commit file.
-PROTOCOL.md, "Delta Log Entries".
+In: attempts to commit, and version numbers. Out: what is known about them, as values. The first owner is the folder of
+the log itself, `FolderVersions`: version N is the file of that name, and whoever creates it first has won. Another
+owner, such as a catalog, decides by itself, and may hold versions that are not in any folder yet. Every owner passes
+``txlog.testing.contract.VERSION_LOG_CONTRACT``. Nothing else in txlog builds the name of a commit file. PROTOCOL.md,
+"Delta Log Entries".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Attempt", "FolderVersions", "VersionFile", "VersionLog"]
 class Attempt(msgspec.Struct, frozen=True):
     """What one writer wants to become ``version``. A resend is the same attempt; other bytes are another one.
 
-    ``actions`` are those in ``body``, for an owner that is told of a changed definition in its own words.
+    ``actions`` are the ones in ``body``, for an owner that needs a changed definition in its own terms.
     """
 
     version: int
@@ -67,8 +67,8 @@ class VersionLog(Protocol):
     def tail(self, after: int, listed: Mapping[int, VersionFile] | None = None) -> Mapping[int, VersionFile]:
         """The versions after one, published or not, by number.
 
-        ``listed`` are those that a list of the log's folder has just shown, so that it is not listed again. A version
-        that is missing from the answer may exist, unless the owner ``lists_completely``. Raises StorageError.
+        ``listed`` are the versions from a recent list of the log's folder, so it is not listed again. A version that
+        the answer lacks may exist, unless the owner ``lists_completely``. Raises StorageError.
         """
 
     def make_durable(self, version: int) -> None:
@@ -78,7 +78,7 @@ class VersionLog(Protocol):
         """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
 
     def name_of(self, version: int) -> str:
-        """What to call the file of a version in messages, whether or not there is one. It makes no request."""
+        """The name of a version's file in messages, whether or not there is one. Makes no request."""
 
 
 class FolderVersions:

@@ -1,6 +1,6 @@
-"""`write_once`: an object that is written once, and known to be there and durable when the call returns.
+"""`write_once`: writes an object once, and returns when it is known to be there and durable.
 
-In: a `LogStore`, a name and bytes. Out: what the object holds. Commits have their own loop, which decides whose bytes
+In: a `LogStore`, a name and bytes. Out: the object's content. Commits have their own loop, which decides whose bytes
 may stand; this one is for objects that anybody may have written first.
 """
 
@@ -15,11 +15,11 @@ from txlog.store.retry import RetryPolicy
 __all__ = ["BRIEFLY", "write_once"]
 
 BRIEFLY: Final = RetryPolicy(max_attempts=3, max_wait=1.0)
-"""For objects that can be written later as well."""
+"""For objects that may as well be written later."""
 
 
 def write_once(store: LogStore, name: str, body: bytes, retry: RetryPolicy = BRIEFLY) -> bytes:
-    """Write ``body`` as ``name`` if nothing has that name, and settle what is there.
+    """Write ``body`` as ``name`` if nothing has that name, and find out what is there.
 
     Args:
         store: The store of the object.
@@ -41,12 +41,12 @@ def write_once(store: LogStore, name: str, body: bytes, retry: RetryPolicy = BRI
             return body
         if outcome is PutOutcome.NOT_DURABLE:
             raise StorageError(
-                f"{name} is visible, but could not be synced to disk, so a power cut may take it away. Run it again",
+                f"{name} is visible, but could not be synced to disk, so a power cut may remove it. Run it again",
                 path=name,
             )
         try:
             found = store.read(name)
-            store.make_durable(name)  # its writer may have died before it synced it
+            store.make_durable(name)  # its writer may have died before the sync
         except NotFoundError:
             if pacing.pause():
                 continue

@@ -1,7 +1,7 @@
 """Small data files that one operation opens more than once: to look up rows, to count them, to copy them.
 
-In: the files of a table whose store takes a request for each call. Out: the same files, of which those that are small
-are read as a whole when they are first opened. Data files are immutable.
+In: the files of a table whose store takes a request for each call. Out: the same files; small ones are read as a whole
+when first opened. Data files are immutable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["opened_once"]
 
 _SMALL_BYTES = 1 << 20
 _KEPT_BYTES = 32 << 20
-"""The files that are kept together have at most so many bytes; further ones are opened each time."""
+"""The maximum total bytes of files in memory; further files are opened each time."""
 
 
 class _Files(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class _Files(msgspec.Struct, frozen=True):
 
 
 def opened_once(store: TableFiles) -> TableFiles:
-    """The same files for one operation, with a memory of those that it has opened. Thread-safe."""
+    """The same files for one operation, which keeps the files that it has opened. Thread-safe."""
     return _Files(store.uri, cast(FileStore, _OpenedOnce(store.files)), store.has_cheap_calls)
 
 

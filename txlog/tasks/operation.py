@@ -34,9 +34,9 @@ class Hits(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
-    they match, or -1. ``is_replaced`` marks those that are removed (None: all). Only the operation reads ``clauses``.
-    ``values`` has columns of the matched rows that the look-up kept, so that they need not be read again. ``pairs`` has
-    each source row of the rows that match several, with their places in ``positions``, if these are not told by keys.
+    they match, or -1. ``is_replaced`` marks the rows to remove (None: all). Only the operation reads ``clauses``.
+    ``values`` has columns of the matched rows that the lookup kept, so they need not be read again. ``pairs`` has each
+    source row of the rows that match several, with their places in ``positions``, if these are not told by keys.
     """
 
     positions: NDArray[np.uint64]

@@ -373,7 +373,7 @@ class FileRewriter:
         return files
 
     def _apply_to(self, touched: Sequence[Touched], threads: int = 2) -> Apply:
-        """How to work on these files: on this many threads, unless they are small. Small files that take requests are
+        """How to process these files: on this many threads, unless they are small. Small files that take requests are
         worked on in turns, so that none waits for the answers of the others."""
         if sum(each.add.size for each in touched) > _ALONE_BYTES:
             return partial(parallel_map, threads=threads)

@@ -72,9 +72,9 @@ class RowSpec(Protocol):
 class SourceShape(msgspec.Struct, frozen=True):
     """Which source columns are used, their types, and the keys that join source rows with table rows.
 
-    ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
-    both keys of a pair have one type, to which both sides are cast. Without keys, any two rows may join.
-    ``computed`` are generated columns of ``schema``, which the source may lack.
+    ``left_out`` names ignored source columns. ``table_keys`` and ``source_keys`` have the same length; both sides of a
+    pair are cast to its one type. Without keys, any two rows may join. ``computed`` are generated columns of
+    ``schema``, which the source may lack.
     """
 
     schema: Struct

@@ -29,7 +29,6 @@ MADE_BY = {
 
 _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
-_REWRITE = 'table.overwrite(rows, schema_mode="overwrite"), which gives the table the new columns'
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
 ELSEWHERE = {
@@ -51,9 +50,8 @@ ELSEWHERE = {
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
     "Table": {
-        "alter": "table.add_columns(schema), table.set_properties(properties), table.add_constraint(name, condition)",
+        "alter": "table.add_columns(schema), table.alter_column(column), table.set_properties(properties)",
         "begin": "with table.transaction() as txn",
-        "alter_column": f"{_REWRITE}, and their types",
         "checkpoint": "table.create_checkpoint()",
         "cleanup_metadata": "table.clean_up_log()",
         "close": "it without closing: it holds nothing open",
@@ -64,8 +62,7 @@ ELSEWHERE = {
         "create_tag": "table.tag(name, version)",
         "delete_tag": "table.untag(name)",
         "detail": "table.num_files, .properties, .partition_columns",
-        "drop_column": _REWRITE,
-        "drop_columns": _REWRITE,
+        "drop_column": "table.drop_columns(columns)",
         "file_uris": 'table.files()["path"], relative to table.uri',
         "for_name": "Table.open(uri)",
         "for_path": "Table.open(uri)",
@@ -80,7 +77,6 @@ ELSEWHERE = {
         "metadata": "table.table_id, .properties, .partition_columns",
         "num_rows": "table.count()",
         "partitions": 'table.files()["partitionValues"]',
-        "rename_column": _REWRITE,
         "reorg": "table.purge()",
         "repair": "table.verify(), whose findings say what is wrong",
         "read": "table.to_arrow(columns, where)",

@@ -170,7 +170,9 @@ class _Verifier:
         self._breaches(breaches, version, body)
         expected = self.txn_ids.get(version)
         if expected is not None and not holds(commit, expected):
-            message = f"has transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
+            message = (
+                f"has transaction {commit.txn_id}, but {expected} was acknowledged here: the commit was overwritten"
+            )
             self._found("rewritten-version", message, version=version, path=name)
 
     def _lost_versions(self) -> None:

@@ -99,8 +99,9 @@ def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def key_columns(names: Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()) -> tuple[KeyColumn, ...]:
-    """The table columns with the names ``names``; paths with dots name struct fields. ``partition_columns`` belong to
-    the table that the keys' rows are written to.
+    """The table columns with the names ``names``; paths with dots name struct fields.
+
+    ``partition_columns`` belong to the table that the keys' rows are written to.
 
     Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """

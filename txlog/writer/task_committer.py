@@ -88,8 +88,10 @@ class TaskCommitter:
 def write_task(
     files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any, *, encoders: int = ENCODERS
 ) -> Committable:
-    """Write ``data`` (anything `open_data` takes) as one task, and seal it. Any error removes its files. ``encoders``
-    is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError, StorageError.
+    """Write ``data`` (anything `open_data` takes) as one task, and seal it. Any error removes its files.
+
+    ``encoders`` is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError,
+    StorageError.
     """
     with TaskWriter(files, plan, task, encoders=encoders) as writer:
         writer.write(data)

@@ -249,7 +249,7 @@ def test_a_checkpoint_is_due_at_a_multiple_of_the_interval_and_always_after_twic
         assert due == [10, *range(20, 30)]
 
 
-def test_the_first_commit_of_a_writer_is_due_after_an_interval_wherever_the_multiple_was_missed() -> None:
+def test_a_writers_first_commit_makes_a_missed_checkpoint_due() -> None:
     for configuration in ({}, {"checkpointInterval": "10"}):
         grown_to = [grown(n, 1000, **configuration) for n in range(30)]
         due = [state.version for state in grown_to if checkpoint_is_due(state, checkpoint_size_bytes=0, is_first=True)]

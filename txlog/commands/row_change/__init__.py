@@ -1,1 +1,1 @@
-"""Changes of rows: deletes, updates and upserts as one program, by deletion vectors or by copies, run as a plan."""
+"""Row changes: deletes, updates, upserts and merges as one program, by deletion vectors or copies, run as a plan."""

@@ -1,8 +1,8 @@
-"""`RowChange`: a row change as a plan. It decides which files have work left, has it done, and proposes the result.
+"""`RowChange`: a row change as a plan. It decides which files still need work, has it done, and proposes the result.
 
-In: what a change means to rows, how its tasks are done, and the newest version. Out: a proposal for it. Each execution
-starts from the version's own files and vectors, and has only those tasks done that no earlier execution did: files that
-are new, and files for which an earlier result does not hold any more.
+In: what a change means to rows, how its tasks run, and the newest version. Out: a proposal for it. Each execution
+starts from the version's own files and vectors, and runs only tasks that no earlier execution did: for new files, and
+for files whose earlier result no longer holds.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _CLOSE_S = 0.005  # fixed time of every execution
 
 
 class RowsReplaced(msgspec.Struct, frozen=True):
-    """What a change does to the files of one version. Everything that it names is durable.
+    """What a change does to the files of one version. Everything it names is durable.
 
     Attributes:
-        removed: The live files that go, including those that were copied in part.
-        marked: The files that stay, with their new vectors and the statistics that fit them.
+        removed: The removed live files, including files copied in part.
+        marked: The files that stay, with their new vectors and matching statistics.
         added: The new files.
         metrics: The numbers.
         dead_fractions: The fraction of dead rows in each marked file.
         change_data: Change files that tasks wrote.
         row_changes: What was done to rows, if the driver writes the change files; None if tasks did.
-        tombstones: Files of keys of deleted rows; None if the change leaves none.
+        tombstones: Files of deleted keys; None if the change leaves none.
     """
 
     removed: Sequence[AddFile]
@@ -58,15 +58,15 @@ class RowsReplaced(msgspec.Struct, frozen=True):
 
 
 class ChangeFacts(Judge, Protocol):
-    """What a row change is, for the commit. A ``RowOperation`` is one; for a source that only workers hold, a
-    ``Target``."""
+    """What the commit must know about a row change. A ``RowOperation`` provides it, or a ``Target`` if only workers
+    hold the source."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def reads(self) -> Predicate | None:
-        """The rows that the change depends on if it is not executed again; None: every row of the table."""
+        """The rows that the change depends on unless it reruns; None: every row of the table."""
 
     @property
     def keeps_row_ids(self) -> bool:
@@ -78,20 +78,20 @@ class ChangeFacts(Judge, Protocol):
 
 
 class RowTasks(LookedInto, Protocol):
-    """Does the work of a row change, and keeps what was done for as long as it holds. One thread."""
+    """Does the work of a row change, and keeps results while they hold. For one thread."""
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
-        """Adapt what was done to the vectors that ``live`` files have on this version, and forget what does not hold
-        any more, so that `knows` is false for these files."""
+        """Adapt results to the vectors that ``live`` files have on this version, and forget results that no longer
+        hold, so `knows` is false for these files."""
 
     def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
-        """Look into the ``new`` files, and do what is left to do for this version.
+        """Look into the ``new`` files, and do the remaining work for this version.
 
         ``choice`` has the files to remove as a whole, and learns which ``new`` files hold no match.
         """
 
     def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
-        """An estimate of how many seconds `replaced` would take."""
+        """The estimated seconds that `replaced` would take."""
 
 
 class RowChange:
@@ -103,8 +103,8 @@ class RowChange:
         what: What the change is.
         options: How to execute and commit it.
         tasks: Does the work.
-        definition: The new definition (more columns) that the change commits with it.
-        change_files: Writes the change files, if tasks do not, and the table's change data feed is on.
+        definition: The new definition (with more columns) that the change commits too.
+        change_files: Writes the change files, if tasks do not and the table's change data feed is on.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RowChange:
         self._change_files = change_files
         self._txn_id = ambient.uuid4()
         self._choice = FileChoice(what)
-        self._live: LiveFiles | None = None  # kept, so that listing a newer version reads only what is new
+        self._live: LiveFiles | None = None  # kept, so listing a newer version reads only what is new
         self.done = RowsReplaced((), (), (), WriteMetrics())
         """What the last execution does."""
         self._metrics = WriteMetrics()
@@ -138,7 +138,7 @@ class RowChange:
 
     @property
     def live(self) -> pa.Table | None:
-        """The live files of the version that was executed last; None before that."""
+        """The live files of the last executed version; None before that."""
         return None if self._live is None else self._live.table
 
     def execute(self, state: TableState) -> Proposal:
@@ -146,7 +146,7 @@ class RowChange:
         if commit.transaction is not None:
             builder.set_transaction(*commit.transaction)
         files = self._open_table.log.files(state)
-        if self._definition is not None:  # then the change holds only for the version it was made on
+        if self._definition is not None:  # then the change is only valid for its version
             require_definition(self._open_table, state, self._planned_on)
             builder.define(self._definition.metadata, self._definition.protocol)
         if self._change_files is not None:
@@ -192,7 +192,7 @@ class RowChange:
         return done.metrics
 
     def declare_reads(self, builder: ProposalBuilder) -> None:
-        """After `apply`: declare which files the change depends on. For a change that is not executed again."""
+        """After `apply`: declare which files the change depends on. For a change that does not rerun."""
         reads = self._what.reads
         if reads is None or self._live is None:
             builder.read_table()
@@ -206,7 +206,7 @@ class RowChange:
         return _CLOSE_S + repeated_s + self._tasks.cost_s(live, new, self._choice)
 
     def _live_files(self, files: pa.Table) -> LiveFiles:
-        """``files`` with their keys, which are made once of the list of a version."""
+        """``files`` with their keys, which are made once per version's list."""
         if self._live is None or self._live.table is not files:
             self._live = LiveFiles.of(files)
         return self._live

@@ -1,13 +1,13 @@
-"""Change files: what a version does to each row, in the words of the change data feed.
+"""Change files: what a version does to each row, in the change data feed's terms.
 
 In: what operations did to rows, and all file actions of the proposal. Out: files below ``_change_data/`` and their
-``cdc`` actions. A version needs none if its added and removed files alone show the same changes: rows that were
-appended, and files that were removed as a whole. If a deletion vector changes, or comes or goes with its file, a copy
-holds rows that stay, or a row is updated, the version has all its changes in change files.
-PROTOCOL.md, "Add CDC File", "Change Data Files".
+``cdc`` actions. A version needs none if its added and removed files alone show the same changes: appended rows, and
+files removed as a whole. If a deletion vector changes, or appears or disappears with its file, a copy holds rows that
+stay, or a row is updated, the version has all its changes in change files. PROTOCOL.md, "Add CDC File", "Change Data
+Files".
 
-A transaction may change rows that it wrote or copied itself. Then the changes of its operations do not add up to the
-change of the version, so the net change is found from the files instead: a row that changed is a delete and an insert.
+A transaction may change rows that it wrote or copied itself. Then its operations' changes do not add up to the
+version's change, so the net change is computed from the files instead: a changed row is a delete and an insert.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ChangeFiles:
     def __init__(
         self, store: TableFiles, state: TableState, unsent: UnsentFiles, *, is_redefined: bool = False
     ) -> None:
-        self._is_redefined = is_redefined  # the columns of the version cannot show the rows that were there before
+        self._is_redefined = is_redefined  # the version's columns cannot show the earlier rows
         self._version = state.version
         self._writer = ChangeFileWriter(store, state, unsent)
         self._is_net = False  # an operation changed rows that an earlier one wrote or copied
@@ -46,7 +46,7 @@ class ChangeFiles:
     def of(
         cls, open_table: OpenTable, state: TableState, unsent: UnsentFiles, new_metadata: Metadata | None = None
     ) -> ChangeFiles | None:
-        """None for a table whose change feed is off. The files have the columns of ``new_metadata``, if it is given."""
+        """None for a table whose change feed is off. The files have the columns of ``new_metadata``, if given."""
         before = state
         if new_metadata is not None:
             state = state.defined_as(new_metadata, None)
@@ -70,7 +70,7 @@ class ChangeFiles:
         self._is_required = False
 
     def require(self) -> None:
-        """Write a change file even if nothing changes: not every reader knows a vector on a new file for what it is."""
+        """Write a change file even if nothing changes: not every reader understands a vector on a new file."""
         self._is_required = True
 
     def collect(self, changes: RowChanges, builder: ProposalBuilder) -> None:
@@ -79,14 +79,14 @@ class ChangeFiles:
         self._writer.collected.append(changes)
 
     def finish(self, builder: ProposalBuilder) -> int:
-        """Call last: add the change files of everything that ``builder`` does to it. Returns their number.
+        """Call last: add the change files for everything in ``builder`` to it. Returns their number.
 
-        Raises what writing files and reading changed files raises. Files that the operation itself need not read may
-        be gone or damaged: a warning then says that the version has no change files.
+        Raises what writing files and reading changed files raises. Files that the operation itself need not read may be
+        missing or damaged: a warning then says that the version has no change files.
         """
         if self._is_required or any(changes.need_files for changes in self._writer.collected):
             return self._finish(builder)
-        # deltalake's load_cdf takes the rows that a vector marks for those that come or go with their file.
+        # deltalake's load_cdf takes the rows that a vector marks for the file's added or removed rows.
         has_vectors = any(remove.deletion_vector is not None for remove in builder.removes) or any(
             add.deletion_vector is not None for add in builder.adds
         )
@@ -115,8 +115,8 @@ class ChangeFiles:
     # --- what else the proposal does ------------------------------------------------------------------------
 
     def _others(self, builder: ProposalBuilder) -> list[ChangedRows]:
-        """The rows that come and go with files and are not among the collected changes. If collected changes touch rows
-        that were changed again: all rows that come and go."""
+        """The rows that files add or remove and that the collected changes lack. If collected changes touch rows that
+        were changed again: all rows that files add or remove."""
         adds = {canonical_path(add.path): add for add in builder.adds}
         removes = {canonical_path(remove.path): remove for remove in builder.removes}
         covered_new, covered_vectors, covered_gone = self._covered()

@@ -17,7 +17,7 @@ from txlog.util.logs import logger
 __all__ = ["DEAD_FRACTION_MAX", "warn_of_dead_rows"]
 
 DEAD_FRACTION_MAX = 0.5
-"""A change warns when more than this fraction of a file's rows is marked as deleted."""
+"""A change warns if more than this fraction of a file's rows is marked as deleted."""
 
 _SIZE_BYTES_MIN = 1 << 20  # reading a smaller file costs less than reading the warning
 _PAUSE_MS = 3_600_000

@@ -1,8 +1,8 @@
-"""Which live files a row change has to look at: each is judged once, and the judgement holds while the file is live.
+"""Which live files a row change must look at: it judges each once, and the judgment holds while the file is live.
 
-In: a version's live files, and what can be said of a file without opening it. Out: the files to look into, those that
-are removed as a whole, and those without a match. When statistics exclude a file or prove something of it, that holds
-for the ``add`` that carries them, not for its path: statistics beside a vector may describe live rows only.
+In: a version's live files, and what can be said about a file without opening it. Out: the files to look into, files to
+remove as a whole, and files without a match. If statistics exclude a file or prove something about it, that holds for
+the ``add`` that carries them, not for its path: statistics next to a vector may describe live rows only.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class LiveFiles(msgspec.Struct, frozen=True):
 
 
 class Judge(Protocol):
-    """What a change says of files without opening them. A ``RowOperation`` is one."""
+    """What a change says about files without opening them. A ``RowOperation`` is one."""
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        """Which of these live files may hold a matching row. False only where no row can match."""
+        """Which of these live files may hold a matching row. False only if no row can match."""
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether every row of the file certainly matches and is removed."""
+        """Whether every row of the file is sure to match and be removed."""
 
 
 class LookedInto(Protocol):
-    """What was looked into."""
+    """The files already looked into."""
 
     def knows(self, key: LiveKey) -> bool:
-        """Whether this file was looked into, so that nothing is left to do for it."""
+        """Whether this file was looked into and needs no more work."""
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
-        """Those of ``files`` that need not be looked into, since what is in them is known otherwise.
+        """The ``files`` that need no look, since their content is known otherwise.
 
         ``are_all_live``: no other file is live on this version.
         """
@@ -75,7 +75,7 @@ class FileChoice:
         self.whole: set[LiveKey] = set()
 
     def forget(self, live: set[LiveKey]) -> None:
-        """Forget files that are no longer live, so that one that comes back (RESTORE) is judged again."""
+        """Forget files that are no longer live, so a file that comes back (RESTORE) is judged again."""
         self.excluded &= live
         self.whole &= live
 

@@ -1,8 +1,8 @@
-"""`TasksHere`: the work of a row change in this process, on all files together.
+"""`TasksHere`: does the work of a row change in this process, on all files together.
 
-In: a bound operation. Out: what it does to a version. The rows that match in a file are looked up once, and what was
-written for exactly the same rows is named again, so a re-execution costs what is new. An operation sees all files at
-once, so this also runs those that decide by rows of several files, such as upserts with a merge engine.
+In: a bound operation. Out: what it does to a version. Each file's matching rows are looked up once, and files written
+for exactly the same rows are reused, so a rerun costs only what is new. An operation sees all files together, so this
+also runs operations that decide by rows from several files, such as upserts with a merge engine.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ __all__ = ["TasksHere", "change_here", "would_do"]
 
 
 class TasksHere:
-    """Implements ``RowTasks``. ``with_vectors``: rows go by deletion vectors, else their files are written again.
+    """Implements ``RowTasks``. With ``with_vectors``, deletion vectors remove rows; otherwise their files are
+    rewritten.
 
-    ``definition`` is the one that ``operation`` is bound to, if it is not the one of ``state``.
+    ``definition`` is what ``operation`` is bound to, if it differs from ``state``'s.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class TasksHere:
     def _matches(
         self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice
     ) -> tuple[list[AddFile], list[Touched]]:
-        """The live files that are removed as they are, and those with live rows that match."""
+        """The live files to remove as a whole, and the files with matching live rows."""
         self._work.look_into(new, self._options.on_progress)
         found = [
             row
@@ -113,8 +114,8 @@ class TasksHere:
         return self._work.cost_s(live.keys, new)
 
     def remember(self, live: pa.Table) -> None:
-        """After the commit: let later changes of the handle know what was found out and written. ``live`` are the files
-        of the version that was executed last."""
+        """After the commit: let later changes of the handle know what was found and written. ``live`` are the files of
+        the last executed version."""
         if not self._operation.uses_key_cache:
             return
         self._work.keep_written()
@@ -132,7 +133,7 @@ def change_here(
     definition: Definition | None = None,
     change_files: ChangeFiles | None = None,
 ) -> tuple[RowChange, TasksHere]:
-    """A change whose work this process does, and its tasks."""
+    """A change that this process executes, and its tasks."""
     tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
     change = RowChange(open_table, state, operation, options, tasks, definition=definition, change_files=change_files)
     return change, tasks
@@ -147,7 +148,7 @@ def would_do(
     with_vectors: bool,
     definition: Definition | None = None,
 ) -> WriteMetrics:
-    """What a change would do to the rows and files of a version, computed without writing anything.
+    """What a change would do to a version's rows and files, without writing anything.
 
     ``files`` are all live files that may hold a match. Raises what looking into files raises.
     """

@@ -1,6 +1,6 @@
-"""What the caller of a row change may ask for, and which tables refuse the change before a row is read.
+"""The options of a row change, and which tables refuse the change before a row is read.
 
-In: arguments and a table's definition. Out: `RowOptions`, and whether rows go by deletion vectors or by copies.
+In: arguments and a table's definition. Out: `RowOptions`, and whether deletion vectors or copies remove rows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from txlog.writer.write_intent import RowMode
 __all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
 
 OnFiles: TypeAlias = Callable[[int, int], None]
-"""Called with the files looked into so far, and all that will be."""
+"""Called with the number of files looked into so far, and the total."""
 
 
 class RowOptions(msgspec.Struct, frozen=True):
-    """As `Table.delete` documents them. Raises ``InvalidInputError`` for invalid values."""
+    """The options that `Table.delete` documents. Raises ``InvalidInputError`` for invalid values."""
 
     mode: RowMode | None = None
     commit: CommitOptions = PLAIN_COMMIT
@@ -39,7 +39,7 @@ class RowOptions(msgspec.Struct, frozen=True):
 
     @property
     def is_reexecuted(self) -> bool:
-        """Whether the change runs again after a commit that changed files: not if it is tied to a version."""
+        """Whether the change reruns after a commit that changed files: not if it is tied to a version."""
         return self.commit.is_reexecuted("rerun")
 
 
@@ -49,21 +49,21 @@ def check_changeable(state: TableState, what: str) -> None:
     if properties.append_only:
         raise InvalidInputError(
             f"the table is append-only (delta.appendOnly): {what} would change rows. Append to it, or unset the"
-            f" property first, by {call('unset_properties', ['delta.appendOnly'])}"
+            f" property first, with {call('unset_properties', ['delta.appendOnly'])}"
         )
 
 
 def uses_vectors(state: TableState, mode: RowMode | None) -> bool:
-    """Whether rows go by deletion vectors: where the table enables them, unless copies are asked for.
+    """Whether deletion vectors remove rows: if the table enables them, unless the caller requests copies.
 
-    Raises ``InvalidInputError`` where vectors are asked for and the table does not enable them.
+    Raises ``InvalidInputError`` if the caller requests vectors but the table does not enable them.
     """
     features = state.protocol.writer_features or ()
     is_enabled = state.properties.enable_deletion_vectors and "deletionVectors" in features
     if mode == "merge-on-read" and not is_enabled:
         raise InvalidInputError(
             f"{setting('row_mode', 'merge-on-read')} needs a table with deletion vectors, which not every reader"
-            f" supports: enable them by {call('set_properties', {'delta.enableDeletionVectors': 'true'})}, or leave"
+            f" supports: enable them with {call('set_properties', {'delta.enableDeletionVectors': 'true'})}, or leave"
             f" {argument('row_mode')} out"
         )
     return is_enabled and mode != "copy-on-write"

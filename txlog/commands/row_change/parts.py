@@ -1,14 +1,14 @@
-"""`TasksInParts`: the work of a row change in parts of the table, each done by one task of some workers.
+"""`TasksInParts`: does the work of a row change in parts of the table, each in one task on workers.
 
-In: a `RowJob`, its source, and the files to change. Out: what the change does to a version. What a task reported for a
-file stays valid as long as the same rows of the file match and are live. If another writer gave such a file a new
-deletion vector in between, the driver only merges that vector with the task's. Files that are new, or whose matching
-rows died, are changed again: by the workers, or by the driver if they are few.
+In: a `RowJob`, its source, and the files to change. Out: what the change does to a version. A task's report on a file
+stays valid while the same rows of the file match and are live. If another writer gave such a file a new deletion vector
+in between, the driver only merges that vector with the task's. Files that are new, or whose matching rows died, are
+changed again: by the workers, or by the driver if they are few.
 
 If parts write source rows in place of their own rows, two parts may hold the same key. One of them writes the source
-row, and the other part is executed again without that row. If a version has change files, readers of the feed read only
-these, so they must record every change: as soon as one part has change files, the new rows get some too, and tasks also
-record the rows of files that are removed as a whole.
+row, and the other part reruns without that row. If a version has change files, feed readers read only these, so they
+must record every change: as soon as one part has change files, the new rows get some too, and tasks also record the
+rows of files removed as a whole.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ _PART_BYTES = 32 << 20
 _PARTS_MAX = 2_000
 _FEW_FILES = 16
 _FEW_BYTES = 16 << 20
-_JOB_S = 1.0  # the least time of a job of the workers
+_JOB_S = 1.0  # the minimum time of a workers' job
 _VECTOR_S = 0.002  # the time to read one vector and write another
 _BYTES_PER_S = 100e6
 
 
 class SpreadSource(Protocol):
-    """A source whose rows the workers hold, not the driver. It brings rows and parts of the table together."""
+    """A source whose rows the workers hold, not the driver. It brings source rows and table parts together."""
 
     def change(self, job: RowJob, parts: Sequence[Sequence[AddFile]], elsewhere: bytes) -> Iterable[PartOutcome]:
-        """Change the files of each part with the source rows whose keys they hold. For ``elsewhere`` see
-        `change_part`."""
+        """Change the files of each part with the source rows whose keys they hold. See `change_part` for
+        ``elsewhere``."""
 
     def write_new_rows(self, job: RowJob, matched: bytes, *, with_change_files: bool) -> Iterable[NewRows]:
         """Write the rows that the source adds, given the numbers of the source rows that match."""
 
 
 class _Part(msgspec.Struct):
-    """What a task did, with its files as of the newest version that the plan was executed on.
+    """What a task did, with its files as of the plan's last executed version.
 
-    ``leaves_rows`` is true if another part writes the source row that replaces one of this part's rows.
+    ``leaves_rows`` is true if another part writes a source row that replaces one of this part's rows.
     """
 
     outcome: PartOutcome
@@ -82,7 +82,7 @@ class _Part(msgspec.Struct):
 
 
 class _NewRows(msgspec.Struct, frozen=True):
-    """The written new rows, the matched source rows that they assume, and whether they have change files."""
+    """The written new rows, the matched source rows they assume, and whether they have change files."""
 
     matched: BitMap64
     with_change_files: bool
@@ -146,7 +146,7 @@ class TasksInParts:
     # --- files that changed meanwhile -----------------------------------------------------------------------------
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
-        """Keep the parts whose files are live with the same matching rows, and drop the other parts."""
+        """Keep the parts whose files are live with the same matching rows, and drop the others."""
         files = dict(live.keys)
         before = {file: outcome.key for part in self._parts for file, outcome in part.files.items()}
         adds = {
@@ -162,7 +162,7 @@ class TasksInParts:
             if all(each is not None for each in followed.values()):
                 kept.append(part)
                 grown += [(part, file, *each) for file, each in followed.items() if each is not None]
-        # A dropped part is executed again, and may then not write the source rows that other parts left to it.
+        # A dropped part reruns, and must then not write the source rows that other parts left to it.
         if len(kept) < len(self._parts):
             kept = [part for part in kept if not part.leaves_rows]
             grown = [each for each in grown if not each[0].leaves_rows]
@@ -172,16 +172,16 @@ class TasksInParts:
     def _followed(
         self, each: FileOutcome, add: AddFile | None, vectors: DeletionVectorReader
     ) -> tuple[FileOutcome, BitMap64 | None] | None:
-        """The outcome of a file, adapted to the deletion vector that its current ``add`` has.
+        """A file's outcome, adapted to the deletion vector of its current ``add``.
 
         Args:
             each: The outcome that a task reported.
-            add: The current ``add`` of the file; None if it did not change.
+            add: The file's current ``add``; None if it did not change.
             vectors: Reads deletion vectors.
 
         Returns:
-            The adapted outcome, and the rows that a new vector must mark (None if no new vector is needed); None if
-            the file must be changed again.
+            The adapted outcome, and the rows that a new vector must mark (None if it needs no new vector); None if the
+            file must be changed again.
         """
         if add is None:
             return each, None
@@ -213,7 +213,7 @@ class TasksInParts:
     # --- files that are new -----------------------------------------------------------------------------------------
 
     def _change(self, adds: Sequence[AddFile]) -> None:
-        """Change these files. A part that wrote a source row which another part wrote too is executed again."""
+        """Change these files. A part reruns if it wrote a source row that another part wrote too."""
         in_place = self._target.source is not None and self._target.source.spec.writes_in_place
         to_do = list(adds)
         while to_do:
@@ -234,7 +234,7 @@ class TasksInParts:
             to_do = [add for add in to_do if add.file_id in again]
 
     def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> Iterator[PartOutcome]:
-        """The outcomes of all parts, as they end."""
+        """The outcomes of all parts, in order of completion."""
         if self._is_done_here(adds):
             yield change_part(self._job, self._store, adds, self._target.few, elsewhere)
         elif self._target.is_spread and self._source_rows is not None:
@@ -256,7 +256,7 @@ class TasksInParts:
         return any(part.outcome.change_files for part in self._parts)
 
     def _is_done_here(self, adds: Sequence[AddFile]) -> bool:
-        """Whether the driver changes these files. For a few files that is faster than a job of the workers.
+        """Whether the driver changes these files. For a few files that is faster than a workers' job.
 
         The first execution always runs on the workers.
         """
@@ -276,8 +276,7 @@ class TasksInParts:
     # --- what the change does -----------------------------------------------------------------------------------------
 
     def _replaced(self, live: LiveFiles, choice: FileChoice) -> RowsReplaced:
-        """What all parts and the new rows do. A file that gets a new vector keeps everything else of its current
-        ``add``."""
+        """What all parts and the new rows do. A file with a new vector keeps everything else of its current ``add``."""
         touched = self._touched
         removed: list[AddFile] = []
         whole: list[AddFile] = []
@@ -317,7 +316,7 @@ class TasksInParts:
         }
 
     def _written_source_rows(self) -> tuple[list[NewRows], int]:
-        """The new rows, written again if other source rows match than before, and the number of matched source rows."""
+        """The new rows, rewritten if other source rows match than before, and the number of matched source rows."""
         source = self._target.source
         if source is None:
             return [], 0
@@ -383,7 +382,7 @@ def _sum(metrics: Iterable[WriteMetrics]) -> WriteMetrics:
 
 
 def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
-    """Split the files into parts of about equal size, in their order."""
+    """Split the files, in order, into parts of about equal size."""
     size = max(_PART_BYTES, sum(add.size for add in adds) // _PARTS_MAX)
     parts: list[list[AddFile]] = []
     left = 0
@@ -408,10 +407,10 @@ def change_in_parts(
     *,
     with_vectors: bool,
 ) -> WriteResult:
-    """Execute a change whose source is materialised on ``workers``, and commit it.
+    """Execute a change whose source is materialized on ``workers``, and commit it.
 
-    ``source`` is what the driver knows of the source, and ``source_rows`` the source itself; None for a change without
-    one. Raises as `commit_row_change`, and what a task raises.
+    ``source`` is what the driver knows about the source, and ``source_rows`` the source itself; None for a change
+    without one. Raises what `commit_row_change` and tasks raise.
     """
     spec = adapted(spec, state)
     source = None if source is None else replace(source, spec=adapted(source.spec, state))

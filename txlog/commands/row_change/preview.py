@@ -26,16 +26,16 @@ __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
 
 
 class RowPreview(msgspec.Struct, frozen=True):
-    """What a change of rows of a table at ``version`` would do.
+    """What a row change would do to a table at ``version``.
 
     Attributes:
-        version: The version that was looked at.
+        version: The version it is based on.
         rows_inserted: The number of rows that would be added.
         rows_updated: The number of rows that would be changed.
-        rows_deleted: The number of rows that would be removed. Files that are removed as a whole count 0 if the log
-            does not have their row counts.
+        rows_deleted: The number of rows that would be removed. Files removed as a whole count 0 if the log lacks their
+            row counts.
         rows_copied: The number of rows that would be copied, since they share a file with rows that change.
-        files_removed: The number of files that would be removed or written again.
+        files_removed: The number of files that would be removed or rewritten.
         files_marked: The number of files that would stay, with some of their rows marked as deleted.
     """
 
@@ -49,19 +49,19 @@ class RowPreview(msgspec.Struct, frozen=True):
 
 
 def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
-    """Raises as `Table.delete`."""
+    """Raises what `Table.delete` raises."""
     return _preview(open_table, "a delete", lambda state: DeleteRows(Condition(where, state, ambient.now())))
 
 
 def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
-    """Raises as `Table.update`, except for errors that only writing the rows would find."""
+    """Raises what `Table.update` raises, except for errors that only writing the rows would find."""
     from txlog.tasks.operations.update import bound_update
 
     return _preview(open_table, "an update", lambda state: bound_update(values, where, state, ambient.now()))
 
 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:
-    """``how`` are ``UpsertOptions``. Raises as `Table.upsert`."""
+    """``how`` are ``UpsertOptions``. Raises what `Table.upsert` raises."""
     from txlog.commands.upsert.upsert import added_columns, bound_upsert
 
     stream = open_data(rows)

@@ -1,7 +1,7 @@
 """One row change from its arguments to its acknowledgement.
 
 In: an open table, `RowOptions` and a function that makes the operation for a version. Out: a ``WriteResult``. If an
-application's checkpoint is in the table already, the answer comes before a row is read.
+application's checkpoint is already in the table, it answers before it reads a row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["apply_in_transaction", "commit_row_change", "replayed", "run_prepare
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
-    """The version that a change is made for: the newest, or ``read_version``. Refuses append-only tables.
+    """The version that a change is based on: the newest, or ``read_version``. Refuses append-only tables.
 
     Raises ``InvalidInputError``, ``UnsupportedFeatureError``, ``NotFoundError`` for a version that cannot be read.
     """
@@ -43,7 +43,7 @@ def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> Ta
 
 
 def replayed(open_table: OpenTable, state: TableState, options: RowOptions) -> WriteResult | None:
-    """The answer for a checkpoint that is in the table already; None if it is new, or without an application."""
+    """The answer for a checkpoint that is already in the table; None if it is new, or without an application."""
     if options.commit.transaction is None:
         return None
     found = open_table.replay_of(state, *options.commit.transaction, options.commit.fingerprint)
@@ -58,7 +58,7 @@ def run_row_change(
 ) -> WriteResult:
     """Make the change and commit it. ``what`` names it in error messages. A change without effect commits nothing.
 
-    Files it wrote are deleted if nothing was sent, and kept after the first put, whatever is raised. Raises what
+    Its files are deleted if nothing was sent, and kept after the first put, whatever it raises. Raises what
     ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
     """
     with open_table.log.files_ahead():
@@ -79,9 +79,9 @@ def run_prepared(
     definition: Definition | None = None,
     unsent: UnsentFiles | None = None,
 ) -> WriteResult:
-    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if that is given.
+    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if given.
 
-    The change then commits the definition too. ``unsent`` owns further files. Raises as `run_row_change`.
+    The change then commits the definition too. ``unsent`` owns other files. Raises what `run_row_change` raises.
     """
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
@@ -108,7 +108,7 @@ def run_prepared(
 def commit_row_change(
     open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
 ) -> WriteResult:
-    """Execute a change of rows on ``state`` and commit it. Raises as `run_row_change`."""
+    """Execute a row change on ``state`` and commit it. Raises what `run_row_change` raises."""
     if options.is_reexecuted:
         result = open_table.commit_plan(change, state, unsent=unsent)
     else:
@@ -131,10 +131,10 @@ def apply_in_transaction(
     options: RowOptions,
     change_files: ChangeFiles | None,
 ) -> WriteMetrics:
-    """Add the change to the transaction that ``builder`` collects, whose own files count as being in the table.
+    """Add the change to the transaction that ``builder`` collects, whose own files count as part of the table.
 
-    Delta's rules judge it with the rest of the transaction, and it is not executed again. ``change_files`` are those
-    of the transaction, if its table has a change data feed.
+    Delta's rules judge it with the rest of the transaction, and it does not rerun. ``change_files`` are the
+    transaction's, if its table has a change data feed.
     """
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)

@@ -1,4 +1,4 @@
-"""`Target`: what a row change done by tasks is for the commit, and which files may hold a match.
+"""`Target`: what the commit must know about a row change in tasks, and which files may hold a match.
 
 In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. For a small source, the
 driver compares its keys with each file's statistics. For a large one it knows only the least and greatest key, which
@@ -32,14 +32,14 @@ __all__ = ["Extent", "Target"]
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """What the driver knows of a source.
+    """What the driver knows about a source.
 
     Attributes:
         spec: The change.
         shape: Its columns and keys.
-        num_rows: Its rows, without rows that were dropped because another row has the same key.
-        num_given: Its rows, dropped ones included.
-        ends: For each key column an array of the least and the greatest value, or an empty array if no row has a key.
+        num_rows: The number of its rows, without those dropped because another row has the same key.
+        num_given: The number of its rows, dropped ones included.
+        ends: For each key column, an array of the least and the greatest value, or an empty array if no row has a key.
         few: Its rows, if it is small.
     """
 
@@ -80,7 +80,7 @@ class Target:
         return self.source is not None and self.few is None
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        """Whether each of these live files may hold a row that changes. False only if it certainly holds none."""
+        """Whether each of these live files may hold a row that changes. False only if it is sure to hold none."""
         if self.source is None or self.few is not None:
             return self._operation.candidates(files)
         if self.source.spec.reads_every_file:
@@ -92,9 +92,9 @@ class Target:
         return self._pruner.mask_of_table(files)
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether the change certainly removes every row of the file, and no task need look at it."""
+        """Whether the change is sure to remove every row of the file, and no task need look at it."""
         if self._has_feed and add.deletion_vector is not None:
-            return False  # the feed needs change files of the rows that were left, as in ``ChangeFiles.finish``
+            return False  # the feed needs change files for the remaining rows, as in ``ChangeFiles.finish``
         return self._operation.matches_whole_file(add)
 
     @property

@@ -1,1 +1,1 @@
-"""Upserts: rows of a source replace the rows of the table with the same keys, or are added."""
+"""Upserts: source rows replace the table rows with the same keys, or are added."""

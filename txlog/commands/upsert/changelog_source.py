@@ -1,7 +1,7 @@
 """The source of an upsert with a merge engine: a changelog, stored for several passes, with its keys numbered.
 
 In: data, with or without a column of row kinds, and a `MergeEngine`. Out: a `ChangelogSource`. The data is read once,
-so that each execution of the change merges the same ones.
+so each execution of the change merges the same rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["ChangelogSource", "numbered", "read_changelog"]
 
 
 class ChangelogSource(msgspec.Struct, frozen=True):
-    """``changes`` are the rows with the numbers of their keys; ``keys`` has one row for each number, in order."""
+    """``changes`` are the rows with their key numbers; ``keys`` has one row for each number, in order."""
 
     changes: KeyedRows
     keys: Source
@@ -54,7 +54,7 @@ def read_changelog(
 ) -> ChangelogSource:
     """Read ``data``, anything ``Table.append`` takes.
 
-    Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null
+    Raises ``SchemaMismatchError`` naming columns that are missing or do not fit, ``InvalidInputError`` naming a null
     key, an unknown row kind, or a kind that the engine does not take, ``StorageError`` if there is no space for it.
     """
     stream = open_data(data)
@@ -72,7 +72,7 @@ def read_changelog(
 
 
 def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyColumn]) -> ChangelogSource:
-    """The rows of a changelog, in the table's types and without null keys, with the numbers of their keys."""
+    """A changelog's rows, in the table's types and without null keys, with their key numbers."""
     index = KeyIndex(keys, [key.of(rows) for key in keys])
     is_last = index.last_rows()
     number = np.zeros(index.num_keys, dtype=np.int64)
@@ -130,7 +130,7 @@ class _Reader:
         return batch.select([other for other in range(batch.num_columns) if other != at])
 
     def _are_new(self, num_rows: int) -> NDArray[np.bool_]:
-        """Which rows of the last batch are not of the kinds -U and -D."""
+        """Which rows of the last batch are neither -U nor -D."""
         if self._row_kind is None:
             return np.ones(num_rows, dtype=bool)
         return ~np.isin(self._found[-1], (UPDATE_BEFORE, DELETE))

@@ -1,7 +1,7 @@
-"""UPSERT with a merge engine: the rows of a changelog and the table's rows with the same keys become one row per key.
+"""UPSERT with a merge engine: a changelog's rows and the table's rows with the same keys become one row per key.
 
-In: a `ChangelogSource` and a `MergeEngine`. Out: a `RowOperation`. If the rows of the table that it depends on have
-changed, it merges again, so that after a lost race the result is as if it had run alone.
+In: a `ChangelogSource` and a `MergeEngine`. Out: a `RowOperation`. If the table rows that it depends on have changed,
+it merges again: after a lost race, the result is as if it had run alone.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _WORDS = {
     UPDATE_AFTER: change_data.UPDATE_POSTIMAGE,
     DELETE: change_data.DELETE,
 }
-"""The change types of the feed for row kinds."""
+"""The feed's change types for row kinds."""
 
 __all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of", "require_merge_engine"]
 
 
 def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
-    """The merge engine of an upsert: the table's, else the requested one; None if there is neither.
+    """An upsert's merge engine: the table's, or the requested one; None if there is neither.
 
     Rows with kinds need an engine; the default is "deduplicate". Raises ``InvalidInputError`` for options that do not
     fit the table's columns, or differ from the table's properties.
@@ -72,7 +72,7 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
         if state.schema.find(upsert.sequence_by) is None:
             raise InvalidInputError(
                 f"{argument('sequence_by')} names {upsert.sequence_by!r}, which is not a column of the table; there"
-                f" are {', '.join(state.schema.names)}. Rows are compared with those of the table too, which has to"
+                f" are {', '.join(state.schema.names)}. Rows are compared with the table's too, which must"
                 f" keep their sequence: add the column with {setting('schema_mode', 'merge')}"
             )
         asked = {**asked, "sequence.field": upsert.sequence_by}
@@ -84,7 +84,7 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
         differing = sorted(f"{PREFIX}{name} = {value}" for name, value in asked.items() if stored.get(name) != value)
         raise InvalidInputError(
             f"the table's properties define how its rows are merged (merge-engine {found.name}), and differ from"
-            f" {', '.join(differing)}: each of its writers must merge alike. Set the properties, or leave it out"
+            f" {', '.join(differing)}: all its writers must merge alike. Set the properties, or leave it out"
         )
     return found
 
@@ -95,7 +95,7 @@ def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str 
     with TxlogError.located(open_table.uri, state.version):
         if not keys:
             raise InvalidInputError(
-                f'{argument("merge_engine")} is for changes of rows: give mode="upsert" or "retract", and keys'
+                f'{argument("merge_engine")} is for row changes: pass mode="upsert" or "retract", and keys'
             )
         asked = {PREFIX + name: value for name, value in _asked(given).items()}
         if not merge_options(state.metadata.configuration):
@@ -131,7 +131,7 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
 def bound_merged_rows(
     open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, engine: MergeEngine
 ) -> MergedRows:
-    """Read the changelog and bind its merge to a version. Raises as `read_changelog`."""
+    """Read the changelog and bind its merge to a version. Raises what `read_changelog` raises."""
     with TxlogError.located(open_table.uri, state.version):
         _refuse_choices(upsert, engine)
         keys = key_columns(upsert.keys, state.schema, state.partition_columns)
@@ -155,7 +155,7 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
             raise InvalidInputError(
                 f"{argument(name)} is for upserts without a merge engine; this one has merge-engine"
                 f" {engine.name}, which decides"
-                " what happens to rows of one key"
+                " what happens to rows with one key"
             )
 
 
@@ -182,7 +182,7 @@ class MergedRows(UpsertRows):
         self._mismatches = mismatches or Mismatches(USUAL, self.num_source_rows)
         self._more_parameters = more_parameters
         self._changes = source.changes.of_keys(self._mismatches.held == 0)
-        self._takes_back = self._mismatches.only_taken_back(self._changes, engine)
+        self._retracted = self._mismatches.only_retracted(self._changes, engine)
         self._files = FileRows(open_table.store, state)
         self._schema = state.schema
         configuration = state.metadata.configuration
@@ -213,10 +213,10 @@ class MergedRows(UpsertRows):
         )
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
-        """The rows of keys that the merge replaces or deletes; the tombstones of a key count as a delete of it."""
+        """The rows of keys that the merge replaces or deletes; a key's tombstones count as its delete."""
         if self._engine.name == "first-row":
             return list(touched)
-        touched = self._mismatches.judge(touched, self._takes_back)
+        touched = self._mismatches.judge(touched, self._retracted)
         merged = self._merged
         if self._reads_old:
             merged = self._merge(_by_path(touched), _by_path(tombstones))
@@ -254,7 +254,7 @@ class MergedRows(UpsertRows):
         return self._merged
 
     def _old_rows(self, files: Sequence[tuple[Touched, NDArray[np.bool_]]]) -> KeyedRows:
-        """Of the rows of files that match, those that count."""
+        """The matching rows of files that matter."""
         schema = to_arrow(Struct(self._old_fields))
         batches: list[pa.RecordBatch] = []
         keys = [np.empty(0, np.int64)]
@@ -267,7 +267,7 @@ class MergedRows(UpsertRows):
         return KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
 
     def _merged_with(self, old: KeyedRows) -> Merged:
-        """Raises `MismatchFound` for rows that cannot be stored, unless they are to fail."""
+        """Raises `MismatchFound` for rows that cannot be stored, unless the policy is to fail."""
         holds_unfit = self._mismatches.policy.unfit != "fail"
         try:
             merged = merge(self._engine, self.num_source_rows, self._changes, old)
@@ -289,7 +289,7 @@ class MergedRows(UpsertRows):
         return self._as_they_came() if self._brings_changes else None
 
     def _as_they_came(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the changelog, without ignored deletes."""
+        """The changelog's rows, without ignored deletes."""
         rows, kinds = self._changes.rows, self._changes.came_as
         kinds = self._changes.kinds if kinds is None else kinds
         if kinds is None:
@@ -326,7 +326,7 @@ def _by_path(touched: Sequence[Touched]) -> list[Touched]:
 
 
 def _with_deletes(old: KeyedRows, deletes: KeyedRows) -> KeyedRows:
-    """The rows of the table, and the tombstones of others."""
+    """The table's rows, and the tombstones of other keys."""
     kinds = np.repeat(np.array([INSERT, DELETE], dtype=np.int8), [len(old.keys), len(deletes.keys)])
     rows = pa.concat_tables([old.rows.cast(deletes.rows.schema), deletes.rows])
     return KeyedRows(rows, np.concatenate([old.keys, deletes.keys]), kinds)

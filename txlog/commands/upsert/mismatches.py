@@ -1,8 +1,8 @@
-"""Changes that do not fit the rows of the table: found on each version, held back from then on, and kept in a file.
+"""Changes that do not fit the table's rows: found on each version, held back from then on, and kept in a file.
 
 In: a `MismatchPolicy` and, at each execution of a checkpoint, the rows that match its keys. Out: the same without the
-keys that are held back, or `MismatchFound`: then the checkpoint is executed again without those keys. A key that was
-held back once stays so, whatever later versions have, so the executions come to an end.
+held-back keys, or `MismatchFound`: then the checkpoint reruns without these keys. A key that was held back once stays
+so, whatever later versions contain, so the reruns end.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _MISSING, _SEVERAL, _UNFIT = 1, 2, 3
 _SHOWN = 5
 
 QuarantineRows = tuple[pa.RecordBatch, "Sequence[str]", "NDArray[np.int8]"]
-"""Changes in the columns of the table, the kind of each, and the case of each."""
+"""Changes in the table's columns, with each one's kind and case."""
 
 
 class MismatchFound(Exception):
-    """Keys to hold back, by the number of their case, including those that are held back already."""
+    """Keys to hold back, by case number, including the ones already held back."""
 
     def __init__(self, cases: NDArray[np.int8]) -> None:
         super().__init__()
@@ -53,16 +53,16 @@ class MismatchFound(Exception):
 
 
 class Mismatches:
-    """Checks the keys of one checkpoint. ``held`` are those held back so far, by the number of their case."""
+    """Checks the keys of one checkpoint. ``held`` are the keys held back so far, by case number."""
 
     def __init__(self, policy: MismatchPolicy, num_keys: int, held: NDArray[np.int8] | None = None) -> None:
         self.policy = policy
         self.held = np.zeros(num_keys, dtype=np.int8) if held is None else held
 
-    def judge(self, touched: Sequence[Touched], takes_back: NDArray[np.bool_]) -> list[Touched]:
-        """The files without the rows of keys that are held back.
+    def judge(self, touched: Sequence[Touched], retracted: NDArray[np.bool_]) -> list[Touched]:
+        """The files without the rows of held-back keys.
 
-        ``takes_back`` marks the keys that only delete rows. Raises `MismatchFound` if further keys must be held back.
+        ``retracted`` marks the keys that only delete rows. Raises `MismatchFound` if more keys must be held back.
         """
         if self.policy.missing != "ignore" or self.policy.several != "ignore":
             matches = np.zeros(len(self.held), dtype=np.int64)
@@ -72,19 +72,19 @@ class Mismatches:
             if self.policy.several != "ignore":
                 found[(found == 0) & (matches > 1)] = _SEVERAL
             if self.policy.missing != "ignore":
-                found[(found == 0) & takes_back & (matches == 0)] = _MISSING
+                found[(found == 0) & retracted & (matches == 0)] = _MISSING
             self.hold(found)
         return [self._without_held(each) for each in touched] if self.held.any() else list(touched)
 
-    def only_taken_back(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
-        """The keys for which the changelog of a merge engine only deletes."""
+    def only_retracted(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
+        """The keys that a merge engine's changelog only deletes."""
         found = np.zeros(len(self.held), dtype=bool)
         if changes.kinds is None:
             return found
         counts = wanted_rows(engine, changes.kinds)
-        takes_back = (changes.kinds == UPDATE_BEFORE) | (changes.kinds == DELETE)
-        found[changes.keys[takes_back if counts is None else takes_back & counts]] = True
-        found[changes.keys[~takes_back]] = False
+        retracted = (changes.kinds == UPDATE_BEFORE) | (changes.kinds == DELETE)
+        found[changes.keys[retracted if counts is None else retracted & counts]] = True
+        found[changes.keys[~retracted]] = False
         return found
 
     def hold_unfit(self, keys: NDArray[np.bool_]) -> None:
@@ -105,7 +105,7 @@ class Mismatches:
 
 
 class HeldBack:
-    """The keys of a checkpoint that are held back, across executions, and the file of their changes."""
+    """The held-back keys of a checkpoint, across executions, and the file with their changes."""
 
     def __init__(self, open_table: OpenTable, policy: MismatchPolicy, unsent: UnsentFiles, name: str) -> None:
         self._open_table = open_table
@@ -147,7 +147,7 @@ class HeldBack:
         return found if self.path is None else {**found, "quarantine": self.path}
 
     def report(self, version: int | None) -> None:
-        """Log the held back keys after the commit."""
+        """Log the held-back keys after the commit."""
         if self.cases is None:
             return
         counts = {case: int((self.cases == number).sum()) for number, case in enumerate(_CASES) if number}

@@ -1,6 +1,6 @@
-"""Reads the changes of some keys of a checkpoint again from the files of its tasks, for the quarantine.
+"""Rereads the changes of some of a checkpoint's keys from its tasks' files, for the quarantine.
 
-In: the committables of a checkpoint, its keys, and the selected ones. Out: changes in the columns of the table. For a
+In: the committables of a checkpoint, its keys, and the selected ones. Out: changes in the table's columns. For a
 deleted row a task keeps only the key, so its other columns are null.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["QuarantineReader"]
 
 
 class QuarantineReader:
-    """Reads the changes of keys; their numbers are those in ``staged``. It costs nothing until it is asked."""
+    """Reads the changes of keys, numbered as in ``staged``. It costs nothing until it is used."""
 
     def __init__(
         self, open_table: OpenTable, state: TableState, committables: Sequence[Committable], staged: StagedKeys
@@ -65,13 +65,13 @@ class QuarantineReader:
         """The changes of the keys that have a case."""
         index, keys = self._staged.index, self._staged.index.keys
         for each in self._committables:
-            outdone = self._staged.outdone.get(each.task_id)
+            superseded = self._staged.superseded.get(each.task_id)
             for file in each.files:
                 for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
                     columns = [key.of(batch) for key in keys]
                     found = cases[index.source_rows(columns)]
-                    if outdone is not None:
-                        found = np.where(outdone.source_rows(columns) < 0, found, 0)
+                    if superseded is not None:
+                        found = np.where(superseded.source_rows(columns) < 0, found, 0)
                     if found.any():
                         plain = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
                         yield plain.filter(pa.array(found > 0)), _words(UPDATE_AFTER, found), found[found > 0]
@@ -102,7 +102,7 @@ class QuarantineReader:
 def _column(
     columns: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], data_type: pa.DataType, count: int
 ) -> pa.Array:
-    """A column of the table, some of whose members may be key columns; null if it has nothing of the key."""
+    """A table column, whose fields may be key columns; null if the key has no part in it."""
     if path in columns:
         return columns[path]
     if not any(each[: len(path)] == path for each in columns):

@@ -1,8 +1,7 @@
-"""The commit of a checkpoint of changes: rows with the keys that tasks staged are replaced by the rows in their files.
+"""Commits a checkpoint of changes: the rows in its tasks' files replace the table rows with the staged keys.
 
-In: a job of the intent "upsert" and the committables of its tasks. Out: a ``WriteResult``. The rows of the table that
-have one of the keys are looked up on the version that the commit follows. Like every upsert, the change is executed
-again if others change files first.
+In: a job with the intent "upsert" and its tasks' committables. Out: a ``WriteResult``. The table rows with one of the
+keys are looked up on the version before the commit. Like every upsert, the change reruns if others change files first.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ __all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
 
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
-    """Refuse changes that no commit could apply, before they are sealed. Raises as `gather_keys`."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises what `gather_keys` raises."""
     keys = key_columns(job.intent.keys, job.plan.schema, job.plan.partition_columns)
     engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
     if engine is not None:
@@ -66,13 +65,13 @@ def commit_staged_changes(
 ) -> WriteResult:
     """One commit for a checkpoint of changes. ``state`` has the definition that the files were written for.
 
-    Raises as `gather_keys` and ``OpenTable.commit_plan``.
+    Raises what `gather_keys` and ``OpenTable.commit_plan`` raise.
     """
     options = RowOptions(job.row_mode, job.commit)
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema, state.partition_columns)
-        # The plan has the table's properties, or those that the write sets on a table that has none.
+        # The plan has the table's properties, or the ones that the write sets on a table without any.
         engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     with UnsentFiles(open_table.store.files) as unsent:
         app_id, checkpoint_id = job.commit.transaction or ("batch", 0)
@@ -134,7 +133,7 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
             for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
                 yield batch
         except NotFoundError as error:
-            raise NotFoundError("a staged data file is gone", table=open_table.uri, path=file.path) from error
+            raise NotFoundError("a staged data file is missing", table=open_table.uri, path=file.path) from error
         except CorruptLogError as error:
             raise InvalidInputError(
                 f"the data file {file.path} is not what its task wrote: {error.message}. Nothing was committed. Write"
@@ -147,7 +146,7 @@ def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColu
 
 
 class StagedChanges(UpsertRows):
-    """The `RowOperation` of a checkpoint: an upsert whose new rows are in files already, and which also deletes
+    """The `RowOperation` of a checkpoint: an upsert whose new rows are already in files, and which also deletes
     keys."""
 
     def __init__(
@@ -181,7 +180,7 @@ class StagedChanges(UpsertRows):
         )
 
     def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
-        """The rows of keys that are held back stay."""
+        """The rows of held-back keys stay."""
         return self._mismatches.judge(touched, self._staged.are_deletes)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
@@ -217,25 +216,25 @@ def _files_of_latest(
     held: NDArray[np.int8],
     unsent: UnsentFiles,
 ) -> tuple[PendingFile, ...]:
-    """The tasks' files. A file with rows that are held back, or superseded by later changes of another task, is copied
-    without them.
+    """The tasks' files. A file with rows that are held back, or superseded by another task's later changes, is copied
+    without these.
 
     A deletion vector would save the copy, but not every reader of the change feed supports one on a new file.
     """
-    if not staged.outdone and not held.any():
+    if not staged.superseded and not held.any():
         return tuple(file for each in committables for file in each.files)
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
     plan = replace(job.plan, computed=None)  # the tasks computed generated columns
     found: list[PendingFile] = []
     for each in committables:
-        outdone = staged.outdone.get(each.task_id)
-        if outdone is None and not held.any():
+        superseded = staged.superseded.get(each.task_id)
+        if superseded is None and not held.any():
             found += each.files
             continue
         for number, file in enumerate(each.files):
             batches = [batch for _, batch in reader.batches(file.to_add(), with_dead_rows=True)]
-            stays = [_stays(batch, staged, outdone, held) for batch in batches]
+            stays = [_stays(batch, staged, superseded, held) for batch in batches]
             if all(mask.all() for mask in stays):
                 found.append(file)
                 continue
@@ -249,13 +248,13 @@ def _files_of_latest(
 
 
 def _stays(
-    batch: pa.RecordBatch, staged: StagedKeys, outdone: SortedKeys | None, held: NDArray[np.int8]
+    batch: pa.RecordBatch, staged: StagedKeys, superseded: SortedKeys | None, held: NDArray[np.int8]
 ) -> NDArray[np.bool_]:
     """Which of a task's new rows are written."""
     stays: NDArray[np.bool_] = held[_places(staged.index, batch)] == 0
-    return stays if outdone is None else stays & (_places(outdone, batch) < 0)
+    return stays if superseded is None else stays & (_places(superseded, batch) < 0)
 
 
 def _places(index: SortedKeys, batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The key of each row, as its index in ``index``; -1 if it is not there."""
+    """Each row's key, as its index in ``index``; -1 if it is not there."""
     return index.source_rows([key.of(batch) for key in index.keys])

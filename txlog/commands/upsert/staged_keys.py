@@ -1,7 +1,7 @@
 """Combines the keys that the tasks of a checkpoint changed: at most one change for each key.
 
-In: committables with files of keys. Out: `StagedKeys`. Each task has already combined its own changes of a key. If two
-tasks changed one key, the sequence of the changelog decides; without a sequence the checkpoint is refused.
+In: committables with key files. Out: `StagedKeys`. Each task has already combined its own changes of a key. If two
+tasks changed one key, the changelog's sequence decides; without a sequence, the checkpoint is refused.
 
 A checkpoint may have tens of millions of keys. So files are read batch by batch, only a number of 8 or 16 bytes stays
 in memory for each key, and what only equal keys need (sequences, text for errors) is read again if there are any.
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["NewRows", "StagedKeys", "gather_keys"]
 
 NewRows: TypeAlias = Callable[[PendingFile], Iterable[pa.RecordBatch]]
-"""Reads the rows of a staged data file, in the order of the file."""
+"""Reads the rows of a staged data file, in file order."""
 
 _FEW_KEYS = 1 << 20
-_DISTINCT_MAX = 1 << 16  # with more keys, distinct values are kept only of columns that repeat them: a day, a country
+_DISTINCT_MAX = 1 << 16  # with more keys, keep distinct values only for columns that repeat them: a day, a country
 
 
 class StagedKeys(msgspec.Struct, frozen=True):
@@ -49,15 +49,15 @@ class StagedKeys(msgspec.Struct, frozen=True):
     Attributes:
         index: The keys.
         are_deletes: The keys without a new row.
-        outdone: By task_id, the keys whose new rows were replaced by another task's later changes.
-        num_given: The number of keys of all tasks, outdone ones included.
-        rows: The index of each key among all rows of the files that keys were read from, in the order of the files;
-            None if there are too many keys to use it.
+        superseded: By task_id, the keys whose new rows were superseded by another task's later changes.
+        num_given: The number of keys of all tasks, superseded ones included.
+        rows: Each key's index among all rows of the files that keys were read from, in file order; None if there are
+            too many keys to use it.
     """
 
     index: SortedKeys
     are_deletes: NDArray[np.bool_]
-    outdone: dict[int, SortedKeys]
+    superseded: dict[int, SortedKeys]
     num_given: int
     rows: NDArray[np.int64] | None
 
@@ -67,15 +67,15 @@ class StagedKeys(msgspec.Struct, frozen=True):
         return len(self.are_deletes)
 
     def in_one_file(self, committables: Sequence[Committable]) -> list[FileKeys]:
-        """The keys of the new rows of each data file that keys were read from, or that a task wrote alone, in the order
-        of its file of keys.
+        """The keys of the new rows of each data file that keys were read from, or that is its task's only one, in the
+        order of its key file.
 
-        Only for tables without partitions: a partitioned write orders rows differently.
+        Only for unpartitioned tables: a partitioned write orders rows differently.
         """
         found: list[FileKeys] = []
         first = 0
         for each in committables:
-            is_known = self.rows is not None and each.task_id not in self.outdone
+            is_known = self.rows is not None and each.task_id not in self.superseded
             is_known &= not each.keys or len(each.files) == len(each.keys) == 1
             for part in _parts(each):
                 start, first = first, first + _num_keys(part)
@@ -114,14 +114,14 @@ def gather_keys(
     is_again = values.numbers[1:] == values.numbers[:-1]
     if values.second is not None:
         is_again &= values.second[1:] == values.second[:-1]
-    outdone: dict[int, SortedKeys] = {}
+    superseded: dict[int, SortedKeys] = {}
     if is_again.any():
-        stays, outdone = _settled(source, numbers, values, are_deletes, order, is_again)
+        stays, superseded = _settled(source, numbers, values, are_deletes, order, is_again)
         values, are_deletes, order = values.at(stays), are_deletes[stays], order[stays]
     ranges = [each.found() for each in columns] or [_as_column(values, keys[0])]
     index = SortedKeys(keys, numbers, values, ranges)
     rows = order if len(order) <= _FEW_KEYS else None
-    return StagedKeys(index, np.ascontiguousarray(are_deletes), outdone, source.num_keys, rows)
+    return StagedKeys(index, np.ascontiguousarray(are_deletes), superseded, source.num_keys, rows)
 
 
 def _sorted(values: KeyValues, order: NDArray[np.int64]) -> KeyValues:
@@ -136,7 +136,7 @@ def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:
 
 
 def _parts(committable: Committable) -> Sequence[KeyFile | PendingFile]:
-    """The files that a task's keys are read from: its data files if it wrote no files of keys."""
+    """The files that a task's keys are read from: its data files if it wrote no key files."""
     return committable.keys or committable.files
 
 
@@ -145,7 +145,7 @@ def _num_keys(part: KeyFile | PendingFile) -> int:
 
 
 class _KeyFiles:
-    """The files with the keys of all tasks, in order: the row of a key is its index among all of their rows."""
+    """The files with the keys of all tasks, in order: a key's row is its index among all their rows."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _KeyFiles:
         )
 
     def check_counts(self, are_deletes: NDArray[np.bool_]) -> None:
-        """Check that each new row has its key, and each key that is not deleted its row."""
+        """Check that each new row has its key, and each key that is not deleted has its row."""
         new_rows = {each.task_id: 0 for each in self._committables}
         for (task, _), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
             new_rows[task] += int((~are_deletes[start:end]).sum())
@@ -238,8 +238,8 @@ class _KeyFiles:
         return found
 
     def sequence_of(self, rows: NDArray[np.int64]) -> pa.ChunkedArray | None:
-        """The sequence of these rows, which ascend; None if a task has none. A sequence column that is not a column of
-        the table may have different types in different tasks; they are compared if Arrow has a common type."""
+        """The sequence of these rows, which ascend; None if a task has none. A sequence column that the table lacks may
+        have different types in different tasks; they are compared if Arrow has a common type."""
         found: list[pa.Array] = []
         for at, batch in self._batches_with(rows, with_sequence=True):
             if batch.sequence is None:
@@ -252,7 +252,7 @@ class _KeyFiles:
             types = sorted({str(each.type) for each in found})
             raise InvalidInputError(
                 f"the {argument('sequence_by')} column has the types {' and '.join(types)} in different tasks, whose"
-                " values cannot be compared: nothing was committed. Give it one type in all tasks",
+                " values cannot be compared: nothing was committed. Give it the same type in all tasks",
                 table=self.table,
             ) from error
 
@@ -283,7 +283,7 @@ def _settled(
     order: NDArray[np.int64],
     is_again: NDArray[np.bool_],
 ) -> tuple[NDArray[np.bool_], dict[int, SortedKeys]]:
-    """Which of the sorted keys stay if some are equal, and the resulting `StagedKeys.outdone`.
+    """Which of the sorted keys stay if some are equal, and the resulting `StagedKeys.superseded`.
 
     ``is_again`` is true for each key that equals the one before it; it starts with the second key.
     """
@@ -307,13 +307,13 @@ def _settled(
     goes = ~_latest(codes, are_deletes[places], sequence, refuse)
     stays = np.ones(len(order), dtype=bool)
     stays[places[goes]] = False
-    outdone = {}
+    superseded = {}
     for task in np.unique(tasks[goes]).tolist():
         gone = np.sort(places[goes & (tasks == task)])
         gone = gone[~are_deletes[gone]]
         if len(gone):
-            outdone[task] = SortedKeys(source.keys, numbers, values.at(gone))
-    return stays, outdone
+            superseded[task] = SortedKeys(source.keys, numbers, values.at(gone))
+    return stays, superseded
 
 
 def _latest(
@@ -322,8 +322,8 @@ def _latest(
     sequence: pa.ChunkedArray | None,
     refuse: Callable[[int, int], Any],
 ) -> NDArray[np.bool_]:
-    """Which changes stay, by the number of their key. Of several deletes of one key, any may stay. ``refuse`` raises an
-    error for two changes whose order is unknown."""
+    """Which changes stay, by key number. If one key has several deletes, any may stay. ``refuse`` raises an error for
+    two changes in unknown order."""
     if sequence is None:
         rank = np.zeros(len(codes), dtype=np.int64)
     else:

@@ -1,8 +1,8 @@
-"""The commit of a checkpoint to a table with a merge engine: rows that tasks staged are merged with the table's rows.
+"""Commits a checkpoint to a table with a merge engine: merges the rows that tasks staged with the table's rows.
 
-In: a job of the intent "upsert" and the committables of its tasks, whose files hold rows of a changelog as they came.
-Out: the source of an upsert with a merge engine. Two tasks may stage rows of one key only if the engine does not depend
-on their order, or a sequence orders them.
+In: a job with the intent "upsert" and its tasks' committables, whose files hold a changelog's rows as they arrived.
+Out: the source of an upsert with a merge engine. Two tasks may stage rows with one key only if the engine does not
+depend on their order, or a sequence orders them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_staged_rows(
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
 ) -> None:
-    """Refuse changes that no commit could apply, before they are sealed. Raises as `commit_staged_merge`."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises what `commit_staged_merge` raises."""
     if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
         _source(open_table, committables, schema, keys, engine)
 
@@ -67,8 +67,8 @@ def commit_staged_merge(
 ) -> WriteResult:
     """Merge a checkpoint with the table, and commit it.
 
-    Raises ``InvalidInputError`` where two tasks have rows of one key, and nothing says which of them were later, and
-    where the files are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and as `run_prepared`.
+    Raises ``InvalidInputError`` if two tasks have rows with one key and nothing says which came later, or if the files
+    are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and what `run_prepared` raises.
     """
     source = _source(open_table, committables, state.schema, keys, engine)
     upsert = UpsertOptions([key.name for key in keys])
@@ -101,7 +101,7 @@ def _source(
     for each in in_order:
         if each.files:
             raise InvalidInputError(
-                f"the data file {each.files[0].path} was written while the table had no merge engine, and it has one"
+                f"the data file {each.files[0].path} was written while the table had no merge engine, but it has one"
                 f" now ({engine.name}): nothing was committed. Write the checkpoint again",
                 table=open_table.uri,
             )
@@ -150,7 +150,7 @@ def _refuse_unclear(
     values = [f"{name}={source.changes.rows.column(name)[first].as_py()!s:.60}" for name in unclear.sequence]
     raise InvalidInputError(
         f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
-        + (f", of one sequence, {', '.join(values)}" if values else "")
+        + (f", with one sequence, {', '.join(values)}" if values else "")
         + f", and merge-engine {engine.name} must know which came later: nothing was committed."
         f" {ONE_TASK_FOR_EACH_KEY}" + ("" if values else ", or set txlog.sequence.field"),
         table=open_table.uri,
@@ -158,7 +158,7 @@ def _refuse_unclear(
 
 
 def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:
-    """The rows with the number of their task as the last column."""
+    """The rows with their task number as the last column."""
     tasks = pa.repeat(pa.scalar(task_id, pa.int64()), rows.num_rows)
     batches: list[pa.RecordBatch] = rows.append_column("task", tasks).to_batches()
     return batches

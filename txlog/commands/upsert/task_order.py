@@ -1,7 +1,7 @@
-"""Whether the result of a merge depends on the order of rows from several tasks, which have no order among them.
+"""Whether a merge's result depends on the order of rows from several tasks, which have no order among each other.
 
-In: the rows of a checkpoint with the number of their task, and a `MergeEngine`. Out: two rows of one key whose order
-decides the merge and is unknown, or None. Rows of one task are in order of arrival.
+In: a checkpoint's rows with their task numbers, and a `MergeEngine`. Out: two rows with one key whose order decides the
+merge but is unknown, or None. Rows from one task are in order of arrival.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONE_TASK_FOR_EACH_KEY = advice("one task for each key", "Send all rows of a key 
 
 
 class Unclear(msgspec.Struct, frozen=True):
-    """Two rows of one key from two tasks, by their indices, and the sequence columns in which they are equal."""
+    """Two rows with one key from two tasks, by index, and the sequence columns where they are equal."""
 
     rows: tuple[int, int]
     sequence: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Order(msgspec.Struct, frozen=True):
 
 
 def is_order_free(engine: MergeEngine, columns: Sequence[str], keys: Sequence[KeyColumn]) -> bool:
-    """Whether rows may come in any order, whatever their values."""
+    """Whether rows may arrive in any order, whatever their values."""
     return engine.is_commutative(_beside_keys(columns, keys))
 
 
@@ -73,7 +73,7 @@ def first_unclear(
             last_run = np.zeros(len(codes) and int(codes.max()) + 1, dtype=np.int64)
             last_run[codes[places]] = run
             found &= run[1:] == last_run[codes[after]]
-        if engine.name == "deduplicate":  # of several deletes, any may be the last
+        if engine.name == "deduplicate":  # among several deletes, any may be the last
             found &= (kinds[rows][before] != DELETE) | (kinds[rows][after] != DELETE)
         if found.any():
             at = int(np.argmax(found))
@@ -87,8 +87,8 @@ def _orders(
     """The orders of the rows, for the columns that depend on one."""
     wanted = wanted_rows(engine, kinds)
     is_wanted = np.ones(len(kinds), dtype=bool) if wanted is None else wanted
-    takes_back = ((kinds == UPDATE_BEFORE) | (kinds == DELETE)) & is_wanted
-    retracts = bool(takes_back.any())
+    retracted = ((kinds == UPDATE_BEFORE) | (kinds == DELETE)) & is_wanted
+    retracts = bool(retracted.any())
     if not engine.groups:
         deletes = bool(((kinds == DELETE) & is_wanted).any())
         if not engine.is_commutative(columns, retracts=retracts, deletes=deletes):
@@ -103,10 +103,10 @@ def _orders(
             yield _Order(group.sequence, is_wanted & has_sequence, not has_functions)
     for column in columns:
         if engine.group_of(column) is None:  # keeps the last value that is not null
-            yield _Order((), is_wanted & ~takes_back & changes.rows.column(column).is_valid().to_numpy(), False)
+            yield _Order((), is_wanted & ~retracted & changes.rows.column(column).is_valid().to_numpy(), False)
 
 
 def _beside_keys(columns: Sequence[str], keys: Sequence[KeyColumn]) -> list[str]:
-    """The columns that hold more than a key: a struct with a key as a member also has others."""
+    """The columns that hold more than a key: a struct with a key field also has other fields."""
     whole = {key.path[0] for key in keys if len(key.path) == 1}
     return [column for column in columns if column not in whole]

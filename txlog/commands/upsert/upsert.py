@@ -1,7 +1,7 @@
-"""UPSERT: rows of a source replace the rows with their keys, or are added if there are none.
+"""UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
 In: rows, what to do with them, and `RowOptions`. Out: a ``WriteResult``. With a merge engine, ``merged_rows`` decides
-what the rows of one key become; ``tasks/operations/upsert`` is the plain upsert.
+what a key's rows become; ``tasks/operations/upsert`` is the plain upsert.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
 
 
 def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
-    """Upsert ``data``. Raises as `run_row_change` and `read_source`."""
+    """Upsert ``data``. Raises what `run_row_change` and `read_source` raise."""
     with open_table.log.files_ahead():
         return _upsert_rows(open_table, data, upsert, options)
 
@@ -48,7 +48,7 @@ def _upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, option
 
 
 def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) -> Definition | None:
-    """The table with the new columns of a source, without the one of the row kinds; None if it gets none."""
+    """The table with a source's new columns, without the row kind column; None if it gets none."""
     if upsert.schema_mode != "merge":
         return None
     kind = None if upsert.row_kind is None else fold_name(upsert.row_kind)
@@ -56,7 +56,7 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
 
 
 def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
-    """Read the source and bind its upsert to a version. Raises as `read_source` and `merge_engine_of`."""
+    """Read the source and bind its upsert to a version. Raises what `read_source` and `merge_engine_of` raise."""
     with TxlogError.located(open_table.uri, state.version):
         engine = merge_engine_of(state, upsert)
     if engine is not None:

@@ -1,9 +1,9 @@
-"""What a classic checkpoint holds, and its bytes: one Parquet file, built by columns.
+"""What a classic checkpoint holds, and its bytes: one Parquet file, built column by column.
 
 In: a table state, its live files and its tombstones. Out: the bytes, whose actions are counted again after writing, and
-the hint that names them. Protocol, metadata and application versions have the first row group to themselves, so that
-opening a table reads nothing else. Files are sorted by partition, so that a reader can skip row groups.
-PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
+the hint that names them. Protocol, metadata and application versions have their own first row group: opening a table
+reads nothing else. Files are sorted by partition, so readers can skip row groups. PROTOCOL.md, "Checkpoints",
+"Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def build_checkpoint(
 
 
 def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
-    """The actions of a checkpoint of ``state``, without those of files."""
+    """The actions in a checkpoint of ``state``, without file actions."""
     transactions = retained_transactions(state.transactions.values(), state.properties, now_ms=now_ms)
     return [state.protocol, state.metadata, *transactions, *state.domains.values()]
 

@@ -53,7 +53,7 @@ class FileColumns(msgspec.Struct, frozen=True):
     typed_partitions: tuple[tuple[str, DataType], ...]
     sorted_by: tuple[str, ...]
     only_counts_dead: bool = False
-    """Whether only files with a deletion vector have statistics: the protocol requires their number of rows."""
+    """Whether only files with a deletion vector have statistics: the protocol requires their row counts."""
 
     @classmethod
     def of(cls, state: TableState) -> FileColumns:
@@ -78,14 +78,14 @@ class FileColumns(msgspec.Struct, frozen=True):
         return cls(pa.struct(members), statistics, partitions, sorted_by)
 
     def schema(self, small: Mapping[str, pa.StructType] | None = None) -> pa.Schema:
-        """The columns of the ``small`` actions, then those of the file actions."""
+        """The columns of the ``small`` actions, then the file actions' columns."""
         remove = pa.struct(list(TOMBSTONES_SCHEMA))
         return pa.schema([*(small or {}).items(), ("add", self.add), ("remove", remove)])
 
     def adds(self, live: pa.Table, apply: Apply = map) -> Iterator[RowGroup]:
         """Row groups of ``live`` (``FILES_SCHEMA``), sorted by partition: tables of one column, ``add``.
 
-        Statistics are parsed where ``live`` has no typed ones. ``apply`` maps over many rows.
+        It parses statistics if ``live`` has no typed ones. ``apply`` maps over many rows.
         """
         for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
             yield partial(self._adds, files, apply)
@@ -125,7 +125,7 @@ def _removes(group: RowGroup) -> pa.Table:
 def _group_rows(files: pa.Table) -> int:
     """The number of rows in a row group.
 
-    Wide rows get fewer, since writer and reader hold a whole row group in memory.
+    Wide rows get fewer per group, since writer and reader hold a whole row group in memory.
     """
     row_bytes = files.nbytes // max(1, files.num_rows)
     fitting: int = _ROW_GROUP_BYTES // max(1, row_bytes)
@@ -147,8 +147,8 @@ def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
 
 
 COMPRESSIONS = ("zstd", "snappy")
-"""The first makes smaller files. The second shrinks repetitive text by at most about 20 times, so that no reader takes
-the file for a decompression bomb."""
+"""The first makes smaller files. The second shrinks repetitive text by at most about 20 times, so no reader takes the
+file for a decompression bomb."""
 
 
 def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]) -> Any:

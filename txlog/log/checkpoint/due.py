@@ -17,8 +17,8 @@ _SHARE = 2
 
 
 class ReadingCost(msgspec.Struct, frozen=True):
-    """Costs of reading, in bytes of a checkpoint that take as long: of each commit beside its own bytes, and of the
-    smallest checkpoint."""
+    """Reading costs, as checkpoint bytes that take as long: of each commit besides its own bytes, and of the smallest
+    checkpoint."""
 
     commit_bytes: int
     checkpoint_bytes_min: int
@@ -38,8 +38,8 @@ def checkpoint_is_due(
     none. ``is_first`` states that this is the first commit of its writer.
 
     If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, as
-    soon as reading them costs half as much as reading the last checkpoint. So writing checkpoints stays a fixed share
-    of the bytes committed.
+    soon as reading them costs half as much as reading the last checkpoint. So checkpoint writing stays a fixed share of
+    the committed bytes.
 
     Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, the
     next writer that starts does with its first commit, and any writer once twice as many commits have gathered.

@@ -1,4 +1,4 @@
-"""The hint ``_last_checkpoint``: where readers begin. It may be absent, stale or torn; it is ignored then.
+"""The hint ``_last_checkpoint``: where readers begin. It may be absent, stale or torn, and is then ignored.
 
 In: its bytes, or a checkpoint's counts. Out: a ``LastCheckpoint``, or the bytes to write, with the checksum
 Spark verifies. PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
@@ -66,7 +66,7 @@ def _count(value: Any) -> int | None:
 def last_checkpoint_bytes(
     version: int, *, actions: int, size_bytes: int, add_files: int, v2: Mapping[str, Any] | None = None
 ) -> bytes:
-    """The hint that names a checkpoint of ours. ``v2`` names the top-level file of a V2 checkpoint.
+    """The hint that names one of our checkpoints. ``v2`` names the top-level file of a V2 checkpoint.
 
     ``actions`` and ``size_bytes`` include its sidecars, as in Spark.
     """

@@ -1,4 +1,4 @@
-"""The order of files in a checkpoint: by partition, so that row groups have narrow bounds on partition values.
+"""The order of files in a checkpoint: by partition, so row groups have narrow bounds on partition values.
 
 In: the live files, in any order, in chunks. Out: row groups, one after the other, each assembled when it is
 requested: a sorted copy of a million files would double the memory, and taking rows from the chunked table the time.
@@ -46,7 +46,7 @@ def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Tabl
 
 
 def _partition_ranks(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> Any:
-    """A number for each file, in the order of the partition values. Columns that do not fit into it are left out."""
+    """A number for each file that sorts like the partition values. Columns that do not fit into it are left out."""
     ranks = np.zeros(sum(batch.num_rows for batch in batches), dtype=np.int64)
     count = 1
     for name in columns:

@@ -38,7 +38,7 @@ __all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidec
 
 
 def wants_v2(state: TableState) -> bool:
-    """Whether checkpoints of this table are V2: its policy asks for it, and its protocol makes readers support it."""
+    """Whether checkpoints of this table are V2: its policy requests it, and its protocol makes readers support it."""
     return state.properties.checkpoint_policy == "v2" and "v2Checkpoint" in (state.protocol.reader_features or ())
 
 
@@ -84,10 +84,10 @@ def encode_sidecar(
 
 
 def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredSidecar]:
-    """Which of the unchanged sidecars are kept, if ``added`` files are written in any case.
+    """Which unchanged sidecars to keep, if ``added`` files are written in any case.
 
     A sidecar with at most as many files as are written in any case is merged with them. So a sidecar at least doubles
-    each time its files are written again, until it is full: few sidecars are small, and each file is rewritten rarely.
+    each time its files are rewritten, until it is full: few sidecars are small, and each file is rarely rewritten.
     """
     kept = sorted(untouched, key=lambda sidecar: sidecar.add_files, reverse=True)
     while kept and kept[-1].add_files <= min(added, ROW_GROUP_ROWS // 2):

@@ -1,8 +1,8 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, a join, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table
-depends only on its file and the source, so it is decided once for each file. Which rows of the source match nothing is
-decided again at each execution, from all live files.
+In: a source, a join, and clauses. Out: a `RowOperation`. Which clause applies to a table row depends only on its file
+and the source, so this is decided once for each file. Which source rows match nothing is decided again at each
+execution, from all live files.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class MergeRows(RowOperation):
         batch: pa.RecordBatch | None,
         pairs: Pairs | None = None,
     ) -> Hits:
-        """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
+        """The rows at ``positions`` that a source row joins or a clause changes. ``batch`` has their `_fields`;
         None if keys alone decide. Of several source rows that join a row, ``source_rows`` has any one. ``pairs`` are
         all of them; None if they are those with the same key."""
         clauses = np.full(len(positions), NONE, dtype=np.int16)

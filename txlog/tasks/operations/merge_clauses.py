@@ -163,8 +163,8 @@ class MergeClauses:
         """For each of the ``rows``, which several source rows join: the source row that changes it, and its clause.
 
         ``source_rows`` has any one of them, ``pairs`` each of them with the place of its row in ``rows``. A source row
-        to which no clause applies changes nothing. If several change a row, and all of them delete it, any of them
-        stands for the others; else the clause is `AMBIGUOUS`.
+        to which no clause applies changes nothing. If several change a row and all of them delete it, any of them
+        stands for the others; otherwise the clause is `AMBIGUOUS`.
         """
         matched = self.of["matched"]
         chosen, clauses = source_rows.copy(), np.full(len(rows), NONE, dtype=np.int16)

@@ -1,7 +1,7 @@
-"""Pairs of rows whose values are in a range of each other: ``s.ts BETWEEN t.start AND t.end``.
+"""Pairs of rows whose values are in each other's range: ``s.ts BETWEEN t.start AND t.end``.
 
 In: the comparisons of a join without keys. Out: for each row of one side, the slice of the other side's rows, in the
-order of one value, that can join it. One value is searched: the one that the comparisons bound the most.
+order of one value, that can join it. The search uses one value: the one with the tightest bounds.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Pairs", "RangeSearch", "SortedSide", "slice_pairs"]
 
 Pairs: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
-"""Numbers of rows of the table, or of a batch of it, and the source rows that they are paired with."""
+"""Row numbers of the table, or of a batch of it, and the source rows paired with them."""
 
 _PAIRS_AT_ONCE = 1 << 17
 _BOUNDS = {"=": 3, ">": 1, ">=": 1, "<": 2, "<=": 2}  # bit 1: bounded below, bit 2: bounded above
 
 
 class SortedSide(msgspec.Struct, frozen=True):
-    """Some rows of one side in the order of a value that none of them has null."""
+    """Some rows of one side, in the order of a value that is null in none of them."""
 
     values: NDArray[Any]
     rows: NDArray[np.int64]
 
     @classmethod
     def of(cls, column: pa.Array, rows: NDArray[np.int64]) -> SortedSide:
-        """``rows`` are those of the ``column`` that count."""
+        """``rows`` are the rows of ``column`` that count."""
         values, is_null = _numbers(column.take(pa.array(rows)))
         rows, values = rows[~is_null], values[~is_null]
         order = np.argsort(values, kind="stable")  # NaN comes last, as in SQL
@@ -54,7 +54,7 @@ class RangeSearch(msgspec.Struct, frozen=True):
 
     @classmethod
     def best(cls, ranges: Sequence[JoinRange]) -> RangeSearch | None:
-        """A search by the value that is equal to another, else by one with bounds on both ends; None if there is no
+        """A search by a value that equals another, otherwise by one with bounds on both ends; None if there is no
         comparison."""
         found: dict[tuple[Side, Expression], list[tuple[str, Expression]]] = {}
         for each in ranges:
@@ -93,7 +93,7 @@ class RangeSearch(msgspec.Struct, frozen=True):
 def slice_pairs(
     rows: NDArray[np.int64], others: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> Iterator[Pairs]:
-    """Each of the ``rows`` with each row of its slice of ``others``; some pairs at a time, however many there are.
+    """Each of the ``rows`` with each row of its slice of ``others``, in bounded numbers of pairs.
 
     The pairs of one row are adjacent, in the order of ``others``.
     """
@@ -108,5 +108,5 @@ def slice_pairs(
 
 
 def _numbers(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The values as numbers in the same order, and which of them are null; those have any number."""
+    """The values as numbers in the same order, and which of them are null; a null has any number."""
     return numbers_of(column), column.is_null().to_numpy(zero_copy_only=False)

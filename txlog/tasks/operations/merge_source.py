@@ -235,7 +235,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def is_repeated(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the key of each of these source rows is that of other source rows too."""
+        """Whether other source rows have the key of each of these source rows."""
         assert self.index is not None
         if self.index.num_keys == len(self.indexed):
             return np.zeros(len(rows), dtype=bool)
@@ -260,7 +260,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _codes(self) -> NDArray[np.int64]:
-        """The number of the key of each row of the source; meaningless for a row with a null key."""
+        """Each source row's key number; meaningless for a row with a null key."""
         assert self.index is not None
         if len(self.indexed) == self.rows.num_rows:
             return self.index.code_of_row
@@ -270,13 +270,13 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """How many rows of the source have each key."""
+        """How many source rows have each key."""
         assert self.index is not None
         return np.bincount(self.index.code_of_row, minlength=self.index.num_keys)
 
     @functools.cached_property
     def _rows_by_key(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The source rows whose keys are repeated, key by key, and the place of the first row of each such key."""
+        """The source rows with repeated keys, key by key, and the place of each key's first row."""
         assert self.index is not None
         is_repeated = self._counts > 1
         at = np.flatnonzero(is_repeated[self.index.code_of_row])

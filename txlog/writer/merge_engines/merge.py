@@ -90,9 +90,9 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
     """
     if engine.ignores_deletes or engine.name == "deduplicate":
         return
-    takes_back, deletes = kinds == UPDATE_BEFORE, kinds == DELETE
+    retracted, deletes = kinds == UPDATE_BEFORE, kinds == DELETE
     if engine.name == "aggregation":
-        retracts = takes_back.any() or (deletes.any() and not engine.removes_on_delete)
+        retracts = retracted.any() or (deletes.any() and not engine.removes_on_delete)
         refused = [
             f"{column} ({function.name})"
             for column, function in engine.functions.items()
@@ -113,7 +113,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
         if column in engine.functions and engine.functions[column].name not in RETRACTABLE
         if not engine.functions[column].ignores_retracts
     ]
-    if (takes_back.any() or deletes.any()) and (refused or not engine.groups):
+    if (retracted.any() or deletes.any()) and (refused or not engine.groups):
         also = (
             "" if engine.name == "first-row" else ", txlog.partial-update.remove-record-on-delete, or sequence groups"
         )
