@@ -400,7 +400,7 @@ def test_every_kind_of_change_by_txlog_is_read_and_continued_by_spark(
     table.alter_column("id", nullable=False)
     table.append(pa.table({"id": pa.array([2], pa.int32()), "v": [2**40], "part": [2**40]}), schema_mode="merge")
     session.sql(f"insert into {place} values (3, 3, 3)")
-    with pytest.raises(Exception, match="(?i)not null|null value"):
+    with pytest.raises(Exception, match=r"(?i)not null|null value"):
         session.sql(f"insert into {place} values (null, 3, 3)")
     ours = txlog.Table.open(path).to_arrow()
     assert as_rows(ours) == sorted(
