@@ -295,8 +295,8 @@ def _history(table: Table) -> list[Any]:
     """What changes of the definition are called, oldest first."""
     found = []
     for entry in table.history()[::-1]:
-        parameters = {key: _decoded(value) for key, value in entry["operationParameters"].items()}
         if entry["operation"] in DEFINES:
+            parameters = {key: _decoded(value) for key, value in entry["operationParameters"].items()}
             found.append((entry["operation"], _plain(parameters)))
     return found
 

@@ -63,6 +63,7 @@ from txlog.protocol.schema import (
     schema_to_json,
     type_name,
 )
+from txlog.protocol.schema_changes import type_at
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
@@ -201,8 +202,18 @@ def is_wider(state: TableState, column: pa.Field) -> bool:
 
 
 def check_retyped(state: TableState, path: ColumnPath, wider: DataType) -> None:
-    """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type."""
+    """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type, or if
+    its Iceberg readers could not read it."""
     from txlog.commands.column_references import references_to
+    from txlog.iceberg.schema import can_follow_widening
+
+    old = type_at(state.schema, path)
+    if state.properties.iceberg and not can_follow_widening(old, wider):
+        raise InvalidInputError(
+            f"{path_text(path)} cannot become {type_name(wider)}: Iceberg readers of the table ({ICEBERG} ="
+            f" {state.properties.iceberg}) could not read files that have it as {type_name(old)}. Unset the property"
+            " first, or write the rows to another column"
+        )
 
     rules = [each.text for each in references_to(state, path) if each.place in ("rule", "generated column")]
     if rules:
