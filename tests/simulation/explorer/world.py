@@ -183,7 +183,7 @@ class World(msgspec.Struct):
             return
         ledger.rows.require_quarantined()
         snapshot = opened(self._reader_store(self.log), None, {}).snapshot()
-        names = {physical_name(field): field.name for field in snapshot._state.schema.fields}
+        names = {physical_name(field): field.name for field in snapshot._version.state.schema.fields}
         places = [place for place, name in enumerate(ROW_SCHEMA.names) if name in names]  # one may have been dropped
         rows = snapshot.to_arrow([names[ROW_SCHEMA.names[place]] for place in places])
         found = sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
