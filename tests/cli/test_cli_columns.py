@@ -38,10 +38,13 @@ def test_columns_are_renamed_dropped_and_altered(uri: str) -> None:
     run("alter-column", uri, "remark", "--default", "'none'", "--first")
     assert "nothing to change" in run("alter-column", uri, "id", "--not-null").replace("\n", " ")
     run("alter-column", uri, "id", "--nullable")
+    run("add-columns", uri, "day date, place struct<country: string>")
     table = txlog.Table.open(uri)
-    assert table.schema.names == ["remark", "id", "place"]
+    assert table.schema.names == ["remark", "id", "place", "day"]
     assert table.schema.field("id").type == pa.int64()
-    assert table.to_arrow().to_pylist() == [{"remark": "n", "id": 1, "place": {"city": "Rome"}}]
+    assert table.to_arrow().to_pylist() == [
+        {"remark": "n", "id": 1, "place": {"city": "Rome", "country": None}, "day": None}
+    ]
 
 
 def test_the_result_in_json_has_the_version_and_the_notes(uri: str) -> None:
