@@ -79,6 +79,7 @@ ARGUMENTS = {
     "user_metadata": Given("by hand"),
     "read_version": Given(0, before=changes_what_is_replaced),
     "on_conflict": Given(None, meanwhile=changes_what_is_replaced),
+    "column_rules": Given("keep"),
     "mode": Given("copy-on-write"),
     "row_mode": Given("copy-on-write"),
     "schema_mode": Given("merge", MORE),

@@ -27,7 +27,7 @@ from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls,
 from txlog.util.arguments import names_in, type_name_of, whole_number
 from txlog.util.wording import in_write, spelled
 from txlog.writer.commit_options import CommitOptions, OnConflict
-from txlog.writer.write_intent import SchemaMode
+from txlog.writer.write_intent import ColumnRules, SchemaMode
 
 if TYPE_CHECKING:
     from txlog.commands.follow import CommittedBatch, OnChange
@@ -74,6 +74,7 @@ def write(
     fingerprint: str | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    column_rules: ColumnRules | None = None,
     row_mode: RowMode | None = None,
     on_conflict: OnConflict = "fail",
     read_version: int | None = None,
@@ -95,7 +96,8 @@ def write(
             must have the same, except with ``schema_mode="overwrite"``.
         cluster_by: The clustering columns of a new table (see `Table.create`). An existing table must have the same.
         properties: The properties of a new table.
-        row_mode: ``mode`` of `Table.overwrite`; ``on_conflict`` and ``read_version`` are its arguments too.
+        row_mode: ``mode`` of `Table.overwrite`; ``column_rules``, ``on_conflict`` and ``read_version`` are its
+            arguments too.
 
     The other arguments are those of `Table.append` and `Table.open`.
 
@@ -123,6 +125,7 @@ def write(
         properties=properties or {},
         target_file_size_bytes=target_file_size,
         row_mode=row_mode,
+        column_rules=column_rules,
     )
     return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
 
@@ -538,6 +541,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        column_rules: ColumnRules | None = None,
         mode: RowMode | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
@@ -557,6 +561,9 @@ class Table(Readable, metaclass=Hinted):
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
+            column_rules: With ``schema_mode="overwrite"``: "keep" keeps NOT NULL, comments, expressions of generated
+                columns, defaults and lengths of text of columns that ``data`` has with the same type; "drop" drops
+                them; None drops them too, and the result's ``notes`` and a warning in the log say which.
             mode: With ``where``, how to remove rows from files that keep other rows, as for `delete`: "merge-on-read"
                 or "copy-on-write".
             on_conflict: "fail", or "rerun": replace what the newest version has, whatever this handle has read,
@@ -581,6 +588,7 @@ class Table(Readable, metaclass=Hinted):
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
             row_mode=mode,
+            column_rules=column_rules,
         )
         return write_batch(self._open_table, data, options, on_progress)
 

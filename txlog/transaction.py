@@ -223,6 +223,20 @@ class Transaction:
         asked = AlterColumn(type, nullable, comment, default, first, after)
         self._define(lambda state: altered_column(state, column, asked))
 
+    def describe(self, description: str | None = None, *, name: str | None = None) -> None:
+        """Set the table's description or name in this version: see `Table.describe`.
+
+        Args:
+            description: The text; an empty one removes it.
+            name: The name in the table's metadata.
+
+        Raises:
+            InvalidInputError: Neither is given, or the transaction has written rows.
+        """
+        from txlog.commands.change_columns import described_table
+
+        self._define(lambda state: described_table(state, description, name))
+
     def _define(self, make: MakeChange) -> None:
         from txlog.commands.checked_definition import require_rule
         from txlog.commands.table_definition import define

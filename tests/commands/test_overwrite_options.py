@@ -307,3 +307,42 @@ def test_every_change_of_a_table_takes_the_same_options(name: str) -> None:
 @pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge"])
 def test_every_change_in_a_transaction_takes_mode_and_on_progress(name: str) -> None:
     assert inspect.signature(getattr(Transaction, name)).parameters.keys() >= {"mode", "on_progress"}
+
+
+RULED = "id int not null comment 'key', g int generated always as (id + 1), d string default 'x', s struct<a: int>"
+
+
+@pytest.mark.parametrize("rules", [None, "keep", "drop"])
+def test_a_new_schema_says_which_rules_of_columns_it_drops_unless_it_was_told_to(
+    tmp_path: Path, rules: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", RULED)
+    rows = pa.table({"id": pa.array([1], pa.int32()), "g": pa.array([2], pa.int32()), "d": ["y"], "new": [1.5]})
+    result = table.overwrite(rows, schema_mode="overwrite", column_rules=rules)
+    dropped = "NOT NULL of id, the comment of id, the expression of the generated column of g, the default of d"
+    if rules is None:
+        assert dropped in result.notes[0]
+        assert 'column_rules="keep"' in result.notes[0]
+        assert dropped in caplog.text
+    else:
+        assert not result.notes
+    assert table.schema.field("id").nullable == (rules != "keep")
+    table.append(pa.table({"id": pa.array([5], pa.int32())}))
+    last = table.to_arrow(where="id = 5").to_pylist()[0]
+    assert (last["g"], last["d"]) == ((6, "x") if rules == "keep" else (None, None))
+
+
+def test_rules_that_a_new_type_does_not_allow_are_named_even_if_they_were_to_be_kept(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id int not null comment 'key', v int comment 'value'")
+    rows = pa.table({"id": ["one"], "v": pa.array([1], pa.int32())})
+    (note,) = table.overwrite(rows, schema_mode="overwrite", column_rules="keep").notes
+    assert "without NOT NULL of id, the comment of id:" in note
+
+
+def test_rules_of_columns_are_for_a_new_schema(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id int")
+    rows = pa.table({"id": pa.array([1], pa.int32())})
+    with pytest.raises(txlog.InvalidInputError, match='column_rules is for schema_mode="overwrite"'):
+        table.overwrite(rows, column_rules="keep")
+    with pytest.raises(txlog.InvalidInputError, match="column_rules"):
+        table.overwrite(rows, schema_mode="overwrite", column_rules="all")  # type: ignore[arg-type]

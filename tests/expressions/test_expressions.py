@@ -561,3 +561,11 @@ def test_an_expression_pickles_and_its_text_reads_back_with_the_same_type(text: 
     again = parse(str(expression), SCHEMA)
     assert type_name(again.type) == type_name(expression.type)
     assert columns_of(again) == columns_of(expression)
+
+
+@pytest.mark.parametrize("name", ["comment", "set", "SHOW", "cache", "use", "load", "copy", "kill"])
+@pytest.mark.parametrize("condition", ["{} = 1", "{} is not null", "{} IN (1, 2)", "{}+1 > 1 and true", "{} < 2"])
+def test_a_column_may_have_the_name_of_a_statement(name: str, condition: str) -> None:
+    schema = delta.from_arrow(pa.schema([(name, pa.int64())]))
+    found = evaluate(parse(condition.format(name), schema), pa.record_batch({name: [1]}))
+    assert found.to_pylist() == [True]

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mutants_of_changes import CHANGE_MUTANTS
+from mutants_of_definitions import DEFINITION_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_joining import JOINING_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
@@ -402,6 +403,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     SURROUNDINGS
     | ROW_MUTANTS
     | CHANGE_MUTANTS
+    | DEFINITION_MUTANTS
     | STREAM_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS

@@ -305,3 +305,41 @@ def test_files_are_read_correctly_after_columns_were_added(
     change: Callable[[dict[str, pa.Field]], None], answer: bool
 ) -> None:
     assert reads(changed(change), changed(lambda fields: None)) is answer
+
+
+NARROW = pa.schema([("k", pa.int32()), ("v", pa.int32()), ("w", pa.int32())])
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize(
+    ("change", "row"),
+    [
+        (lambda table: table.rename_column("v", "x"), {"k": 5, "x": 6, "w": 7}),
+        (lambda table: table.drop_columns("w"), {"k": 5, "v": 6}),
+        (lambda table: table.alter_column("v", type="bigint"), {"k": 5, "v": 6, "w": 7}),
+        (lambda table: table.alter_column("k", type="bigint"), {"k": 5, "v": 6, "w": 7}),
+        (lambda table: table.alter_column("w", first=True, comment="first"), {"w": 7, "k": 5, "v": 6}),
+        (lambda table: table.alter_column("v", nullable=False), None),
+        (lambda table: table.overwrite(pa.table({"k": [1]}), schema_mode="overwrite"), None),
+    ],
+    ids=["rename", "drop", "widen", "widen the key", "move", "not null", "all columns"],
+)
+def test_staged_rows_are_committed_after_a_change_of_columns_that_their_files_fit(
+    tmp_path: Path, mode: Any, change: Callable[[txlog.Table], Any], row: dict[str, int] | None
+) -> None:
+    properties = {"delta.enableTypeWidening": "true"}
+    table = txlog.Table.create(tmp_path / "t", NARROW, properties=properties, column_mapping="name")
+    table.append(pa.Table.from_pylist([{"k": 5 if mode == "upsert" else 1, "v": 0}], NARROW))
+    sink = txlog.Sink(table, "app", mode=mode, keys=["k"] if mode == "upsert" else None)
+    with sink.task(1, 0) as task:
+        task.write(pa.Table.from_pylist([{"k": 5, "v": 6, "w": 7}], NARROW))
+    change(txlog.Table.open(table.uri))
+    before = table.to_arrow().to_pylist()
+    if row is None:
+        with pytest.raises(txlog.MetadataChangedError):
+            sink.commit(1, [task.committable])
+        assert table.to_arrow().to_pylist() == before
+        return
+    sink.commit(1, [task.committable])
+    found = table.to_arrow().to_pylist()
+    assert found == ([row] if mode == "upsert" else [*before, row])

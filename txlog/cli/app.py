@@ -114,6 +114,7 @@ def create(
 
 
 app.command("set")(definition_commands.set_properties)
+app.command("add-columns")(definition_commands.add_columns)
 app.command("rename-column")(definition_commands.rename_column)
 app.command("drop-columns")(definition_commands.drop_columns)
 app.command("alter-column")(definition_commands.alter_column)

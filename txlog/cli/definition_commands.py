@@ -14,7 +14,7 @@ from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
 from txlog.result import WriteResult
 from txlog.table import Table
 
-__all__ = ["alter_column", "drop_columns", "rename_column", "set_description", "set_properties"]
+__all__ = ["add_columns", "alter_column", "drop_columns", "rename_column", "set_description", "set_properties"]
 
 Column = Annotated[
     str, typer.Argument(metavar="COLUMN", help="a column, or a member of a struct: place.city", show_default=False)
@@ -54,6 +54,24 @@ def set_properties(
         shown = "\n".join(lines) if found else f"{table.uri} is at version {snapshot.version}, without properties"
         facts = {"table": table.uri, "version": snapshot.version, "properties": found, **_noted(notes)}
         out.result(facts, Text(shown))
+
+
+def add_columns(
+    uri: Uri,
+    columns: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL", help="the columns: 'day date, place struct<country: string>'", show_default=False
+        ),
+    ],
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Add columns, or members of structs. They are null in the rows of the table."""
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.add_columns(columns, user_metadata=user_metadata)
+        _show(out, table, result, f"it has {columns}")
 
 
 def rename_column(

@@ -285,7 +285,11 @@ class GlobalCommitter:
             proposal = plan.execute(state)
             result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
         plan.warn_of_dead_rows(result.version)
-        return result
+        if not job.notes or result.outcome != "committed":
+            return result
+        for note in job.notes:
+            logger.warning("%s: v%s: %s", self._open_table.uri, result.version, note)
+        return replace(result, notes=(*result.notes, *job.notes))
 
 
 def _new_rule(job: WriteJob, then: TableState) -> str | None:

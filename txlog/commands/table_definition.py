@@ -38,6 +38,7 @@ from txlog.protocol.column_mapping import (
     mapping_mode,
     without_metadata,
 )
+from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.merge_options import CHANGELOG_PRODUCER, ROW_DEDUPLICATE
 from txlog.protocol.partition_values import partitioning_text
@@ -62,6 +63,7 @@ from txlog.protocol.schema import (
     schema_to_json,
     type_name,
 )
+from txlog.protocol.schema_changes import type_at
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import OF_ONE_TABLE, check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
@@ -70,7 +72,7 @@ from txlog.result import WriteResult
 from txlog.tasks.tombstones import check_tombstones
 from txlog.util import ambient
 from txlog.util.arguments import names_in
-from txlog.util.wording import argument
+from txlog.util.wording import argument, in_python, setting, spelled
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -101,6 +103,8 @@ class Definition(msgspec.Struct, frozen=True):
     metadata: Metadata
     protocol: Protocol | None = None
     domains: tuple[DomainMetadata, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What its user should know, as sentences."""
 
     @property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
@@ -198,8 +202,18 @@ def is_wider(state: TableState, column: pa.Field) -> bool:
 
 
 def check_retyped(state: TableState, path: ColumnPath, wider: DataType) -> None:
-    """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type."""
+    """Raises ``InvalidInputError`` if a rule of the table would mean something else with the column's new type, or if
+    its Iceberg readers could not read it."""
     from txlog.commands.column_references import references_to
+    from txlog.iceberg.schema import can_follow_widening
+
+    old = type_at(state.schema, path)
+    if state.properties.iceberg and not can_follow_widening(old, wider):
+        raise InvalidInputError(
+            f"{path_text(path)} cannot become {type_name(wider)}: Iceberg readers of the table ({ICEBERG} ="
+            f" {state.properties.iceberg}) could not read files that have it as {type_name(old)}. Unset the property"
+            " first, or write the rows to another column"
+        )
 
     rules = [each.text for each in references_to(state, path) if each.place in ("rule", "generated column")]
     if rules:
@@ -256,15 +270,22 @@ def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, 
             yield from _added(found.type, field.type, f"{prefix}{field.name}.")
 
 
-def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:
+def with_schema(
+    state: TableState, schema: Any, partition_by: Iterable[str] | None, column_rules: str | None = None
+) -> Definition | None:
     """Replace the table's schema and partitioning, by a commit that also replaces every file.
 
     The properties stay, and so does the clustering, by the names of its columns. ``partition_by`` None keeps the
-    partitioning. If the table maps its columns, all get new ids and physical names. None if nothing would change.
+    partitioning. ``column_rules`` "keep" keeps NOT NULL, comments and other rules of columns that the new schema has
+    too; what is dropped is noted unless it is "drop". If the table maps its columns, all get new ids and physical
+    names. None if nothing would change.
     Raises ``InvalidInputError`` for columns that no table can have or be partitioned by, and
     ``UnsupportedFeatureError`` for what this release could not write.
     """
     struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
+    if column_rules == "keep":
+        struct = with_rules_of(state.schema, struct)
+    rules = () if column_rules == "drop" else tuple(dropped_rules(state.schema, struct))
     configuration = dict(state.metadata.configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
@@ -289,7 +310,15 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     clustering = replaced_clustering(state.domains, state.schema, struct)
     domains = () if clustering is None else (clustering,)
     _check(protocol or state.protocol, metadata, struct, {**state.domains, **{each.domain: each for each in domains}})
-    return Definition(metadata, protocol, domains)
+    notes = (
+        (
+            f"the new columns are without {', '.join(rules)}: {setting('column_rules', 'keep')} keeps what the data's"
+            f" types allow, {setting('column_rules', 'drop')} drops it without a note",
+        )
+        if rules
+        else ()
+    )
+    return Definition(metadata, protocol, domains, tuple(spelled(note, in_python) for note in notes))
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:

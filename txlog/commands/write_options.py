@@ -17,7 +17,7 @@ from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
-from txlog.writer.write_intent import RowMode, SchemaMode
+from txlog.writer.write_intent import ColumnRules, RowMode, SchemaMode
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -40,7 +40,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ``read_version`` None means the version that the handle last read. ``partition_by``, ``cluster_by`` and
     ``properties`` define a table that does not exist yet, if ``create`` allows it. For an existing table, the first two
     must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how to remove rows from files that keep
-    other rows. ``keys`` are the key columns of the mode "upsert", which only sinks have.
+    other rows, and ``column_rules`` whether a new schema keeps NOT NULL, comments and the like. ``keys`` are the key
+    columns of the mode "upsert", which only sinks have.
     """
 
     mode: str = "append"
@@ -57,6 +58,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     compression: str | None = None
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
+    column_rules: ColumnRules | None = None
 
     def __post_init__(self) -> None:
         """Convert any library's integers to Python's, which the log can store and compare."""
@@ -95,6 +97,13 @@ def check_options(options: WriteOptions) -> None:
             f"{argument('read_version')} keeps rows that were appended after it, and"
             f" {setting('schema_mode', 'overwrite')} replaces the columns of all rows: leave one of them out"
         )
+    if options.column_rules is not None:
+        check_choice("column_rules", options.column_rules, ColumnRules)
+        if options.schema_mode != "overwrite":
+            raise InvalidInputError(
+                f"{argument('column_rules')} is for {setting('schema_mode', 'overwrite')}, which replaces the columns:"
+                f" leave {argument('column_rules')} out"
+            )
     if options.row_mode is not None:
         check_choice("row_mode", options.row_mode, RowMode)
     if options.mode == "append":

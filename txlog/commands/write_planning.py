@@ -85,7 +85,7 @@ def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOpt
 
     if options.schema_mode == "merge":
         return with_columns(state, _new_columns(state, data_schema))
-    return with_schema(state, data_schema, options.partition_by)
+    return with_schema(state, data_schema, options.partition_by, options.column_rules)
 
 
 def _plan_for_data(
@@ -162,6 +162,7 @@ def _job(
         rows_of_version=rows_of_version,
         unseen_versions=unseen_versions,
         row_mode=options.row_mode,
+        notes=definition.notes if definition else (),
     )
 
 

@@ -17,6 +17,7 @@ Backticks quote names. Double quotes are refused: Spark takes them for a string,
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -218,7 +219,8 @@ def _parsed(sql_text: str, dialect: type[_Dialect] = _Dialect) -> exp.Expression
     try:
         if dialect is _Dialect:
             _refuse_double_quotes(sql_text)
-        statements = [statement for statement in sqlglot.parse(sql_text, dialect=dialect) if statement is not None]
+        text = f"({sql_text}\n)" if _begins_with_a_column(sql_text) else sql_text
+        statements = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
     except sqlglot.errors.ParseError as error:
         raise InvalidInputError(f"cannot parse the expression {sql_text!r}: {_first_fault(error)}") from None
     except sqlglot.errors.TokenError as error:
@@ -233,6 +235,21 @@ def _parsed(sql_text: str, dialect: type[_Dialect] = _Dialect) -> exp.Expression
             f"an expression is one condition, such as id = 1, or one value: {sql_text!r} contains {len(statements)}"
         )
     return cast(exp.Expression, statements[0])
+
+
+def _begins_with_a_column(sql_text: str) -> bool:
+    """Whether the first word would begin a statement, such as COMMENT or SET, and is the name of a column here."""
+    found = _FIRST_OF_CONDITION.match(sql_text)
+    return found is not None and found[1].upper() in _statement_words()
+
+
+@functools.cache
+def _statement_words() -> frozenset[str]:
+    begins = {*_Dialect.parser_class.STATEMENT_PARSERS, *_Dialect.tokenizer_class.COMMANDS}
+    return frozenset(word for word, kind in _Dialect.tokenizer_class.KEYWORDS.items() if kind in begins)
+
+
+_FIRST_OF_CONDITION = re.compile(r"\s*(\w+)\s*(?:[=<>!+\-*/%|.,]|$|(?:is|in|not|like|between|and|or)\b)", re.IGNORECASE)
 
 
 def _refuse_double_quotes(sql_text: str) -> None:

@@ -25,10 +25,20 @@ from txlog.protocol.schema import (
     Primitive,
     Struct,
     type_name,
+    type_to_json,
 )
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 
-__all__ = ["ColumnPath", "IcebergSchema", "Known", "KnownColumn", "Leaf", "NewMeaningError", "convert"]
+__all__ = [
+    "ColumnPath",
+    "IcebergSchema",
+    "Known",
+    "KnownColumn",
+    "Leaf",
+    "NewMeaningError",
+    "can_follow_widening",
+    "convert",
+]
 
 _COLLATIONS_KEY = "__COLLATIONS"
 """The key of a column's collations in Delta's schema."""
@@ -89,6 +99,12 @@ def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, 
     out.fields, out.name_mapping = conversion.struct(schema, (), (), has_statistics=True)
     _check_names(out.fields)
     return out
+
+
+def can_follow_widening(old: DataType, new: DataType) -> bool:
+    """Whether Iceberg readers may read files of the old type as the new one."""
+    before, after = (_kind_named(str(type_to_json(each))) for each in (old, new))
+    return _may_become(before, after)
 
 
 class _Place(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from txlog.protocol.schema import (
     fold_name,
     type_name,
 )
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY, is_widening
 
 __all__ = [
     "OF_ONE_TABLE",
@@ -177,34 +177,37 @@ def merge(table: Struct, data: Struct) -> Struct:
 
 
 def reads(table: Struct, written: Struct) -> bool:
-    """Whether data files written for the schema ``written`` are read correctly under ``table``.
+    """Whether files written for the schema ``written`` are read correctly under ``table``; both have physical names.
 
-    They are if columns and members of structs were only added, and are nullable.
+    They are if columns and members of structs were only added, and are nullable; became wider, as their history says;
+    or were dropped from a table that maps its columns, and some are left.
     """
     before = {member.name: member for member in written.fields}
-    if before.keys() - set(table.names):
+    dropped = before.keys() - set(table.names)
+    if dropped and (not is_mapped(table) or len(dropped) == len(before)):
         return False
     return all(
         member.nullable
         if member.name not in before
-        else _reads_type(member.type, before[member.name].type)
+        else _reads_type(member.type, before[member.name].type, is_widened=TYPE_CHANGES_KEY in member.metadata)
         and (member.nullable or not before[member.name].nullable)
         for member in table.fields
     )
 
 
-def _reads_type(table: DataType, written: DataType) -> bool:
+def _reads_type(table: DataType, written: DataType, *, is_widened: bool) -> bool:
     if isinstance(table, Struct) and isinstance(written, Struct):
         return reads(table, written)
     if isinstance(table, Array) and isinstance(written, Array):
-        return (table.contains_null or not written.contains_null) and _reads_type(table.element, written.element)
+        is_read = _reads_type(table.element, written.element, is_widened=is_widened)
+        return is_read and (table.contains_null or not written.contains_null)
     if isinstance(table, Map) and isinstance(written, Map):
         return (
             (table.value_contains_null or not written.value_contains_null)
-            and _reads_type(table.key, written.key)
-            and _reads_type(table.value, written.value)
+            and _reads_type(table.key, written.key, is_widened=is_widened)
+            and _reads_type(table.value, written.value, is_widened=is_widened)
         )
-    return table == written
+    return table == written or (is_widened and is_widening(written, table))
 
 
 def accepts(table: DataType, data: DataType) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "APPEND",
     "OVERWRITE",
     "OVERWRITE_PARTITIONS",
+    "ColumnRules",
     "IntentKind",
     "RowMode",
     "SchemaMode",
@@ -30,6 +31,9 @@ RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
 """Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
 to overwrite the whole table)."""
+
+ColumnRules: TypeAlias = Literal["keep", "drop"]
+"""Whether columns that are replaced keep NOT NULL, comments, expressions and defaults."""
 
 IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "upsert"]
 """Add rows; replace every row; replace a predicate's rows; replace the partitions that the new rows touch; replace the

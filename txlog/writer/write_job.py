@@ -28,7 +28,7 @@ class WriteJob(msgspec.Struct, frozen=True):
     holds the caller's commit options. ``rows_of_version`` is the version that an overwrite's rows come from, if known,
     and ``unseen_versions`` are other writers' versions after it, up to ``read_version``. ``row_mode`` decides how to
     remove rows from files that keep other rows; None leaves it to the table. ``mismatch`` decides what happens to
-    changes that do not fit the table's rows.
+    changes that do not fit the table's rows. ``notes`` are for the commit's result.
     """
 
     job_id: str
@@ -47,6 +47,7 @@ class WriteJob(msgspec.Struct, frozen=True):
     unseen_versions: tuple[int, ...] = ()
     row_mode: RowMode | None = None
     mismatch: MismatchPolicy = USUAL
+    notes: tuple[str, ...] = ()
 
     @property
     def creates_table(self) -> bool:

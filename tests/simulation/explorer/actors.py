@@ -21,6 +21,18 @@ from explorer.change_programs import (
     upsert_in_sequence,
     upsert_late,
 )
+from explorer.definition_programs import (
+    append_without_key,
+    drop_note,
+    exchange_names,
+    follow_rows,
+    rename_in_two_steps,
+    rename_value,
+    require_key,
+    upsert_with_note,
+    widen_value,
+)
+from explorer.definition_scenarios import DEFINITION_SCENARIOS, LARGE_DEFINITION_SCENARIOS
 from explorer.export_programs import (
     delete_and_export,
     export,
@@ -227,11 +239,15 @@ _OF_ROWS = (
 )
 
 SCENARIOS = {
-    scenario.name: scenario for scenario in (*_SMALL, *_OWNED, *_OF_ROWS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)
+    scenario.name: scenario
+    for scenario in (*_SMALL, *_OWNED, *_OF_ROWS, *DEFINITION_SCENARIOS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)
 }
 """Scenarios small enough to be explored completely."""
 
-SAMPLED = {scenario.name: scenario for scenario in (*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)}
+SAMPLED = {
+    scenario.name: scenario
+    for scenario in (*LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)
+}
 """Scenarios of which only some schedules are explored."""
 
 _LIGHT: tuple[Program, ...] = (
@@ -422,6 +438,24 @@ _TOGETHER: tuple[Program, ...] = (
 )
 """Threads of one process, which share a handle, beside other processes."""
 
+_COLUMNS: tuple[Program, ...] = (
+    rename_value,
+    rename_in_two_steps,
+    exchange_names,
+    drop_note,
+    widen_value,
+    require_key,
+    append_without_key,
+    follow_rows,
+    upsert_with_note,
+    append_keys,
+    optimize_rows,
+    set_properties,
+    checkpoint,
+    read,
+)
+"""Programs on a table whose columns change. Deletes would have to compare keys that may be null."""
+
 _CASTS = (
     _LIGHT,
     _ROWS,
@@ -433,6 +467,7 @@ _CASTS = (
     _IN_SEQUENCE,
     _BESIDE_AN_OWNER,
     _TOGETHER,
+    _COLUMNS,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""
@@ -458,6 +493,7 @@ _TABLES_OF = {
     _UPKEEP: _TABLES_OF_UPKEEP,
     _IN_SEQUENCE: _TABLES_IN_SEQUENCE,
     _BESIDE_AN_OWNER: _TABLES_OF_AN_OWNER,
+    _COLUMNS: _TABLES_OF_ROWS,
 }
 
 
@@ -465,7 +501,7 @@ def any_story(choices: Choices) -> Scenario:
     """Two to four actors, up to three faults, two crashes and a power cut, on one of a few kinds of table."""
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
-    is_upkeep, is_owned = cast is _UPKEEP, cast is _BESIDE_AN_OWNER
+    is_upkeep, is_owned, is_mapped = cast is _UPKEEP, cast is _BESIDE_AN_OWNER, cast is _COLUMNS
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
     properties = tables[choices.choose(len(tables), calm=0.75)]
@@ -490,9 +526,10 @@ def any_story(choices: Choices) -> Scenario:
         versions=4 if is_upkeep else 1 + choices.choose(3),
         aged=is_upkeep or bool(choices.choose(2, calm=0.6)),
         properties=properties,
-        has_rows=is_upkeep or cast in (_ROW_CHANGES, _IN_SEQUENCE),
+        has_rows=is_upkeep or is_mapped or cast in (_ROW_CHANGES, _IN_SEQUENCE),
         trimmed=is_upkeep,
         sealed=is_upkeep,
         exported=is_upkeep,
         owned=is_owned,
+        mapped=is_mapped,
     )

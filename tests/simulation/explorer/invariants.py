@@ -246,6 +246,7 @@ class Ledger:
         if self.rows is not None:
             makes, effect = (entry.attempts[0].makes, entry.attempts[0].effect) if entry.attempts else (None, None)
             self.rows.appears(version, actions, self.states[version].live, makes, effect)
+            self.rows.require_values(version, orjson.loads(self.states[version].metadata["schemaString"]))
         self._seen[name] = body
 
     def _check_below_is_durable(self, version: int) -> None:

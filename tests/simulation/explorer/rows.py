@@ -132,6 +132,17 @@ class RowHistory:
         self._require_buried(version, live)
         self.require_quarantined()
 
+    def require_values(self, version: int, schema: Mapping[str, Any]) -> None:
+        """Raise `InvariantBroken` if a row of a version lacks a value for a column that is NOT NULL there."""
+        required = {
+            field["metadata"].get("delta.columnMapping.physicalName", field["name"])
+            for field in schema["fields"]
+            if not field["nullable"]
+        }
+        for place, name in enumerate(ROW_SCHEMA.names):
+            if name in required and any(row[place] is None for row in self.at[version]):
+                raise InvariantBroken("no row lacks a required value", f"v{version} has {self.at[version]}: {name}")
+
     def require_quarantined(self) -> None:
         """Raise `InvariantBroken` if changes that a commit holds back are gone."""
         for version, path in self.quarantined.items():

@@ -63,6 +63,7 @@ class Scenario(msgspec.Struct, frozen=True):
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
+    ``mapped``: the table's columns can be renamed, dropped and widened.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Scenario(msgspec.Struct, frozen=True):
     owned: bool = False
     gathers: bool = False
     round_trip_s: float = 0.0
+    mapped: bool = False
 
 
 class Run:
@@ -122,6 +124,7 @@ class Run:
             is_sealed=scenario.sealed,
             is_exported=scenario.exported,
             is_owned=scenario.owned,
+            is_mapped=scenario.mapped,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger

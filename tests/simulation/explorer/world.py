@@ -24,6 +24,7 @@ from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
+from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
@@ -58,6 +59,9 @@ SEALED_CHANGES = (("+U", 4, "a", 80, 1), ("-D", 7, None, None, 1), ("+I", 50, "a
 VACUUMED_MS = 24 * 3600 * 1000
 """The retention that vacuums of stories ask for."""
 _AGE_MS = 400 * 24 * 3600 * 1000
+NARROW_SCHEMA = pa.schema([*list(ROW_SCHEMA)[:2], ("v", pa.int32()), ("note", pa.string())])
+"""The columns of a table whose columns change: the values have a wider type in the files of the base."""
+_CHANGES_SHAPE = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 _NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
 
 
@@ -178,11 +182,13 @@ class World(msgspec.Struct):
         if ledger.rows is None:
             return
         ledger.rows.require_quarantined()
-        table = opened(self._reader_store(self.log), None, {})
-        found = sorted(
-            (tuple(row.values()) for row in table.snapshot().to_arrow(ROW_SCHEMA.names).to_pylist()), key=repr
-        )
-        if found != ledger.rows.at[ledger.latest]:
+        snapshot = opened(self._reader_store(self.log), None, {}).snapshot()
+        names = {physical_name(field): field.name for field in snapshot._version.state.schema.fields}
+        places = [place for place, name in enumerate(ROW_SCHEMA.names) if name in names]  # one may have been dropped
+        rows = snapshot.to_arrow([names[ROW_SCHEMA.names[place]] for place in places])
+        found = sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
+        expected = [tuple(row[place] for place in places) for row in ledger.rows.at[ledger.latest]]
+        if found != sorted(expected, key=repr):
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader sees {found} at v{ledger.latest}")
 
     def _paths(self, delta_log: DeltaLog, state: TableState) -> list[str]:
@@ -241,6 +247,7 @@ def base_world(
     is_sealed: bool = False,
     is_exported: bool = False,
     is_owned: bool = False,
+    is_mapped: bool = False,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
@@ -248,7 +255,8 @@ def base_world(
     keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table has deletion
     vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of `SEALED`
     waits for its commit. ``is_exported``: Iceberg readers see the version before the newest. ``is_owned``: an owner
-    decides the versions, and none is published.
+    decides the versions, and none is published. ``is_mapped``: it has one more version, which maps its columns, allows
+    wider types, and has a further column without values.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
@@ -264,6 +272,7 @@ def base_world(
         open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
         open_table.post_commit._background = _Inline()
         schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
+        schema = NARROW_SCHEMA if is_mapped else schema
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
@@ -276,6 +285,8 @@ def base_world(
                 txn.remove("part=a/base-1.parquet")
         if is_sealed:
             _seal(Table(open_table))
+        if is_mapped:
+            Table(open_table).set_properties(_CHANGES_SHAPE)
         state = open_table.log.newest_state()
     ledger = Ledger(log if owner is None else owner, files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None

@@ -1,0 +1,107 @@
+"""Everything that refers to a column, found by one function: examples of each place, and of what does not refer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import txlog
+from txlog.commands.column_references import references_to, with_new_name
+from txlog.log.state import TableState
+from txlog.protocol.properties import column_paths
+from txlog.table import Table
+
+SCHEMA = (
+    "a int, b int, s struct<x: int, y: int>, p string, g int generated always as (a + s.x), q int, w int, `d e` int"
+)
+PROPERTIES = {
+    "delta.constraints.c1": "b > 0 AND `d e` > 0",
+    "delta.dataSkippingStatsColumns": "s,q,a,b",
+}
+
+
+def state_of(path: Path, **options: object) -> TableState:
+    table = Table.create(path / "t", SCHEMA, properties=PROPERTIES, column_mapping="name", **options)  # type: ignore[arg-type]
+    return table._open_table.log.newest_state()
+
+
+def places(state: TableState, column: str) -> list[str]:
+    (path,) = column_paths(column)
+    return sorted(each.place for each in references_to(state, path))
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("a", ["generated column", "statistics"]),
+        ("A", ["generated column", "statistics"]),
+        ("b", ["rule", "statistics"]),
+        ("`d e`", ["rule"]),
+        ("s", ["generated column", "statistics"]),
+        ("s.x", ["generated column", "statistics"]),
+        ("s.y", ["statistics"]),
+        ("p", ["partitioning"]),
+        ("g", []),
+        ("q", ["statistics"]),
+        ("w", []),
+    ],
+)
+def test_each_place_that_names_a_column_is_found(tmp_path: Path, column: str, expected: list[str]) -> None:
+    assert places(state_of(tmp_path, partition_by="p"), column) == expected
+
+
+def test_clustering_and_merge_engines_refer_to_columns(tmp_path: Path) -> None:
+    properties = {
+        "txlog.merge-engine": "partial-update",
+        "txlog.fields.a, b.sequence-group": "q , w",
+        "txlog.fields.q.aggregate-function": "sum",
+    }
+    schema = "k int, s struct<x: int, y: int>, a int, b int, q int, w int"
+    table = Table.create(tmp_path / "t", schema, properties=properties, cluster_by=["k", "s.x"], column_mapping="name")
+    state = table._open_table.log.newest_state()
+    found = {name: places(state, name) for name in ("k", "s", "s.x", "s.y", "a", "b", "q", "w")}
+    assert found == {
+        "k": ["clustering"],
+        "s": ["clustering"],
+        "s.x": ["clustering"],
+        "s.y": [],
+        "a": ["merge engine"],
+        "b": ["merge engine"],
+        "q": ["merge engine", "merge engine"],
+        "w": ["merge engine"],
+    }
+    _, renamed = with_new_name(state.metadata, ("a",), "first")
+    assert renamed["txlog.fields.first, b.sequence-group"] == "q , w"
+    _, renamed = with_new_name(state.metadata, ("w",), "w2")
+    assert renamed["txlog.fields.a, b.sequence-group"] == "q ,w2"
+    table.rename_column("w", "w2")
+    table.rename_column("q", "q2")
+    assert txlog.Table.open(table.uri).snapshot().properties["txlog.fields.q2.aggregate-function"] == "sum"
+
+
+def test_an_expression_that_txlog_cannot_parse_refers_to_what_its_text_has(tmp_path: Path) -> None:
+    """A column may not change on a guess that nothing names it."""
+    table = Table.create(tmp_path / "t", "amount int, other int", column_mapping="name")
+    commit = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    text = commit.read_text()
+    added = text.replace(
+        '"delta.columnMapping.mode"', '"delta.constraints.odd":"soundex(Amount) > 1","delta.columnMapping.mode"'
+    )
+    assert added != text
+    commit.write_text(added)
+    state = txlog.Table.open(table.uri)._open_table.log.newest_state()
+    assert places(state, "amount") == ["rule"]
+    assert places(state, "other") == []
+
+
+def test_the_invariant_of_a_column_goes_with_it_and_keeps_its_name(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    metadata = {"delta.invariants": '{"expression":{"expression":"v > 3"}}'}
+    schema = pa.schema([("a", pa.int32()), pa.field("v", pa.int32(), metadata=metadata)])
+    table = Table.create(tmp_path / "t", schema, column_mapping="name")
+    with pytest.raises(txlog.InvalidInputError, match="the invariant of column v"):
+        table.rename_column("v", "w")
+    table.drop_columns("v")
+    assert table.schema.names == ["a"]
