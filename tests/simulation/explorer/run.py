@@ -63,6 +63,8 @@ class Scenario(msgspec.Struct, frozen=True):
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
+    ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
+    between an answer and its use.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Scenario(msgspec.Struct, frozen=True):
     owned: bool = False
     gathers: bool = False
     round_trip_s: float = 0.0
+    asks_beside: bool = False
 
 
 class Run:
