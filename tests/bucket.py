@@ -70,6 +70,7 @@ class Bucket:
         self.trips = RoundTrips()
         self.log = BucketLog()
         self.files = BucketFiles(self.log)
+        self.folders = {name: BucketLog() for name in ("staging", "named_versions", "iceberg", "waiting")}
         create_table(OpenTable(self.store), ROW.schema, (), dict(properties or {}))
         for commit in range(commits):
             table = self.opened()
@@ -81,7 +82,7 @@ class Bucket:
 
     @property
     def store(self) -> TableStore:
-        return TableStore("memory:///t", self.log, self.files)
+        return TableStore("memory:///t", self.log, self.files, **self.folders)
 
     def opened(self) -> txlog.Table:
         """As `Table.open` makes it."""
