@@ -39,6 +39,7 @@ def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
     assert [(trip, name) for trip, name, _ in sorted(bucket.trips.requests)] == [
         (1, "read"),  # whether there is a newer version
         (1, "write"),
+        (2, "list_from"),  # whether others wait in line, which nobody waits for
         (2, "put_if_absent"),
     ]
 
