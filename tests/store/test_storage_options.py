@@ -172,9 +172,17 @@ def test_each_store_takes_the_url_of_another_server(cloud: Cloud, key: str, name
     [
         (Cloud.S3, "ftp://127.0.0.1:9000", "ftp:// is not a scheme of web servers"),
         (Cloud.S3, "s3://bucket", "s3:// is not a scheme of web servers"),
-        (Cloud.AZURE, "abfss://container@account", "or http://127.0.0.1:10000/devstoreaccount1 with allow_http: abfss://"),
+        (
+            Cloud.AZURE,
+            "abfss://container@account",
+            "or http://127.0.0.1:10000/devstoreaccount1 with allow_http: abfss://",
+        ),
         (Cloud.AZURE, "127.0.0.1:10000/devstoreaccount1", "http:// or https:// is missing"),
-        (Cloud.GCS, "gs://bucket", "such as https://storage.example.com, or http://127.0.0.1:4443 with allow_http: gs://"),
+        (
+            Cloud.GCS,
+            "gs://bucket",
+            "such as https://storage.example.com, or http://127.0.0.1:4443 with allow_http: gs://",
+        ),
         (Cloud.GCS, "https://", "no server follows"),
         (Cloud.GCS, "secret password://x", "another:// is not a scheme of web servers"),
     ],
