@@ -29,8 +29,11 @@ def rows(first: int, end: int) -> pa.Table:
 class BucketLog(MemoryLogStore):
     capabilities = OBJECT_STORE
     fails_to_read: str | None = None
+    before_read: Callable[[str], None] | None = None
 
     def read(self, name: str) -> bytes:
+        if self.before_read is not None:
+            self.before_read(name)
         if name == self.fails_to_read:
             raise StorageError("could not read", path=name)
         return super().read(name)
