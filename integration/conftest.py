@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from clean_environment import clean, in_the_way
+from clouds import *  # noqa: F403
 from fault_tools import memory_folder  # noqa: F401
 from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403

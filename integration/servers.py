@@ -13,7 +13,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,17 @@ from go_servers import GO_PACKAGES, ServerUnavailable, go_binary
 
 from txlog.util import ambient
 
-__all__ = ["S3Location", "S3Server", "any_s3_location", "any_s3_server", "s3_location", "s3_server", "start_server"]
+__all__ = [
+    "S3Location",
+    "S3Server",
+    "any_s3_location",
+    "any_s3_server",
+    "free_port",
+    "running",
+    "s3_location",
+    "s3_server",
+    "start_server",
+]
 
 SERVERS = ("localbucket", *GO_PACKAGES)
 
@@ -80,22 +90,32 @@ class S3Location:
 @contextmanager
 def start_server(name: str, directory: Path) -> Iterator[S3Server]:
     """The server called ``name``, its objects below ``directory``, ended with the block. Raises ServerUnavailable."""
-    port = _free_port()
+    port = free_port()
     objects = directory / "objects"
     (objects / BUCKET).mkdir(parents=True)
+    secrets = {"MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY}
+    with running(_command(name, objects, port), f"http://127.0.0.1:{port}", directory, secrets) as url:
+        yield S3Server(name, url, objects)
+
+
+@contextmanager
+def running(
+    command: Sequence[str], url: str, directory: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """The server that this command starts at ``url``, which is ready, ended with the block. Its log is in
+    ``directory``."""
     with ExitStack() as stack:
         log = stack.enter_context((directory / "server.log").open("wb"))
         process = subprocess.Popen(
-            _command(name, objects, port),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY},
+            env={**os.environ, **(environment or {})},
         )
         stack.callback(_end, process)
-        url = f"http://127.0.0.1:{port}"
-        _wait_until(lambda: _is_ready(process, url), f"{name} did not start; see {directory / 'server.log'}")
-        yield S3Server(name, url, objects)
+        _wait_until(lambda: _is_ready(process, url), f"{command[0]} did not start; see {directory / 'server.log'}")
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +164,8 @@ def _command(name: str, objects: Path, port: int) -> list[str]:
     return [binary, "server", "--quiet", "--address", f"127.0.0.1:{port}", str(objects)]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that no server listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -29,8 +29,11 @@ def rows(first: int, end: int) -> pa.Table:
 class BucketLog(MemoryLogStore):
     capabilities = OBJECT_STORE
     fails_to_read: str | None = None
+    before_read: Callable[[str], None] | None = None
 
     def read(self, name: str) -> bytes:
+        if self.before_read is not None:
+            self.before_read(name)
         if name == self.fails_to_read:
             raise StorageError("could not read", path=name)
         return super().read(name)
@@ -70,6 +73,7 @@ class Bucket:
         self.trips = RoundTrips()
         self.log = BucketLog()
         self.files = BucketFiles(self.log)
+        self.folders = {name: BucketLog() for name in ("staging", "named_versions", "iceberg", "waiting")}
         create_table(OpenTable(self.store), ROW.schema, (), dict(properties or {}))
         for commit in range(commits):
             table = self.opened()
@@ -81,7 +85,7 @@ class Bucket:
 
     @property
     def store(self) -> TableStore:
-        return TableStore("memory:///t", self.log, self.files)
+        return TableStore("memory:///t", self.log, self.files, **self.folders)
 
     def opened(self) -> txlog.Table:
         """As `Table.open` makes it."""

@@ -97,7 +97,7 @@ COMMANDS: dict[str, Command] = {
     "merge by copies": Command(4, _merge, COPIES),
     "merge by vectors": Command(4, _merge, VECTORS),
     "optimize": Command(8, lambda table, opened: table.optimize),
-    "vacuum": Command(13, _vacuum),
+    "vacuum": Command(22, _vacuum),
     "restore": Command(10, lambda table, opened: lambda: table.restore(3)),
     "history": Command(3, lambda table, opened: table.history),
     "open": Command(3, lambda table, opened: opened),
@@ -106,5 +106,5 @@ COMMANDS: dict[str, Command] = {
     "read an old version": Command(6, lambda table, opened: lambda: table.snapshot(version=3).to_arrow()),
     "changes": Command(3, lambda table, opened: lambda: table.changes(FILES + 1).read_all(), FEED),
     "sink: task": Command(2, _sink_task),
-    "sink: commit": Command(3, _sink_commit),
+    "sink: commit": Command(4, _sink_commit),
 }

@@ -52,13 +52,21 @@ class RoundTrips(ambient.Ambient):
 
         return wait
 
+    def asks(self, name: str, what: str = "") -> None:
+        """A request begins, and is answered before the thread goes on. What follows a commit is not counted."""
+        if threading.get_ident() == self.thread:
+            self.count += 1
+            self.requests.append((self.count, name, what))
+
     def requests_of(self, name: str) -> int:
         """How many of them are of this kind."""
         return sum(name == each for _, each, _ in self.requests)
 
     def watched(self, store: TableStore) -> TableStore:
         """The same store, whose requests are counted."""
-        return replace(store, log=_Counted(store.log, self), files=_Counted(store.files, self))
+        named = ("log", "files", "staging", "named_versions", "iceberg", "waiting")
+        found = {name: getattr(store, name) for name in named}
+        return replace(store, **{name: _Counted(each, self) for name, each in found.items() if each is not None})
 
     @contextlib.contextmanager
     def of(self) -> Iterator[RoundTrips]:
@@ -80,10 +88,7 @@ class _Counted:
             return found
 
         def request(*given: Any, **named: Any) -> Any:
-            if threading.get_ident() != self._trips.thread:  # what follows a commit
-                return found(*given, **named)
-            self._trips.count += 1
-            self._trips.requests.append((self._trips.count, name, str(given[0]) if given else ""))
+            self._trips.asks(name, str(given[0]) if given else "")
             return found(*given, **named)
 
         return request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ def test_an_append_waits_for_its_data_file_and_for_its_commit() -> None:
     assert [(trip, name) for trip, name, _ in sorted(bucket.trips.requests)] == [
         (1, "read"),  # whether there is a newer version
         (1, "write"),
+        (2, "list_from"),  # whether others wait in line, which nobody waits for
         (2, "put_if_absent"),
     ]
 
@@ -201,3 +203,58 @@ def test_opening_a_table_waits_for_a_look_and_one_more_round_trip_for_the_file_l
 ) -> None:
     bucket = Bucket(14, has_checksums=has_checksums)
     assert bucket.trips_of(lambda: bucket.opened().snapshot().files()) == trips + 2
+
+
+# --- with threads ---------------------------------------------------------------------------------------------------
+
+WAIT_S = 30.0
+
+
+def looks_under_way() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "txlog-work"]
+
+
+def test_an_append_leaves_no_thread_behind() -> None:
+    table = Bucket(commits=1).opened()
+    for _ in range(3):
+        table.append(ROW)
+    for thread in looks_under_way():
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+
+
+class Interrupted(BaseException):
+    """As Ctrl-C, or a time limit that a library enforces."""
+
+
+@pytest.mark.parametrize("error", [Interrupted, ValueError])
+def test_an_append_that_is_broken_off_does_not_wait_for_its_look_and_leaves_no_file(
+    error: type[BaseException],
+) -> None:
+    bucket = Bucket(commits=1)
+    table = bucket.opened()
+    table.append(ROW)
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def break_off() -> Iterator[pa.Table]:
+        yield ROW
+        assert asked.wait(WAIT_S)
+        raise error
+
+    def hold_back(name: str) -> None:
+        asked.set()
+        assert may_answer.wait(WAIT_S)
+
+    bucket.log.before_read = hold_back
+    with pytest.raises(error):
+        table.append(break_off())
+    waiting = looks_under_way()
+    assert waiting
+    bucket.log.before_read = None
+    may_answer.set()
+    for thread in waiting:
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+    assert bucket.rows() == 2
+    assert bucket.orphans() == set()
+    assert table.append(ROW).version == 3

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from txlog.commands import taken_over_files
+from txlog.commands import batch_write, taken_over_files
 from txlog.commit import alone
 from txlog.commit.alone import CommitRun, LoneCommitter
 from txlog.errors import NotFoundError, StorageError
@@ -107,6 +107,17 @@ def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch)
     patch.setattr(alone, "trusted_s", lambda properties, most_s: most_s)
 
 
+def takes_the_time_of_a_late_answer_for_that_of_its_question(patch: pytest.MonkeyPatch) -> None:
+    """A look was asked before the rows were written; what was the newest version then is taken for the newest now."""
+    real = batch_write._Look.confirm
+
+    def confirm(self: Any) -> None:
+        real(self)
+        self._open_table.log.confirmed_at = ambient.instant()
+
+    patch.setattr(batch_write._Look, "confirm", confirm)
+
+
 def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch) -> None:
     """A put that found its name free is a commit, however long it took and whatever became of the log meanwhile."""
     real = CommitRun._require_predecessor
@@ -144,6 +155,7 @@ SURROUNDINGS: dict[str, tuple[Mutant, str]] = {
         (keeps_to_the_checkpoint_that_it_was_opened_on, "long-lived-reader"),
         (does_not_count_the_time_of_a_suspension, "suspended-before-its-put"),
         (trusts_a_look_for_a_minute_whatever_the_retention, "short-retention"),
+        (takes_the_time_of_a_late_answer_for_that_of_its_question, "append-beside-a-look-of-a-short-log"),
         (does_not_look_below_its_commit_on_an_object_store, "suspended-before-its-put"),
         (drops_metadata_domains_from_v2_checkpoints, "rows-are-numbered-on-a-checkpoint"),
     )

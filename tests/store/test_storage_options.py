@@ -151,6 +151,50 @@ def test_a_bad_value_is_reported_when_the_table_is_opened(options: dict[str, obj
         open_store("s3://bucket/table", options)
 
 
+@pytest.mark.parametrize(
+    ("cloud", "key", "name"),
+    [
+        (Cloud.S3, "endpoint_url", "endpoint"),
+        (Cloud.AZURE, "endpoint", "endpoint"),
+        (Cloud.AZURE, "endpoint_url", "endpoint"),
+        (Cloud.AZURE, "AZURE_STORAGE_ENDPOINT_URL", "endpoint"),
+        (Cloud.GCS, "base_url", "base_url"),
+        (Cloud.GCS, "endpoint", "base_url"),
+        (Cloud.GCS, "google_endpoint_url", "base_url"),
+    ],
+)
+def test_each_store_takes_the_url_of_another_server(cloud: Cloud, key: str, name: str) -> None:
+    assert dict(parse_options({key: "https://x"}, cloud).config) == {name: "https://x"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "value", "problem"),
+    [
+        (Cloud.S3, "ftp://127.0.0.1:9000", "ftp:// is not a scheme of web servers"),
+        (Cloud.S3, "s3://bucket", "s3:// is not a scheme of web servers"),
+        (
+            Cloud.AZURE,
+            "abfss://container@account",
+            "or http://127.0.0.1:10000/devstoreaccount1 with allow_http: abfss://",
+        ),
+        (Cloud.AZURE, "127.0.0.1:10000/devstoreaccount1", "http:// or https:// is missing"),
+        (
+            Cloud.GCS,
+            "gs://bucket",
+            "such as https://storage.example.com, or http://127.0.0.1:4443 with allow_http: gs://",
+        ),
+        (Cloud.GCS, "https://", "no server follows"),
+        (Cloud.GCS, "secret password://x", "another:// is not a scheme of web servers"),
+    ],
+)
+def test_an_endpoint_with_a_wrong_scheme_is_refused_by_its_name(cloud: Cloud, value: str, problem: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_options({"endpoint_url": value}, cloud)
+    assert "endpoint_url takes a complete URL" in str(caught.value)
+    assert problem in str(caught.value)
+    assert "password" not in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["endpoint", "AWS_ENDPOINT_URL", "endpoint_url_s3", "sts_endpoint"])
 def test_an_endpoint_without_its_scheme_is_refused_before_the_client_panics_over_it(key: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{key} takes a complete URL, such as https://") as caught:

@@ -108,7 +108,7 @@ class WaitingLine:
     def beside(self, request: Callable[[], object]) -> None:
         """Make a request on a thread of its own, for which a process that ends waits."""
         if not ambient.uses_threads():
-            self.without_errors(request)
+            ambient.without_thread(partial(self.without_errors, request), ambient.Lanes(1))
             return
         run = contextvars.copy_context().run
         try:

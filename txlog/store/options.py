@@ -89,7 +89,7 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
         if cloud is Cloud.LOCAL:
             _check_known_anywhere(key)
         elif (known := _CONFIG[cloud].get(name)) is not None:
-            _set_once(config, known, _url(key, value) if known in _URLS else _text(key, value), key)
+            _set_once(config, known, _url(key, value, cloud) if known in _URLS else _text(key, value), key)
         elif name in _CLIENT:
             _set_once(client, name, _client_value(key, name, value), key)
         elif name in _RETRY:
@@ -196,11 +196,14 @@ _CONFIG: dict[Cloud, dict[str, str]] = {
         "authority_id": "tenant_id",
         "sas_token": "sas_key",
         "bearer_token": "token",
+        "endpoint_url": "endpoint",
         "identity_endpoint": "msi_endpoint",
     },
     Cloud.GCS: {
         **_same("service_account", "service_account_key", "base_url", "bearer_token", "application_credentials"),
         **_same("skip_signature"),
+        "endpoint": "base_url",
+        "endpoint_url": "base_url",
         "service_account_path": "service_account",
     },
 }
@@ -367,13 +370,24 @@ def _text(key: str, value: Any) -> str:
     raise InvalidInputError(f"storage_options: {key} takes a string, got {type(value).__name__}")
 
 
-def _url(key: str, value: Any) -> str:
+_URL_EXAMPLES = {
+    Cloud.S3: ("https://s3.example.com", "http://127.0.0.1:9000"),
+    Cloud.AZURE: ("https://account.blob.core.windows.net", "http://127.0.0.1:10000/devstoreaccount1"),
+    Cloud.GCS: ("https://storage.example.com", "http://127.0.0.1:4443"),
+}
+
+
+def _url(key: str, value: Any, cloud: Cloud) -> str:
     """A URL with its scheme. Without a scheme the client would panic at the first request."""
     text = _text(key, value)
-    if not text.lower().startswith(("https://", "http://")):
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme.lower() not in ("https", "http") or not rest.strip("/"):
+        secure, plain = _URL_EXAMPLES[cloud]
+        shown = scheme if scheme.replace("+", "").replace("-", "").replace(".", "").isalnum() else "another"
+        problem = "no server follows" if not rest else f"{shown}:// is not a scheme of web servers"
         raise InvalidInputError(
-            f"storage_options: {key} takes a complete URL, such as https://s3.example.com, or http://127.0.0.1:9000"
-            " with allow_http: http:// or https:// is missing"
+            f"storage_options: {key} takes a complete URL, such as {secure}, or {plain} with allow_http:"
+            f" {problem if separator else 'http:// or https:// is missing'}"
         )
     return text
 

@@ -21,6 +21,7 @@ __all__ = [
     "Instant",
     "Lanes",
     "age_s",
+    "beside",
     "instant",
     "monotonic_s",
     "now",
@@ -80,6 +81,10 @@ class Ambient:
 
             return fail
         return lambda: result
+
+    def beside(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        """The same for a single call whose result is needed later, or never."""
+        return self.without_thread(work, Lanes(1))
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000  # noqa: TID251
@@ -176,6 +181,10 @@ def uses_threads() -> bool:
 
 def without_thread(work: Callable[[], Out], lanes: Lanes) -> Callable[[], Out]:
     return _current.get().without_thread(work, lanes)
+
+
+def beside(work: Callable[[], Out]) -> Callable[[], Out]:
+    return _current.get().beside(work)
 
 
 def uniform(low: float, high: float) -> float:

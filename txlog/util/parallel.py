@@ -41,7 +41,7 @@ def begin(work: Callable[[], Out]) -> Callable[[], Out]:
     ends with the request. What ``work`` raises is raised where the result is asked for. Each call has a copy of the
     caller's context. Without threads the work is done here and now.
     """
-    return Threads(1, idle_s=0.0).submit(work).result
+    return Threads(1, idle_s=0.0).submit(work).result if ambient.uses_threads() else ambient.beside(work)
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:

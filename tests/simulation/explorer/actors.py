@@ -50,6 +50,7 @@ from explorer.programs import (
     append_and_leave,
     append_and_maintain,
     append_and_resolve,
+    append_beside_a_look,
     append_new_column,
     append_rows,
     append_what_no_reader_takes,
@@ -116,6 +117,7 @@ _CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
 _V2 = ("delta.checkpointPolicy", "v2")
 _SHORT_RETENTION = (("delta.logRetentionDuration", "interval 10 seconds"), ("txlog.allowShortLogRetention", "true"))
 
+_ingest_beside_a_look = partial(append_beside_a_look, app=("app", 1))
 
 _SMALL = (
     Scenario("two-appenders", actors_of(append, append), faults=2, crashes=1),
@@ -189,6 +191,19 @@ _SMALL = (
         store="object",
         properties=_SHORT_RETENTION,
     ),
+    Scenario(
+        "append-beside-a-look",
+        actors_of(append_beside_a_look, set_properties, append),
+        store="object",
+        asks_beside=True,
+    ),
+    Scenario(
+        "checkpoint-beside-a-look-twice",
+        actors_of(_ingest_beside_a_look, _ingest_beside_a_look, restarts=1),
+        crashes=1,
+        store="object",
+        asks_beside=True,
+    ),
     Scenario("rows-are-numbered-on-a-checkpoint", actors_of(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
     Scenario(
         "suspended-before-its-put",
@@ -244,9 +259,21 @@ SCENARIOS = {
 }
 """Scenarios small enough to be explored completely."""
 
+_LARGE = (
+    Scenario(
+        "append-beside-a-look-of-a-short-log",
+        actors_of(append_beside_a_look, move_on_and_clean_up),
+        versions=2,
+        deletes=True,
+        store="object",
+        properties=_SHORT_RETENTION,
+        asks_beside=True,
+    ),
+)
+
 SAMPLED = {
     scenario.name: scenario
-    for scenario in (*LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)
+    for scenario in (*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)
 }
 """Scenarios of which only some schedules are explored."""
 
@@ -532,4 +559,5 @@ def any_story(choices: Choices) -> Scenario:
         exported=is_upkeep,
         owned=is_owned,
         mapped=is_mapped,
+        asks_beside=True,
     )

@@ -32,6 +32,7 @@ __all__ = [
     "append_and_leave",
     "append_and_maintain",
     "append_and_resolve",
+    "append_beside_a_look",
     "append_new_column",
     "append_rows",
     "append_what_no_reader_takes",
@@ -81,6 +82,14 @@ def append_rows(session: Session) -> None:
             attempt.read_version = txn.snapshot.version
             txn.append(ROW)
         attempt.result = txn.result
+
+
+def append_beside_a_look(session: Session, *, app: tuple[str, int] | None = None) -> None:
+    """Append rows, on an object store while the newest version is asked for."""
+    table = session.table()
+    with session.attempt(app) as attempt:
+        app_id, checkpoint_id = app or (None, None)
+        attempt.result = table.append(ROW, app_id=app_id, checkpoint_id=checkpoint_id)
 
 
 def append_and_leave(session: Session) -> None:

@@ -64,6 +64,8 @@ class Scenario(msgspec.Struct, frozen=True):
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
     ``mapped``: the table's columns can be renamed, dropped and widened.
+    ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
+    between an answer and its use.
     """
 
     name: str
@@ -98,6 +100,7 @@ class Scenario(msgspec.Struct, frozen=True):
     gathers: bool = False
     round_trip_s: float = 0.0
     mapped: bool = False
+    asks_beside: bool = False
 
 
 class Run:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import greenlet
 import msgspec
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from txlog.transaction import Transaction
 
 __all__ = ["Actor", "Clock", "Session", "wait_always"]
+
+Out = TypeVar("Out")
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -75,6 +77,7 @@ class Clock(ambient.Ambient):
         self.elapsed_ms = number
         self.suspended_ms = 0
         self.waits: Callable[[threading.Event], None] | None = None
+        self.life: Session | None = None
         self._home = threading.get_ident()
         self._drawn = {True: 0, False: 0}
 
@@ -83,6 +86,11 @@ class Clock(ambient.Ambient):
 
     def monotonic_s(self) -> float:
         return 1000.0 + (self.elapsed_ms - self.suspended_ms) / 1000
+
+    def beside(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        if self.life is None or not self.life.run.scenario.asks_beside:
+            return super().beside(work)
+        return self.life.beside(work)
 
     def sleep(self, seconds: float) -> None:
         self.elapsed_ms += max(1, int(seconds * 1000))
@@ -132,6 +140,7 @@ class Session:
         self.waits_for: threading.Event | None = None
         clock.waits = self._wait
         self.handles: list[Table] = []
+        clock.life = self
         self.has_crashed = False
         self._published = 0
 
@@ -254,6 +263,22 @@ class Session:
         attempt.answer = "committed" if landed else "refused"
         attempt.result = WriteResult(version, "committed", 1, txn_id) if landed else None
         self.run.ledger.check_answer(attempt)
+
+    def beside(self, work: Callable[[], Out]) -> Callable[[], Out]:
+        """Ask now, so that the answer is from the past once it is used, or when the answer is waited for."""
+        is_late = self.run.choices.choose(2)
+        self.history = hash((self.history, "beside", is_late))
+        found = None if is_late else ambient.Ambient.beside(self.clock, work)
+
+        def wait() -> Out:
+            nonlocal found
+            if found is None:
+                found = ambient.Ambient.beside(self.clock, work)
+            elif not (is_late or self.is_dead or self.run.is_over):
+                self.run.suspend(self, StoreCall("answer", 1, ""))
+            return found()
+
+        return wait
 
     # --- a life -----------------------------------------------------------------------------------------------
 
