@@ -143,7 +143,8 @@ class Program:
 
     def add(self) -> None:
         used = {name.lower() for _, name, _ in self.columns}
-        name = self.choose.choice([each for each in ("v", "p", "f", "n", "m") if each not in used] or [f"c{self.fresh}"])
+        free = [each for each in ("v", "p", "f", "n", "m") if each not in used]
+        name = self.choose.choice(free or [f"c{self.fresh}"])
         kind = self.choose.choice(("tinyint", "float", "string"))
         self.table.add_columns(f"{name} {kind}")
         self.columns = [*self.columns, (self.fresh, name, kind)]
