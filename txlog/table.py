@@ -460,8 +460,9 @@ class Table(Readable, metaclass=Hinted):
 
         Returns:
             A list with a dict for each commit: ``version``, ``timestamp`` (ms since the epoch) and the fields of
-            ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...).
-            Printed, it is a table with one line for each commit.
+            ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...). If a
+            commit holds the appends of several callers, ``txlog`` lists them under ``joined``. Printed, it is a table
+            with one line for each commit.
 
         Raises:
             InvalidInputError: The limit is not a whole number.

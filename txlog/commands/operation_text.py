@@ -27,14 +27,20 @@ _BYTES = ("numTargetBytesAdded", "numAddedBytes", "numOutputBytes")
 
 def described(entry: Entry) -> str:
     """``WRITE overwrite``, ``DELETE where id = 1``, ``SET TBLPROPERTIES delta.appendOnly=true``, ``RENAME COLUMN a to
-    b``."""
+    b``; ``WRITE append, 5 in one`` for the appends of several callers."""
     operation = str(entry.get("operation") or "unknown")
     parameters = entry.get("operationParameters")
     found = _decoded(parameters) if isinstance(parameters, Mapping) else {}
     details = [
         text for tell in (_mode, _condition, _properties, _columns, _changes, _identity) if (text := tell(found))
     ]
-    return " ".join([operation, *details])
+    return " ".join([operation, *details]) + _joined(entry)
+
+
+def _joined(entry: Entry) -> str:
+    own = entry.get("txlog")
+    listed = own.get("joined") if isinstance(own, Mapping) else None
+    return f", {len(listed)} in one" if isinstance(listed, list) and listed else ""
 
 
 def rows_changed(entry: Entry) -> str:

@@ -69,13 +69,14 @@ class WriteResult(msgspec.Struct, frozen=True):
     """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
 
     Args:
-        version: The version that holds the write. None if no version was made, or if a replay's commit is no longer
-            retained.
+        version: The version that holds the write, perhaps with appends of other callers. None if no version was made,
+            or if a replay's commit is no longer retained.
         outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and
             ``checkpoint_id`` (a replay: nothing was written again); ``"empty"`` for a sink's checkpoint without rows,
             which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table.
         attempts: The number of commits sent.
-        txn_id: The commit's ``commitInfo.txnId``.
+        txn_id: The id of this write: the commit's ``commitInfo.txnId``, or one of those that
+            ``commitInfo.txlog.joined`` lists if the version holds several appends.
         metrics: What was written, and how long the write waited.
         notes: What else follows from the write, as sentences: which readers an upgrade of the protocol shuts out, or
             which rules of columns a new schema dropped.
