@@ -28,6 +28,7 @@ BENCHMARKS = (
         "opening",
         "writers",
         "fairness",
+        "together",
         "round_trips",
         "bulk",
         "upsert",

@@ -16,7 +16,7 @@ from txlog.commit import alone, joining
 from txlog.commit.alone import CommitRun
 from txlog.commit.joining import JoiningCommitter, _Append, _Part
 from txlog.commit.outcome import CommitOutcome
-from txlog.log import conflicts, proposal
+from txlog.log import conflicts, handed_over, proposal
 from txlog.log.conflicts import Apart, Rebase, decide
 from txlog.log.joined import Joining
 
@@ -132,6 +132,56 @@ def forgets_who_was_joined(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(proposal, "_joined", lambda of: [])
 
 
+# --- between processes ----------------------------------------------------------------------------------------------
+
+
+def takes_an_offer_that_is_carried_for_one_that_landed(patch: pytest.MonkeyPatch) -> None:
+    """Its owner is told that it is committed, and the commit that carries it may never land."""
+
+    def withdraw(self: Any) -> Any:
+        state = self._commit.end_offer()
+        return None if state.version is None else (state.version, True)
+
+    patch.setattr(joining._Company, "withdraw", withdraw)
+
+
+def forgets_who_may_still_send_what_it_took_back(patch: pytest.MonkeyPatch) -> None:
+    """Its owner reports a definite error, and the commit that carries it lands later."""
+
+    def withdraw(self: Any) -> Any:
+        state = self._commit.end_offer()
+        return (state.version, True) if state.kind == "done" else None
+
+    patch.setattr(joining._Company, "withdraw", withdraw)
+
+
+def carries_on_with_an_offer_whose_owner_has_left(patch: pytest.MonkeyPatch) -> None:
+    """It is sent again as a later version, over a commit of its owner."""
+
+    def keep_foreign(self: Any, place: Any, version: int) -> None:
+        self.foreign = {name: (appends, version) for name, (appends, _) in self.foreign.items()}
+
+    patch.setattr(joining._Joined, "keep_foreign", keep_foreign)
+    patch.setattr(alone, "decide", _without_apart)
+
+
+def takes_offers_for_another_definition(patch: pytest.MonkeyPatch) -> None:
+    """What was planned on another definition is committed on this one."""
+    patch.setattr(handed_over, "_definition", lambda state: "any")
+
+
+def answers_offers_before_the_commit_has_landed(patch: pytest.MonkeyPatch) -> None:
+    """Owners go on, and the commit fails."""
+    real = JoiningCommitter._gather_offers
+
+    def gather_offers(self: Any, place: Any, commit: Any, collected: Any, state: Any) -> None:
+        real(self, place, commit, collected, state)
+        for name, (_, version) in commit.foreign.items():
+            place.landed(name, version)
+
+    patch.setattr(JoiningCommitter, "_gather_offers", gather_offers)
+
+
 def _without_apart(proposal: Any, winners: Any) -> Any:
     decision = decide(proposal, winners)
     return Rebase(decision.version) if isinstance(decision, Apart) else decision
@@ -142,15 +192,20 @@ JOINING_MUTANTS: dict[str, tuple[Mutant, str]] = {
     for mutant, scenario in (
         (hands_out_the_outcome_of_another_one, "appenders-together-beside-one-alone"),
         (loses_one_of_those_that_it_gathered, "three-append-together"),
-        (takes_an_interrupted_commit_for_one_that_did_not_land, "appenders-together-beside-one-alone"),
+        (takes_an_interrupted_commit_for_one_that_did_not_land, "appenders-together-and-a-reader"),
         (does_not_find_itself_in_the_commit_of_another, "three-append-together"),
-        (calls_it_a_failure_while_another_commit_may_carry_it, "appenders-together-and-a-definition-change"),
+        (calls_it_a_failure_while_another_commit_may_carry_it, "appenders-together-are-refused"),
         (carries_on_with_who_has_left, "appenders-together-beside-one-alone"),
         (goes_on_with_appends_that_met_a_conflict, "appenders-together-and-a-definition-change"),
         (joins_two_commits_of_one_checkpoint, "one-application-together-twice"),
-        (answers_all_by_the_replay_of_one, "one-application-together-twice"),
+        (answers_all_by_the_replay_of_one, "applications-together"),
         (joins_what_was_planned_on_another_definition, "appenders-together-and-a-definition-change"),
         (deletes_the_files_of_an_append_that_is_carried, "three-append-together"),
         (forgets_who_was_joined, "three-append-together"),
+        (takes_an_offer_that_is_carried_for_one_that_landed, "processes-in-turn"),
+        (forgets_who_may_still_send_what_it_took_back, "processes-in-turn-are-refused"),
+        (carries_on_with_an_offer_whose_owner_has_left, "processes-in-turn"),
+        (takes_offers_for_another_definition, "processes-in-turn-and-a-definition-change"),
+        (answers_offers_before_the_commit_has_landed, "processes-in-turn"),
     )
 }

@@ -65,7 +65,8 @@ def without_unseen(
         None if partitions is None else frozenset(partitions),
         frozenset(map(canonical_path, paths)),
     )
-    found = unseen_changes(region, commits, {*versions} - {*unseen}, open_table.isolation(state, job.commit.isolation))
+    own, own_appends = {*versions} - {*unseen}, open_table.last_read.own_appends
+    found = unseen_changes(region, commits, own, open_table.isolation(state, job.commit.isolation), own_appends)
     if found.reasons:
         _conflict(open_table, found.reasons)
     if not found.later:

@@ -17,8 +17,11 @@ change, executed again if the tail changed files (`plan`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
@@ -75,8 +78,18 @@ Ended: TypeAlias = CommitOutcome | Apart
 """How a run ends without an error. `Apart`: of what was gathered, not all can go on together; nothing of it is in the
 log but what the decision names."""
 
-Gather: TypeAlias = Callable[[TableState], Proposal]
-"""What to send on a version, and what else with it: called for each attempt, while no put of the run is open."""
+
+class Company(Protocol):
+    """Those with whom a run may share its commit."""
+
+    def gather(self, state: TableState) -> Proposal:
+        """What to send on top of ``state``, and what else with it: called for each attempt, while no put is open."""
+
+    def is_carried(self, state: TableState) -> bool:
+        """During the wait for a turn: offer the commit to whoever has the turn, and return whether it has landed."""
+
+    def withdraw(self) -> tuple[int, bool] | None:
+        """Take the offer back. If somebody took it: the version as which it may be sent, and whether it landed."""
 
 
 class _Next(enum.Enum):
@@ -175,14 +188,14 @@ class CommitRun:
         state: TableState | None,
         plan: Plan | None = None,
         unsent: UnsentFiles | None = None,
-        gather: Gather | None = None,
+        company: Company | None = None,
         sent_as: int | None = None,
         is_offered: bool = False,
     ) -> None:
         """``sent_as``: the version as which another run has sent the proposal, with others, and was not answered.
         ``is_offered``: another run has offered it to other writers."""
         self.committer = committer
-        self.gather = gather
+        self.company = company
         self.plan = plan
         self.log = committer.log
         self.versions = committer.log.versions
@@ -214,6 +227,11 @@ class CommitRun:
         self.moved_s = self.began_s  # when it last looked at the log, or sent something
 
     @property
+    def may_land_unread(self) -> bool:
+        """Whether another run may still send the proposal, as a version that this one has not read."""
+        return self.sent_as is not None and self.read_version < self.sent_as
+
+    @property
     def target(self) -> int:
         return self.state.version + 1 if self.state else 0
 
@@ -223,7 +241,7 @@ class CommitRun:
         try:
             return self._run()
         except TxlogError as error:
-            if self.sent_as is not None and self.read_version < self.sent_as:
+            if self.may_land_unread:
                 why = f"another commit sent it, and this one failed ({error.message})"
                 raise self._unknown(why, self.sent_as) from error
             if self.is_offered and not isinstance(error, _FINAL):
@@ -242,9 +260,8 @@ class CommitRun:
         while True:
             settled: Ended | _Next | None = self._execute_outside_turn()
             if settled is None:
-                self._take_turn()
                 try:
-                    settled = self._round()
+                    settled = self._take_turn() or self._round()
                 finally:
                     self.turn.end()
             if isinstance(settled, Ended):
@@ -264,8 +281,8 @@ class CommitRun:
             if self.reexecution.is_behind:
                 return _Next.EXECUTE
         self._make_predecessor_durable()
-        if self.gather is not None and self.state is not None and not self.is_offered:
-            self.proposal = self.gather(self.state)
+        if self.company is not None and self.state is not None and not self.is_offered:
+            self.proposal = self.company.gather(self.state)
         encoded = self._encode_attempt()
         if not self.is_offered:
             self.place.look_beside()
@@ -306,11 +323,27 @@ class CommitRun:
 
     # --- waiting, and what lands meanwhile --------------------------------------------------------------------
 
-    def _take_turn(self) -> None:
-        """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race."""
-        started_s = ambient.monotonic_s()
-        self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
+    def _take_turn(self) -> CommitOutcome | None:
+        """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race.
+
+        Meanwhile a writer that has the turn may commit this commit with its own: then that is the outcome.
+        """
+        started_s, company, state = ambient.monotonic_s(), self.company, self.state
+        if company is None or state is None or self.may_land_unread or self.is_offered:
+            self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
+            taken = None
+        else:
+            is_carried = partial(company.is_carried, state)
+            self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead, is_carried)
+            taken = company.withdraw()
         self.waited_s += ambient.monotonic_s() - started_s
+        if taken is None:
+            return None
+        self.sent_as, has_landed = taken
+        if not has_landed:
+            return None
+        outcome = self._outcome(self.sent_as, "committed", None)
+        return replace(outcome, attempts=max(1, outcome.attempts), txn_id="", holds_others=True)
 
     def _catch_up(self) -> Ended | None:
         """Decide on the commits that landed since the state was loaded, before anything is sent.
@@ -554,7 +587,7 @@ class CommitRun:
         if self.is_offered:
             raise self._unknown("versions that may hold it were cleaned up from the log before they were read")
         after = self.log.reload()
-        if self.sent_as is not None and self.read_version < self.sent_as:
+        if self.sent_as is not None and self.may_land_unread:
             raise self._unknown("its version was cleaned up before it was read", self.sent_as)
         decision = decide_unread(self.proposal, self.state, after)
         if isinstance(decision, AlreadyCommitted):

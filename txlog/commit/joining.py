@@ -1,4 +1,4 @@
-"""Appends that threads of one handle make at the same time become one version: another implementation of `Committer`.
+"""Appends that are made at the same time on one machine become one version: another implementation of `Committer`.
 
 In: as `LoneCommitter`. Out: to each caller the outcome of its own append, and its own error. They share the version.
 
@@ -15,6 +15,10 @@ it, and one of them leads next. That is safe although the old leader may still s
 `CommitRun` reads every version since an append was planned before it puts a later one, so it finds the append in a
 commit of others (`joined.holds`). A definite error counts only if that version was read (``sent_as``).
 
+Processes, and the other handles of this one, meet where they wait for a turn (`store.commit_queue`). A leader that has
+to wait offers what it carries (`store.hand_over`), and the leader that has the turn gathers offers too. They are
+carried for one version as well, and errors never cross: the owner of an offer learns that it landed, or commits itself.
+
 A caller's files belong to the commit from the moment when they are gathered. After a fork, the child leads by itself.
 """
 
@@ -25,7 +29,7 @@ import enum
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextvars import ContextVar
 
 from msgspec.structs import replace
@@ -33,11 +37,19 @@ from msgspec.structs import replace
 from txlog.commit.alone import CommitRun, LoneCommitter
 from txlog.commit.outcome import CommitOutcome, unknown_outcome
 from txlog.commit.plan import Plan
-from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, StorageError, TxlogError
+from txlog.errors import (
+    CommitRetriesExhaustedError,
+    CommitStateUnknownError,
+    ConflictError,
+    InvalidInputError,
+    StorageError,
+    TxlogError,
+)
 from txlog.log.conflicts import Apart
 from txlog.log.joined import Joining, fits, may_join
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
+from txlog.store.hand_over import HandOver, Offer, OfferState
 from txlog.util import ambient
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
@@ -95,7 +107,7 @@ class _Append:
 
 
 class _Joined:
-    """The commit of a leader: those that it carries, the leader first."""
+    """The commit of a leader: those that it carries, the leader first, and offers of other processes."""
 
     def __init__(self, leader: _Append) -> None:
         leader.part, leader.commit = _Part.LEADS, self
@@ -105,6 +117,31 @@ class _Joined:
         self.moved_s = ambient.monotonic_s()
         self.run: CommitRun | None = None
         self.process_id = os.getpid()
+        self.foreign: dict[str, tuple[tuple[Proposal, ...], int]] = {}  # by offer: appends, and as what they are sent
+        self.offer: Offer | None = None
+        self.has_offered = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process began it: after a fork, the parent carries all but its leader's append."""
+        return self.process_id == os.getpid()
+
+    def keep_foreign(self, place: HandOver, version: int) -> None:
+        """Go on carrying offers, as another version now, but those whose owners have left."""
+        self.foreign = {
+            name: (appends, version)
+            for name, (appends, before) in self.foreign.items()
+            if place.take(name, version, before)
+        }
+
+    def end_offer(self) -> OfferState:
+        """Take back what was offered to other processes. If somebody may send it, that is its version."""
+        offer, self.offer, self.has_offered = self.offer, None, False
+        if offer is None:
+            return OfferState("none")
+        state = offer.end()
+        self.version = state.version if state.version is not None else self.version
+        return state
 
     @property
     def others(self) -> list[_Append]:
@@ -125,6 +162,7 @@ class JoiningCommitter:
         self._waiting: deque[_Append] = deque()
         self._commit: _Joined | None = None
         self._process_id = os.getpid()
+        self._place = lone.log.store.commit_queue.hand_over
 
     @property
     def durable_version(self) -> int:
@@ -215,6 +253,7 @@ class JoiningCommitter:
                 where = self._lone.log.uri, mine.txn_id, mine.sent_as
                 logger.warning("%s: interrupted; another thread commits %s, which may land as version %s", *where)
             elif mine.part is _Part.LEADS and mine.commit is not None:
+                mine.commit.end_offer()
                 self._send_away(mine.commit, mine.commit.others, mine.commit.version)
                 self._hand_on(mine.commit)
             mine.part = _Part.ENDED
@@ -243,25 +282,36 @@ class JoiningCommitter:
         proposal, state, known = mine.proposal, mine.state, self._lone.log.known_state
         if known is not None and fits(proposal, state, known):  # it was never sent, so no commit so far holds it
             proposal, state = proposal.rebased(max(known.version, proposal.base_version)), known
-        run = CommitRun(
-            self._lone, proposal, state, unsent=mine.unsent, gather=lambda newest: self._gather(commit, newest)
-        )
+        run = CommitRun(self._lone, proposal, state, unsent=mine.unsent, company=_Company(self, commit))
         commit.run = run
         token = _leads.set(True)
         try:
-            self._settle(commit, run.run())
+            self._settle(commit, run, run.run())
         except TxlogError as error:
             self._fail(commit, run, error)
         finally:
             _leads.reset(token)
 
-    def _gather(self, commit: _Joined, state: TableState) -> Proposal:
+    def gather(self, commit: _Joined, state: TableState) -> Proposal:
         """What the leader sends on ``state``: what it carries, and those that wait and may be joined."""
         with self._lock:
+            place = self._place if commit.is_here and not state.properties.group_commit else None
+            if place is not None:
+                commit.keep_foreign(place, state.version + 1)
+            joining = self._gather_here(commit, state)
+            if place is not None:
+                self._gather_offers(place, commit, joining, state)
+            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
+
+    def _gather_here(self, commit: _Joined, state: TableState) -> Joining:
+        """Those of this process."""
+        with self._lock:
             joining = Joining(commit.leader.proposal)
-            for each in commit.others:
+            for each in commit.others if commit.is_here else ():
                 joining.take(each.proposal)
-            waiting = self._waiting if commit is self._commit and commit.process_id == os.getpid() else ()
+            for appends, _ in commit.foreign.values() if commit.is_here else ():
+                joining.take_all(appends)
+            waiting = self._waiting if commit is self._commit and commit.is_here else ()
             for each in list(waiting):
                 if each.state.version > state.version:
                     continue
@@ -273,17 +323,73 @@ class JoiningCommitter:
                     commit.carried.append(each)
                     each.carried_by(commit)
             commit.version, commit.moved_s = state.version + 1, ambient.monotonic_s()
-            return joining.proposal(ambient.uuid4() if commit.others else "", state.version)
+            return joining
 
-    def _settle(self, commit: _Joined, ended: CommitOutcome | Apart) -> None:
+    # --- other processes of this machine ------------------------------------------------------------------------
+
+    def _gather_offers(self, place: HandOver, commit: _Joined, joining: Joining, state: TableState) -> None:
+        """Carry offers of other processes in the version after ``state``."""
+        version = state.version + 1
+        offers = place.waiting()
+        if not offers:
+            return
+        from txlog.log import handed_over
+
+        for name, body in offers:
+            found = handed_over.from_bytes(self._lone.log.uri, body, state)
+            if found is None or not place.take(name, version):
+                continue
+            if joining.take_all(found):
+                commit.foreign[name] = found, version
+            else:
+                place.give_back(name, version)
+
+    def is_carried(self, commit: _Joined, state: TableState) -> bool:
+        """Offer the commit to a process that has the turn, and return whether that one has committed it."""
+        commit.moved_s = ambient.monotonic_s()
+        if not commit.has_offered and self._place is not None and commit.is_here and not state.properties.group_commit:
+            from txlog.log import handed_over
+
+            commit.has_offered = True
+            proposal = self._gather_here(commit, state).proposal(ambient.uuid4(), state.version)
+            body = handed_over.to_bytes(self._lone.log.uri, proposal, state)
+            if body is not None:
+                if commit.leader.unsent is not None:
+                    commit.leader.unsent.mark_sent()
+                commit.offer = self._place.offer(ambient.uuid4(), body)
+        return commit.offer is not None and commit.offer.state().kind == "done"
+
+    def _answer_offers(self, commit: _Joined, *, landed: bool, refused: Collection[str] | None) -> None:
+        """Tell the owners of offers what became of them. ``refused`` are the appends that their owners have to commit;
+        None: all."""
+        foreign, commit.foreign = commit.foreign, {}
+        place = self._place if commit.is_here else None
+        if place is None:
+            return
+        for name, (appends, version) in foreign.items():
+            if landed:
+                place.landed(name, version)
+            elif refused is None or any(each.txn_id in refused for each in appends):
+                place.send_back(name, version)
+            else:
+                place.give_back(name, version)
+
+    def _settle(self, commit: _Joined, run: CommitRun, ended: CommitOutcome | Apart) -> None:
         """Give each append its outcome. Of those that cannot go on together, each named one tries alone."""
         with self._lock:
+            if isinstance(ended, CommitOutcome):
+                ended = replace(ended, holds_others=ended.holds_others or bool(commit.foreign))
+                self._answer_offers(commit, landed=True, refused=())
+            else:
+                self._answer_offers(commit, landed=False, refused=ended.txn_ids)
             if isinstance(ended, CommitOutcome):  # the leader is last: until then an interrupt sends all away
                 for each in reversed(commit.carried):
                     of_leader = ended.state if each is commit.leader else None
                     waited_s = max(each.waited_s, ended.waited_s)
                     each.outcome = replace(ended, waited_s=waited_s, state=of_leader)
                     each.go_on(_Part.ENDED)
+            elif run.may_land_unread:
+                self._send_away(commit, commit.carried, run.sent_as)
             else:
                 for each in reversed(commit.carried):
                     if each.txn_id in ended.txn_ids:
@@ -296,8 +402,12 @@ class JoiningCommitter:
     def _fail(self, commit: _Joined, run: CommitRun, error: TxlogError) -> None:
         """Give each append its error: what became of the commit is the same for all. An error that one of them may have
         caused is no error of the others: each tries alone."""
+        may_land = run.sent == commit.version or run.may_land_unread
         with self._lock:
             leader = commit.leader
+            is_clear = isinstance(error, CommitRetriesExhaustedError | StorageError | InvalidInputError | ConflictError)
+            if is_clear or not may_land:  # else their owners find out, as this one has to
+                self._answer_offers(commit, landed=False, refused=None)
             if not commit.others:
                 leader.error = error
                 leader.go_on(_Part.ENDED)
@@ -306,7 +416,7 @@ class JoiningCommitter:
                     each.error = error if each is leader else self._error_of(each, run, error)
                     each.go_on(_Part.ENDED)
             else:
-                self._send_away(commit, commit.carried, commit.version if run.sent == commit.version else None)
+                self._send_away(commit, commit.carried, commit.version if may_land else None)
             self._hand_on(commit)
 
     def _error_of(self, each: _Append, run: CommitRun, error: TxlogError) -> TxlogError:
@@ -329,3 +439,21 @@ class JoiningCommitter:
                 first = self._waiting.popleft()
                 self._commit = _Joined(first)
                 first.changed.set()
+
+
+class _Company:
+    """Those with whom the run of a leader shares its commit."""
+
+    def __init__(self, committer: JoiningCommitter, commit: _Joined) -> None:
+        self._committer = committer
+        self._commit = commit
+
+    def gather(self, state: TableState) -> Proposal:
+        return self._committer.gather(self._commit, state)
+
+    def is_carried(self, state: TableState) -> bool:
+        return self._committer.is_carried(self._commit, state)
+
+    def withdraw(self) -> tuple[int, bool] | None:
+        state = self._commit.end_offer()
+        return None if state.version is None else (state.version, state.kind == "done")

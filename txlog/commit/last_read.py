@@ -21,12 +21,14 @@ class LastRead:
         self._table_id: str | None = None
         self._version: int | None = None
         self._own: set[int] = set()
+        self._own_appends: set[str] = set()
 
     def read(self, table_id: str, version: int) -> None:
         """Record that the user was given the rows of this version as the newest ones."""
         with self._lock:
             self._table_id, self._version = table_id, version
             self._own.clear()
+            self._own_appends.clear()
 
     def committed(self, version: int) -> None:
         """Record that the user committed this version."""
@@ -37,6 +39,18 @@ class LastRead:
                 self._version = version
             elif len(self._own) < _OWN_MAX:  # further versions count as those of others
                 self._own.add(version)
+
+    def committed_among_others(self, txn_id: str) -> None:
+        """Record that the user made this append, in a version that also has appends of others."""
+        with self._lock:
+            if self._version is not None and len(self._own_appends) < _OWN_MAX:
+                self._own_appends.add(txn_id)
+
+    @property
+    def own_appends(self) -> frozenset[str]:
+        """The ids of the user's appends in versions that are not only the user's."""
+        with self._lock:
+            return frozenset(self._own_appends)
 
     def version_of(self, table_id: str) -> int | None:
         """The version last read; None if there was none, or only of an earlier table at this location."""

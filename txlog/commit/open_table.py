@@ -211,7 +211,10 @@ class OpenTable:
             raise
         result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
         if result.version is not None and result.outcome == "committed":
-            self.last_read.committed(result.version)
+            if outcome.holds_others:
+                self.last_read.committed_among_others(result.txn_id)
+            else:
+                self.last_read.committed(result.version)
         if state is not None and outcome.state is not None and outcome.state.protocol != state.protocol:
             result = self._noted(result, state, outcome.state)
         self._log(proposal, result)

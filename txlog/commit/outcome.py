@@ -30,7 +30,7 @@ __all__ = [
 class CommitOutcome(msgspec.Struct, frozen=True):
     """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known.
 
-    ``txn_id`` is that of the version, which may hold the appends of others too.
+    ``txn_id`` is that of the version, if known. ``holds_others``: it has appends of other handles too.
     """
 
     version: int | None
@@ -42,6 +42,7 @@ class CommitOutcome(msgspec.Struct, frozen=True):
     state: TableState | None
     reexecutions: int = 0
     txn_id: str = ""
+    holds_others: bool = False
 
     def to_result(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
         """The acknowledgement of a write that did ``metrics``. A dropped replay has empty metrics."""

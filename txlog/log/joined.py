@@ -12,12 +12,13 @@ PROTOCOL.md, "Commit Provenance Information", "Transaction Identifiers", "Action
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from txlog.protocol.actions import AddFile
 from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "MEMBERS_MAX",
     "Joining",
     "Member",
+    "adds_of",
     "fingerprint_of",
     "fits",
     "holds",
@@ -127,6 +129,15 @@ class Joining:
         self._bytes = size_bytes
         return True
 
+    def take_all(self, proposals: Sequence[Proposal]) -> bool:
+        """Add all of these appends, or none."""
+        before = len(self.members), set(self._app_ids), set(self._paths), self._bytes
+        if all(self.take(each) for each in proposals):
+            return True
+        del self.members[before[0] :]
+        _, self._app_ids, self._paths, self._bytes = before
+        return False
+
     def proposal(self, txn_id: str, version: int) -> Proposal:
         """The commit of all members, valid on ``version``, under a new id. A single member is committed under its own
         id."""
@@ -216,6 +227,18 @@ def txn_ids(commit: Commit) -> Iterator[str]:
         yield commit.txn_id
     for each in members(commit):
         yield each.txn_id
+
+
+def adds_of(commit: Commit, txn_ids: Collection[str]) -> list[AddFile]:
+    """The files that these appends added in a joined commit, which was parsed with its files."""
+    adds = [action for action in commit.actions if type(action) is AddFile]
+    found: list[AddFile] = []
+    place = 0
+    for each in members(commit):
+        if each.txn_id in txn_ids:
+            found += adds[place : place + each.files]
+        place += each.files
+    return found
 
 
 def holds(commit: Commit, txn_id: str) -> bool:

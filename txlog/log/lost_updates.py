@@ -16,6 +16,7 @@ import msgspec
 
 from txlog.errors import ConflictReason
 from txlog.expressions.predicates import Predicate
+from txlog.log.joined import adds_of
 from txlog.log.proposal import Isolation
 from txlog.protocol.actions import AddFile, RemoveFile
 from txlog.protocol.column_mapping import physical_fields
@@ -61,10 +62,17 @@ class Unseen(msgspec.Struct, frozen=True):
     later: frozenset[str]
 
 
-def unseen_changes(region: Region, commits: Sequence[Commit], own: Collection[int], isolation: Isolation) -> Unseen:
+def unseen_changes(
+    region: Region,
+    commits: Sequence[Commit],
+    own: Collection[int],
+    isolation: Isolation,
+    own_appends: Collection[str] = (),
+) -> Unseen:
     """Check every commit after the version that the caller last read, in ascending order, parsed with their files.
 
-    ``own`` are the caller's own versions: they are not a reason, but other writers' changes of their rows are.
+    ``own`` are the caller's own versions, and ``own_appends`` the caller's appends in versions that hold others' too:
+    they are not a reason, but other writers' changes of their rows are.
     """
     may_hold = region.judge()
     inside = set(region.files_before)
@@ -72,6 +80,10 @@ def unseen_changes(region: Region, commits: Sequence[Commit], own: Collection[in
     reasons: list[ConflictReason] = []
     for commit in commits:
         adds = [action for action in commit.actions if type(action) is AddFile]
+        mine = adds_of(commit, own_appends) if own_appends else []
+        if mine:
+            inside.update(canonical_path(add.path) for add in mine if may_hold(add))
+            adds = [add for add in adds if add not in mine]
         removes = [action for action in commit.actions if type(action) is RemoveFile]
         is_blind = commit.commit_info is not None and commit.commit_info.is_blind_append
         if commit.version not in own and is_blind and isolation is not Isolation.SERIALIZABLE and not removes:

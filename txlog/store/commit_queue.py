@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from txlog.store import disk
+from txlog.store.hand_over import HandOver
 from txlog.util import ambient
 
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
@@ -45,6 +46,7 @@ _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOTE_DIGITS = 20  # of each of the two numbers in a note
 
 Meanwhile = Callable[[int], object]
+Answered = Callable[[], bool]
 
 _passed_by_until_s: dict[str, float] = {}
 """By path: until when writers of this process skip the queue after a wait timed out. A wait that ends with a turn
@@ -152,18 +154,29 @@ class Turn:
 class CommitQueue(Protocol):
     """The queue of one table's writers, on stores that have one."""
 
-    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
+    @property
+    def hand_over(self) -> HandOver | None:
+        """Where those that wait can leave what they would commit; None if there is no such place."""
+
+    def take(
+        self, since_s: float | None = None, meanwhile: Meanwhile | None = None, answered: Answered | None = None
+    ) -> Turn:
         """Wait for a turn, for a bounded time. Does not raise if there is none to get.
 
         Args:
             since_s: When the commit began, before its earlier turns and lost races, by `ambient.monotonic_s`; None
                 means now. The longer ago, the sooner it gets this turn.
             meanwhile: Called during the wait, after each look, with the newest version that a turn noted.
+            answered: Called after each look that found no free turn: whether the wait can end without one.
         """
 
 
 class _Open:
-    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
+    hand_over = None
+
+    def take(
+        self, since_s: float | None = None, meanwhile: Meanwhile | None = None, answered: Answered | None = None
+    ) -> Turn:
         return Turn()
 
 
@@ -181,10 +194,16 @@ class LocalCommitQueue:
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._path,))
 
-    def take(self, since_s: float | None = None, meanwhile: Meanwhile | None = None) -> Turn:
+    @property
+    def hand_over(self) -> HandOver | None:
+        return None
+
+    def take(
+        self, since_s: float | None = None, meanwhile: Meanwhile | None = None, answered: Answered | None = None
+    ) -> Turn:
         turn = Turn()
         try:
-            if self._wait(turn, since_s, meanwhile):
+            if self._wait(turn, since_s, meanwhile, answered):
                 turn.time(self._timed)
             else:
                 turn.end()
@@ -195,7 +214,7 @@ class LocalCommitQueue:
             raise
         return turn
 
-    def _wait(self, turn: Turn, since_s: float | None, meanwhile: Meanwhile | None) -> bool:
+    def _wait(self, turn: Turn, since_s: float | None, meanwhile: Meanwhile | None, answered: Answered | None) -> bool:
         """Wait for the lock while the queue moves, and return whether ``turn`` got it."""
         began_s = ambient.monotonic_s()
         passed_by_until_s = _passed_by_until_s.get(self._path)
@@ -207,6 +226,8 @@ class LocalCommitQueue:
         self._open(turn)
         changed_ns, changed_s = turn.changed_ns, began_s
         while not turn.lock():
+            if answered is not None and answered():
+                return False
             now_s = ambient.monotonic_s()
             if turn.changed_ns != changed_ns:
                 changed_ns, changed_s = turn.changed_ns, now_s
@@ -248,10 +269,17 @@ class MachineCommitQueue(LocalCommitQueue):
     def __init__(self, name: str) -> None:
         super().__init__(name)
 
-    def _open(self, turn: Turn) -> None:
+    @property
+    def hand_over(self) -> HandOver | None:
+        return HandOver(f"{self._folder()}/{self._path}.offers")
+
+    def _folder(self) -> str:
         import tempfile
 
-        folder = f"{tempfile.gettempdir()}/txlog-{os.getuid()}"
+        return f"{tempfile.gettempdir()}/txlog-{os.getuid()}"
+
+    def _open(self, turn: Turn) -> None:
+        folder = self._folder()
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         found = os.lstat(folder)

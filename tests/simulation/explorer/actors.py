@@ -105,7 +105,13 @@ from explorer.sink_programs import (
     staging_sink,
 )
 from explorer.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
-from explorer.together_programs import TOGETHER, append_together, append_together_and_leave, ingest_together
+from explorer.together_programs import (
+    TOGETHER,
+    append_together,
+    append_together_and_leave,
+    ingest_together,
+    look_together,
+)
 from explorer.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
 
 __all__ = ["SAMPLED", "SCENARIOS", "any_story"]
@@ -452,6 +458,7 @@ _TOGETHER: tuple[Program, ...] = (
     append_together,
     partial(append_together, times=2),
     append_together_and_leave,
+    look_together,
     ingest_together,
     partial(ingest_together, app_id="other"),
     append,

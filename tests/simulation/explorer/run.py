@@ -16,6 +16,7 @@ import msgspec
 
 from explorer.ending import export_what_was_exported, gather_what_waits, recover_what_is_sealed
 from explorer.invariants import Ledger
+from explorer.machine import Machine
 from explorer.observers import Observers
 from explorer.schedule import Choices
 from explorer.session import Actor, Clock, Session
@@ -66,6 +67,7 @@ class Scenario(msgspec.Struct, frozen=True):
     ``mapped``: the table's columns can be renamed, dropped and widened.
     ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
     between an answer and its use.
+    ``queues``: the actors are processes of one machine, which wait for turns and hand appends over.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Scenario(msgspec.Struct, frozen=True):
     round_trip_s: float = 0.0
     mapped: bool = False
     asks_beside: bool = False
+    queues: bool = False
 
 
 class Run:
@@ -151,6 +154,7 @@ class Run:
         self._faults: dict[str, Fault] = {kind: Fault(kind) for kind in scenario.kinds}
         self._current: Session | None = None
         self._shared: Table | None = None
+        self.machine = Machine() if scenario.queues else None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
         for store in self.world.every_log_store():
@@ -225,7 +229,10 @@ class Run:
         if self._current in alive:  # continuing with the same actor is the uneventful choice
             alive.remove(self._current)
             alive.insert(0, self._current)
-        alive.sort(key=lambda life: life.waits_in_vain)
+        if (
+            self._shared is not None or self.machine is not None
+        ):  # others wait while one of them puts, so that they meet
+            alive.sort(key=lambda life: (life.waits_in_vain, life.pending_operation == "put_if_absent"))
         in_flight = self._in_flight()
         crashable = [life for life in alive if life.actor.dies] if self.crashes_left else []
         width = len(alive) + len(in_flight) + len(crashable) + bool(self.cuts_left)

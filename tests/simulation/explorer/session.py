@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import greenlet
 import msgspec
 
+from explorer.machine import MachineQueue
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
@@ -159,6 +160,8 @@ class Session:
             store = msgspec.structs.replace(store, owner=OwnedVersions(self.owner, self.log))
         if self.run.scenario.gathers and not is_old:
             store = msgspec.structs.replace(store, waiting=self.waiting)
+        if self.run.machine is not None:
+            store = msgspec.structs.replace(store, commit_queue=MachineQueue(self.run.machine, self))
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
@@ -312,6 +315,11 @@ class Session:
             self.run.suspend(self, StoreCall("wait", 1, ""))
             self.waits_for = None
             self.history = hash((self.history, "wait", event.is_set()))
+
+    @property
+    def pending_operation(self) -> str | None:
+        """The call that it is about to make."""
+        return None if self.pending is None else self.pending.operation
 
     @property
     def waits_in_vain(self) -> bool:

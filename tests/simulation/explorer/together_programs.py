@@ -16,7 +16,7 @@ from explorer.session import Session
 from txlog.errors import CommitStateUnknownError
 from txlog.table import Table
 
-__all__ = ["TOGETHER", "append_together", "append_together_and_leave", "ingest_together"]
+__all__ = ["TOGETHER", "append_together", "append_together_and_leave", "ingest_together", "look_together"]
 
 
 def append_together(session: Session, *, times: int = 1) -> None:
@@ -43,12 +43,43 @@ def ingest_together(session: Session, *, app_id: str = "app", checkpoint_id: int
         attempt.result = table.append(ROW, app_id=app_id, checkpoint_id=checkpoint_id)
 
 
+def look_together(session: Session) -> None:
+    """Read through the shared handle, which then knows versions that those who append have not seen."""
+    for _ in range(2):
+        session.shared_table().snapshot()
+
+
 def _append(session: Session, table: Table) -> None:
     with session.attempt() as attempt:
         attempt.result = table.append(ROW)
 
 
+def append_in_turn(session: Session, *, times: int = 1) -> None:
+    """Append rows as a process of its own, which queues with the others of its machine."""
+    table = session.table()
+    for _ in range(times):
+        _append(session, table)
+
+
+def append_in_turn_and_leave(session: Session) -> None:
+    """The same; give up at the first lost answer, and ask what became of it."""
+    table = session.table(total_timeout=0.0)
+    with session.attempt() as attempt:
+        attempt.result = table.append(ROW)
+    error = attempt.error
+    if isinstance(error, CommitStateUnknownError) and error.version is not None:
+        session.resolve(attempt, table, error.txn_id, error.version)
+
+
+def ingest_in_turn(session: Session, *, app_id: str = "app") -> None:
+    """Commit a checkpoint of an application as a process of its own."""
+    table = session.table()
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.result = table.append(ROW, app_id=app_id, checkpoint_id=1)
+
+
 _other = partial(ingest_together, app_id="other")
+_twice_in_turn = partial(append_in_turn, times=2)
 _twice = partial(append_together, times=2)
 _on_object_store: dict[str, Any] = {"store": "object", "kinds": (*LOST_ANSWERS, "refused")}
 
@@ -78,6 +109,51 @@ TOGETHER = (
         faults=2,
         crashes=1,
         **_on_object_store,
+    ),
+    _scenario(
+        "processes-in-turn",
+        *(append_in_turn, _twice_in_turn, append_in_turn, ingest_in_turn),
+        faults=2,
+        crashes=2,
+        queues=True,
+        **_on_object_store,
+    ),
+    _scenario(
+        "processes-in-turn-ask-what-became-of-it",
+        *(append_in_turn_and_leave, append_in_turn_and_leave, append_in_turn_and_leave),
+        faults=4,
+        crashes=1,
+        queues=True,
+        **_on_object_store,
+    ),
+    _scenario(
+        "processes-in-turn-are-refused",
+        *(_twice_in_turn, _twice_in_turn, _twice_in_turn),
+        faults=4,
+        crashes=2,
+        queues=True,
+        store="object",
+        kinds=("late", "refused"),
+    ),
+    _scenario(
+        "processes-in-turn-and-a-definition-change",
+        *(_twice_in_turn, _twice_in_turn, ingest_in_turn, set_properties),
+        queues=True,
+        store="object",
+    ),
+    _scenario(
+        "appenders-together-and-a-reader",
+        *(_twice, _twice, _twice, look_together, look_together),
+        crashes=2,
+        store="object",
+    ),
+    _scenario(
+        "appenders-together-are-refused",
+        *(_twice, _twice, _twice),
+        faults=4,
+        crashes=2,
+        store="object",
+        kinds=("late", "refused"),
     ),
     _scenario(
         "applications-together", ingest_together, _other, append_together, ingest, faults=1, crashes=1, restarts=1
@@ -114,4 +190,4 @@ TOGETHER = (
         store="object",
     ),
 )
-"""Several threads of one process, beside other writers."""
+"""Several threads of one process, beside other writers; and several processes of one machine."""
