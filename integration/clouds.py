@@ -20,7 +20,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 
@@ -46,55 +46,51 @@ _locations = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A running server with one empty bucket, or container.
-
-    ``options`` are those of deltalake too, where ``theirs`` does not say otherwise.
-    """
+    """A running server with one empty bucket, or container. ``url`` has no path."""
 
     name: str
     url: str
-    scheme: str
-    options: dict[str, str]
-    theirs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scheme(self) -> str:
+        return "az" if self.name == "azurite" else "gs"
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        if self.name != "azurite":
+            return {"endpoint_url": self.url, "bearer_token": "a token that nobody checks", "allow_http": "true"}
+        account = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY}
+        return {"endpoint_url": f"{self.url}/{ACCOUNT}", **account, "allow_http": "true"}
+
+    @property
+    def options_of_deltalake(self) -> dict[str, str]:
+        """It is told another server of Google by the key file of an account, here of one that needs no token."""
+        if self.name == "azurite":
+            return {**self.storage_options, "endpoint": self.storage_options["endpoint_url"]}
+        no_key = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        account = {"gcs_base_url": self.url, "disable_oauth": True, **no_key}
+        return {"service_account_key": json.dumps(account), "allow_http": "true"}
 
     def new_location(self) -> S3Location:
         """A place of its own for one test."""
-        return S3Location(f"{self.scheme}://{BUCKET}/test-{next(_locations)}/a table", self.options)
+        return S3Location(f"{self.scheme}://{BUCKET}/test-{next(_locations)}/a table", self.storage_options)
 
 
 @contextmanager
 def start_cloud(name: str, directory: Path) -> Iterator[Cloud]:
     """The server called ``name``, ended with the block. Raises ServerUnavailable."""
     port = free_port()
+    url = f"http://127.0.0.1:{port}"
     if name == "azurite":
-        command = [*_azurite(), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(directory)]
-        with running([*command, "--silent"], f"http://127.0.0.1:{port}", directory) as url:
+        place = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(directory)]
+        with running([*_azurite(), *place, "--silent"], url, directory):
             _create_container(f"{url}/{ACCOUNT}")
-            options = azure_options(f"{url}/{ACCOUNT}")
-            yield Cloud(name, f"{url}/{ACCOUNT}", "az", options, {**options, "endpoint": options["endpoint_url"]})
+            yield Cloud(name, url)
         return
-    trouble = str(TROUBLE if name.endswith("-in-trouble") else 0.0)
     program = str(Path(__file__).parent / "google_stand_in.py")
-    with running(
-        [sys.executable, program, str(port), "--trouble", trouble], f"http://127.0.0.1:{port}", directory
-    ) as url:
-        yield Cloud(
-            name, url, "gs", google_options(url), {"service_account_key": _account_for(url), "allow_http": "true"}
-        )
-
-
-def azure_options(url: str) -> dict[str, str]:
-    return {"endpoint_url": url, "account_name": ACCOUNT, "account_key": ACCOUNT_KEY, "allow_http": "true"}
-
-
-def google_options(url: str) -> dict[str, str]:
-    return {"endpoint_url": url, "bearer_token": "a token that nobody checks", "allow_http": "true"}
-
-
-def _account_for(url: str) -> str:
-    """The key file of an account that needs no token, which is how deltalake is told another server."""
-    no_key = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
-    return json.dumps({"gcs_base_url": url, "disable_oauth": True, **no_key})
+    trouble = str(TROUBLE if name.endswith("-in-trouble") else 0.0)
+    with running([sys.executable, program, str(port), "--trouble", trouble], url, directory):
+        yield Cloud(name, url)
 
 
 @pytest.fixture(scope="session", params=CLOUDS)

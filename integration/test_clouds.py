@@ -41,7 +41,7 @@ def created(location: S3Location, **properties: str) -> txlog.Table:
 
 
 def ids_as_deltalake_reads(cloud: Cloud, location: S3Location) -> list[int]:
-    table = DeltaTable(location.uri, storage_options=cloud.theirs or cloud.options)
+    table = DeltaTable(location.uri, storage_options=cloud.options_of_deltalake)
     found: list[int] = table.to_pyarrow_table()["id"].to_pylist()
     return sorted(found)
 

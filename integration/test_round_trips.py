@@ -1,7 +1,6 @@
 """How many requests each command waits for, one after another, of real servers: as many as of a store in memory.
 
-Microsoft's store takes more: it says no MD5 of what it stores, so the size of a new file is looked at, and it refuses
-ranges that count from the end, so a file's size is asked for before its footer.
+Microsoft's store takes one more for new files: it says no MD5 of what it stores, so their size is looked at.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from txlog.store.object_client import ObjectClient
 MORE = {"vacuum": 1}  # the client is asked once more, and knows by itself that the list of all files has ended
 MORE_ON_AZURE: Mapping[str, int] = {
     **dict.fromkeys(("append", "append of a checkpoint", "append of a reader", "overwrite", "sink: task"), 1),
-    **dict.fromkeys((name for name in COMMANDS if name.endswith(("by copies", "by vectors"))), 2),
-    **dict.fromkeys((name for name in COMMANDS if "known keys" in name), 1),  # no file of the table is read
-    **{"optimize": 2, "read": 3, "open and read": 3, "read an old version": 2, "changes": 1},
+    **dict.fromkeys((name for name in COMMANDS if name.endswith(("by copies", "by vectors"))), 1),
+    "optimize": 1,
 }
 
 

@@ -1279,9 +1279,11 @@ class Table(Readable, metaclass=Hinted):
 
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
-        named, asked = self.snapshot(version, timestamp).version, None if timestamp is None else str(timestamp)
-        options = RestoreOptions(named, asked, allow_missing_files, allow_expired_files, dry_run, user_metadata)
-        return restore(self._open_table, options, on_progress)
+        target = self.snapshot(version, timestamp)._version.state
+        asked = None if timestamp is None else str(timestamp)
+        missing, expired = allow_missing_files, allow_expired_files
+        options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
+        return restore(self._open_table, target, options, on_progress)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.

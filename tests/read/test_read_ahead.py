@@ -142,7 +142,7 @@ def test_a_caller_who_stops_after_the_first_batch_opens_one_file() -> None:
 
 
 def test_a_caller_who_stops_later_leaves_no_file_open_and_no_thread_behind() -> None:
-    files, tasks = written(*[5] * 12)
+    files, tasks = written(*[5] * (3 * TASKS_AT_ONCE))
     batches = read_ahead(reader_of(files), tasks)
     assert numbers([next(batches), next(batches)]) == [*range(10)]
     batches.close()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ from txlog.maintenance.version_files import (
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.result.maintenance import RestoreResult
 from txlog.util import ambient
+from txlog.util.parallel import begin
 from txlog.util.wording import setting
 from txlog.writer.unsent_files import UnsentFiles
 
@@ -60,11 +62,12 @@ class RestoreOptions(msgspec.Struct, frozen=True):
     user_metadata: str | None = None
 
 
-def restore(open_table: OpenTable, options: RestoreOptions, on_files: OnFiles | None = None) -> RestoreResult:
-    """Make ``options.version`` the newest version again. Raises what `Table.restore` raises."""
+def restore(
+    open_table: OpenTable, target: TableState, options: RestoreOptions, on_files: OnFiles | None = None
+) -> RestoreResult:
+    """Make the version ``target`` the newest one again. Raises what `Table.restore` raises."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
-    target = open_table.log.state_at(options.version)
     with TxlogError.located(open_table.uri, state.version):
         if target.metadata.id != state.metadata.id:
             raise InvalidInputError(
@@ -86,7 +89,10 @@ class _Restore:
         self._on_files = on_files
 
     def run(self) -> RestoreResult:
-        found = difference(self._log.files(self._target), self._log.files(self._state))
+        listed = partial(self._log.files, self._target)
+        before = listed if self._log.store.has_cheap_calls else begin(listed)
+        newest = self._log.files(self._state)
+        found = difference(before(), newest)
         paths = [paths_of(self._log.uri, add) for add in found.added]
         gone = gone_paths(self._log.store, itertools.chain(*paths), self._on_files)
         kept = [add for add, named in zip(found.added, paths, strict=True) if gone.isdisjoint(named)]

@@ -33,7 +33,7 @@ from txlog.store.base import (
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, is_panic
-from txlog.store.options import StorageOptions
+from txlog.store.options import Cloud, StorageOptions
 from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
@@ -204,18 +204,20 @@ class ObjectFileStore:
         return self._client.read("read", path, request)
 
     def open(self, path: str) -> Any:
-        """The first request returns the size and the end of the object, where Parquet files have their footer."""
+        """The first request returns the size and the end of the object, where Parquet files have their footer. Azure
+        refuses ranges that count from the end: there it returns the size and the beginning, which may be all."""
         size_bytes, tail = self._tail(_checked(path)) or (self.stat(path).size, b"")
         return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
 
     def _tail(self, path: str) -> tuple[int, bytes] | None:
-        """The size and the last bytes. None if one request did not return them: Azure refuses ranges that count from
-        the end, and an empty object has none. After a failure, the caller makes its own requests, which are retried."""
+        """The size and the last bytes. None if one request did not return them, as of an empty object. After a failure,
+        the caller makes its own requests, which are retried."""
+        from_end = self._client.location.cloud is not Cloud.AZURE
+        wanted = {"suffix": _TAIL_BYTES} if from_end else (0, _TAIL_BYTES)
         try:
-            found = self._client.send_once(
-                lambda store: obstore.get(store, path, options={"range": {"suffix": _TAIL_BYTES}})
-            )
-            return int(found.meta["size"]), found.bytes().to_bytes()
+            found = self._client.send_once(lambda store: obstore.get(store, path, options={"range": wanted}))
+            size_bytes, body = int(found.meta["size"]), found.bytes().to_bytes()
+            return size_bytes, body if from_end or len(body) == size_bytes else b""
         except FileNotFoundError as error:
             missing = self._client.translated("read", path, error)
         except BaseException as error:
