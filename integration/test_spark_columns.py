@@ -417,6 +417,13 @@ def test_every_kind_of_change_by_txlog_is_read_and_continued_by_spark(
     session.sql(f"alter table {place} rename column w to x")
     assert table.to_arrow(["x"], "x > 3 and x < 5")["x"].to_pylist() == [4]
 
+    wider = session.sql("select 5 as id, cast(0.5 as decimal(22,2)) as x, 5L as part")
+    wider.write.format("txlog").mode("append").option("mergeSchema", "true").save(str(path))
+    assert dict(read_delta(path).dtypes)["x"] == "decimal(22,2)"
+    assert read_delta(path).where("x < 1").count() == table.count("x < 1") == 1
+    ours = table.to_arrow()
+    assert as_rows(in_schema(read_delta(path).toArrow(), ours.schema)) == as_rows(ours)
+
 
 def test_clustering_follows_a_new_name_in_both_engines(session: SparkSession, read_delta: Read, tmp_path: Path) -> None:
     path = tmp_path / "t"
