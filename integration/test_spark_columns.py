@@ -193,7 +193,7 @@ class Pair:
         path = self.choose.choice([*_paths(self.fields())])
         name = self.choose.choice((next(self.names), f"{next(self.names)} of it", f"{next(self.names)}.dot"))
         if path == (self.key,):
-            self.key = name
+            self.key = name = next(self.names)
         self.both(f"rename column {_text(path)} to `{name}`", lambda t: t.rename_column(_text(path), name))
 
     def drop(self) -> None:
@@ -204,7 +204,9 @@ class Pair:
         self.both(f"drop columns ({named})", lambda t: t.drop_columns([*map(_text, paths)]))
 
     def widen(self) -> None:
-        found = [(path, kind) for path, kind in _leaves(self.fields()) for kind in WIDER.get(kind, ())]
+        leaves = [*_leaves(self.fields())]
+        found = [(path, wider) for path, kind in leaves for wider in WIDER.get(kind, ())]
+        found = [each for each in found if each[0] != (self.key,) or each[1] == "bigint"]
         if not found:
             return
         path, kind = self.choose.choice(found)
