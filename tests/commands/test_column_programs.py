@@ -123,6 +123,8 @@ class Program:
         self.columns = [*self.columns[:at], (number, name, kind), *self.columns[at + 1 :]]
 
     def exchange(self) -> None:
+        if len(self.columns) < 2:
+            return
         first, second = self.choose.sample(range(len(self.columns)), 2)
         (one, a, _), (other, b, _) = self.columns[first], self.columns[second]
         with self.table.transaction() as txn:

@@ -105,3 +105,18 @@ def test_the_invariant_of_a_column_goes_with_it_and_keeps_its_name(tmp_path: Pat
         table.rename_column("v", "w")
     table.drop_columns("v")
     assert table.schema.names == ["a"]
+
+
+def test_a_property_that_another_engine_wrote_wrongly_stays_as_it_is(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "a int, b int", column_mapping="name")
+    commit = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    text = commit.read_text()
+    commit.write_text(
+        text.replace(
+            '"delta.columnMapping.mode"', '"delta.dataSkippingStatsColumns":"a,,`b","delta.columnMapping.mode"'
+        )
+    )
+    table = txlog.Table.open(table.uri)
+    table.rename_column("a", "c")
+    table.drop_columns("b")
+    assert table.snapshot().properties["delta.dataSkippingStatsColumns"] == "a,,`b"

@@ -66,7 +66,7 @@ def history_column(field: Field, path: ColumnPath) -> dict[str, Any]:
     """A column with its properties in the history as Spark writes it."""
     kind = type_to_json(field.type)
     return {
-        "name": ".".join(path),
+        "name": history_name(path),
         "type": kind if isinstance(kind, str) else kind["type"],
         "nullable": field.nullable,
         "metadata": dict(field.metadata),

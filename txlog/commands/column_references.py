@@ -73,8 +73,8 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
         return ",".join(name if fold_name(each.strip()) == fold_name(path[0]) else each for each in names.split(","))
 
     configuration = dict(metadata.configuration)
-    if STATISTICS_KEY in configuration:
-        renamed = (_renamed(each, path, name) for each in _statistics_columns(configuration))
+    if listed := _statistics_columns(configuration):
+        renamed = (_renamed(each, path, name) for each in listed)
         configuration[STATISTICS_KEY] = ",".join(map(path_text, renamed))
     if path[1:]:
         return metadata.partition_columns, configuration
@@ -92,9 +92,10 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
 
 def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
     """The properties, without a dropped column in the list of columns with statistics."""
-    if STATISTICS_KEY not in configuration:
+    listed = _statistics_columns(configuration)
+    kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
+    if len(kept) == len(listed):
         return dict(configuration)
-    kept = [each for each in _statistics_columns(configuration) if each[: len(path)] != path]
     return {**configuration, STATISTICS_KEY: ",".join(map(path_text, kept))}
 
 
