@@ -1599,7 +1599,8 @@ def _open_table(
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
 ) -> OpenTable:
-    return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks, key_cache_size)
+    store = open_store(uri, storage_options, credential_provider)
+    return OpenTable(store, retry, hooks, key_cache_size, storage_options)
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

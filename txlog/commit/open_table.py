@@ -7,7 +7,7 @@ commits, logs, and runs hooks and upkeep.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Reversible
+from collections.abc import Callable, Mapping, Reversible
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from txlog.commit.committer import Committer
     from txlog.log.exactly_once import AlreadyCommitted
     from txlog.read.key_cache import KeyCache
+    from txlog.tasks.task_table import TaskTable
 
 __all__ = ["OpenTable"]
 
@@ -56,8 +57,10 @@ class OpenTable:
         retry: RetryPolicy | None = None,
         hooks: CommitHooks | None = None,
         key_cache_size_bytes: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.store = store
+        self._storage_options = storage_options
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -80,6 +83,12 @@ class OpenTable:
     @property
     def uri(self) -> str:
         return self.store.uri
+
+    def task_table(self, state: TableState) -> TaskTable:
+        """A version of the table as tasks get it, which open it by the same storage options in any process."""
+        from txlog.tasks.task_table import TaskTable
+
+        return TaskTable.of(self.store, state, self._storage_options)
 
     @cached_property
     def key_cache(self) -> KeyCache:
