@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 import pyarrow as pa
@@ -17,8 +18,6 @@ from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
-from txlog.log_files.times import milliseconds
-from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
 from txlog.snapshot import Readable, Snapshot, Version, version_summary
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.options import OnFiles, RowMode
     from txlog.expressions.predicates import Predicate
     from txlog.iceberg_files.exporter import IcebergExport
+    from txlog.log.state import TableState
+    from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.result.maintenance import (
@@ -210,7 +211,7 @@ class Table(Readable, metaclass=Hinted):
         if not isinstance(open_table, OpenTable):
             raise InvalidInputError(f"Do not call Table(): use {MADE_BY['Table']}")
         self._open_table = open_table
-        open_table.after_commit = AutoCompaction().after
+        open_table.after_commit = _AfterCommit()
 
     # --- opening and creating -----------------------------------------------------------------------------------
 
@@ -366,6 +367,8 @@ class Table(Readable, metaclass=Hinted):
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
         if timestamp is not None:
+            from txlog.log_files.times import milliseconds
+
             version = log.version_at(milliseconds(timestamp))
         if version is None:
             return Snapshot(log, self._read().state)
@@ -1577,6 +1580,20 @@ class Table(Readable, metaclass=Hinted):
         Table.__init__(self, OpenTable(state["store"], state["retry"], key_cache_size_bytes=state["key_cache_size"]))
 
 
+class _AfterCommit:
+    """What a handle does after each commit, if the table's property asks for it."""
+
+    @cached_property
+    def compaction(self) -> AutoCompaction:
+        from txlog.maintenance.auto_compaction import AutoCompaction
+
+        return AutoCompaction()
+
+    def __call__(self, open_table: OpenTable, state: TableState) -> None:
+        if state.properties.auto_compact:
+            self.compaction.after(open_table, state)
+
+
 def _open_table(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
@@ -1585,7 +1602,8 @@ def _open_table(
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
 ) -> OpenTable:
-    return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks, key_cache_size)
+    store = open_store(uri, storage_options, credential_provider)
+    return OpenTable(store, retry, hooks, key_cache_size, storage_options)
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

@@ -21,7 +21,7 @@ from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -170,7 +170,6 @@ class Change:
             extent,
             elsewhere,
             None if source is None else elsewhere,
-            {},
             with_vectors=uses_vectors(state, asked.mode),
         )
         return result, elsewhere

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import define
-from txlog.iceberg.file_encoder import FileEncoder
+from txlog.iceberg.file_encoder import FileEncoder, encode_files
 from txlog.iceberg.manifest import entry_schema
 from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.file_columns import adds_to_batch

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.durability import unsynced_versions
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store

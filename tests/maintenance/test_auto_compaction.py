@@ -31,7 +31,7 @@ def append(table: txlog.Table, count: int, day: str = "a") -> None:
 
 def drain(table: txlog.Table) -> None:
     follow: Any = table._open_table.after_commit
-    compaction: AutoCompaction = follow.__self__
+    compaction: AutoCompaction = follow.compaction
     compaction.drain()
 
 

@@ -136,9 +136,9 @@ def task_of_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (source, stream):
         monkeypatch.setattr(module, "TaskContext", SimpleNamespace(get=lambda: task))
 
-    def opened(store: Any, retry: Any, hooks: Any) -> OpenTable:
+    def opened(store: Any, retry: Any, hooks: Any, storage_options: Any) -> OpenTable:
         retry_policies.append(retry)
-        return OpenTable(store, retry, hooks)
+        return OpenTable(store, retry, hooks, storage_options=storage_options)
 
     monkeypatch.setattr(open_tables, "OpenTable", opened)
     yield

@@ -22,7 +22,7 @@ from txlog.spark.stream import TxlogStreamWriter
 from txlog.upkeep.post_commit import PostCommit
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.task_committer import write_task
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType([StructField("id", LongType())])

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.log.checkpoint.due import checkpoint_is_due
+from txlog.log.retention import checkpoint_is_due
 from txlog.store.base import PutOutcome
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -30,6 +30,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     if request.param != "in memory":
         monkeypatch.setattr(keys_module, "_PART_ROWS", 4)
         monkeypatch.setattr(keys_module, "_CHUNK_ROWS", 5)
+        monkeypatch.setattr(keys_module, "_TASK_ROWS", 2)
     if request.param == "in several passes":
         monkeypatch.setattr(keys_module, "_PARTS_AT_ONCE", 2)
     return request.param

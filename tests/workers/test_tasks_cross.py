@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.expressions.sql import parse_predicate
 from txlog.log.state import TableState
 from txlog.protocol.file_columns import add_files_of
+from txlog.read.key_values import KeyNumbers
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation
+from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.part import ChangePart, RowJob
+from txlog.tasks.read_keys import ReadKeys
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins
 from txlog.tasks.specs import DeleteSpec
 from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.writer.constraints import Constraint
+from txlog.writer.keys import key_columns
 
 Crossed = TypeVar("Crossed")
 
@@ -73,3 +79,42 @@ def test_the_check_of_rows_against_a_constraint(table: txlog.Table) -> None:
     for condition, found in (("id < 100", None), ("id < 12", "id = 12"), ("id <> 11", None)):
         work = FindViolation(here, Constraint("small", condition, parse_predicate(condition, state.schema)))
         assert crossed(crossed(work)(crossed(scan))) == found
+
+
+def test_the_search_for_dropped_columns(tmp_path: Path) -> None:
+    """A footer says more columns than the schema: one was dropped, which column mapping does without a rewrite."""
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("more", pa.string())]), properties=mapped)
+    table.append(pa.table({"id": [1], "more": ["x"]}))
+    state, files, here = at(table)
+    fewer = json.loads(state.metadata.schema_string)
+    fewer["fields"] = fewer["fields"][:1]
+    dropped = state.defined_as(replace(state.metadata, schema_string=json.dumps(fewer)))
+    (add,) = add_files_of(files)
+    for defined, found in ((state, False), (dropped, True)):
+        work = HasDroppedColumns(TaskTable.of(table._open_table.store, defined))
+        assert crossed(crossed(work)(crossed(add))) is found
+    assert here.version == state.version
+
+
+def test_a_tables_tasks_open_its_files_by_the_options_that_it_was_opened_with(table: txlog.Table) -> None:
+    state, files, _ = at(table)
+    opened = txlog.Table.open(table.uri, storage_options={"timeout": "7s"})
+    there = crossed(opened._open_table.task_table(state))
+    assert there.storage_options == {"timeout": "7s"}
+    assert there.files.files.stat(add_files_of(files)[0].path).size > 0
+    assert "7s" not in repr(there)
+    assert b"7s" not in pickle.dumps(opened)
+
+
+def test_the_keys_of_a_file_and_of_its_shares(table: txlog.Table) -> None:
+    state, files, here = at(table)
+    numbers = KeyNumbers([pa.int64(), pa.string()], b"x" * 32)
+    work = crossed(ReadKeys(here, tuple(key_columns(["id", "day"], state.schema)), numbers))
+    for task in ScanPlan(select(table.uri, state, ["id", "day"]), files).tasks():
+        whole = crossed(work(crossed(task)))
+        shares = [work(replace(task, share=(number, 3))) for number in range(3)]
+        assert whole.num_rows == sum(each.num_rows for each in shares) == (1 if task.deletion_vector else 2)
+        second = whole.values.second
+        assert second is not None
+        assert len({*zip(whole.values.numbers.tolist(), second.tolist(), strict=True)}) == whole.num_rows

@@ -17,8 +17,7 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import STRING, Field
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.writer import sealed_json
-from txlog.writer.committable import Committable, KeyFile, PendingFile
-from txlog.writer.committable_checks import validate_committables
+from txlog.writer.committable import Committable, KeyFile, PendingFile, validate_committables
 from txlog.writer.write_intent import APPEND, OVERWRITE, WriteIntent
 
 FILE = PendingFile("day=a/part-0.parquet", 5, 3, 1_700_000_000_000, {"day": "a"}, '{"numRecords":3}')

@@ -31,7 +31,7 @@ from txlog.protocol.schema import (
     Struct,
     to_arrow,
 )
-from txlog.writer.route import PartitionKey, Router
+from txlog.writer.task_writer import PartitionKey, Router
 
 UTC = datetime.timezone.utc
 VALUES: dict[DataType, list[Any]] = {

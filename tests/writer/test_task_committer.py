@@ -24,8 +24,7 @@ from txlog.protocol.schema import STRING, Field, from_arrow, schema_to_json
 from txlog.store.base import FileStore
 from txlog.store.local import local_table_store
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.writer.committable import Committable
-from txlog.writer.committable_checks import validate_committables
+from txlog.writer.committable import Committable, validate_committables
 from txlog.writer.task_committer import TaskCommitter, write_task
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan

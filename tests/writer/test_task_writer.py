@@ -39,7 +39,7 @@ from txlog.protocol.schema import (
 )
 from txlog.testing.memory_store import MemoryFileStore, MemoryOutputFile
 from txlog.util import ambient
-from txlog.writer import encoder_pool, task_writer
+from txlog.writer import partition_writer, task_writer
 from txlog.writer.committable import PendingFile
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -341,13 +341,13 @@ def test_the_rows_held_stay_within_the_budget(
     partition_columns: tuple[str, ...], batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[int] = []
-    submit = encoder_pool.EncoderPool.submit
+    submit = partition_writer.EncoderPool.submit
 
     def watched(pool: Any, *arguments: Any) -> None:
         submit(pool, *arguments)
         held.append(pool.held_bytes)
 
-    monkeypatch.setattr(encoder_pool.EncoderPool, "submit", watched)
+    monkeypatch.setattr(partition_writer.EncoderPool, "submit", watched)
     table = wide(60_000, partitions=40)
     budget = 3 << 20
     plan = table_plan(table, partition_columns, memory_budget_bytes=budget)
@@ -385,7 +385,7 @@ def test_no_more_files_are_open_than_allowed_and_the_least_used_close_first() ->
             partition = [turn % 20] * 8 + [0] * 8
             writer.write(pa.table({"p": partition, "x": ["y" * 2000] * 16}))
     pending = writer.close()
-    assert files.open_most <= 4 + encoder_pool._THREADS
+    assert files.open_most <= 4 + partition_writer._THREADS
     assert files.open_now == 0
     by_partition = Counter(file.partition_values["p"] for file in pending)
     assert sum(file.num_rows for file in pending) == 60 * 16

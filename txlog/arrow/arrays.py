@@ -1,4 +1,4 @@
-"""Conversions between Arrow arrays and Python or NumPy values, through their buffers.
+"""Arrow arrays as Python or NumPy values and back, through their buffers; and what maps and lists of Arrow hold.
 
 The first call of one of pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an
 argument of a compute function; before pyarrow 26 even ``to_pandas_dtype``) imports pandas if it is installed. That
@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["array_of", "flags_of", "from_flags", "from_numbers", "numbers_of"]
+__all__ = [
+    "LIST_TYPES",
+    "STRING_MAP",
+    "array_of",
+    "flags_of",
+    "from_flags",
+    "from_numbers",
+    "numbers_of",
+    "offsets_and_mask",
+    "partition_texts",
+]
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -98,3 +108,46 @@ def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype
 def _offsets(values: Sequence[Any]) -> pa.Buffer:
     ends = itertools.accumulate(map(len, values), initial=0)
     return pa.py_buffer(np.fromiter(ends, np.int32, len(values) + 1))
+
+
+# --- maps of strings, such as the partition values of many files ---------------------------------------------------
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+
+
+def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
+    """The raw strings of one partition column, and a mask of the maps that lack it (None if no map lacks it)."""
+    from txlog.arrow.compute import pc
+
+    offsets = numbers_of(maps.offsets)
+    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    width = length // max(1, len(maps))
+    # Nearly always all maps have the same keys in the same order. Looking up each map is six times slower.
+    if width and not maps.null_count and (np.diff(offsets) == width).all():
+        keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
+        for slot in range(width):
+            if keys[slot].as_py() == name:
+                places = from_numbers(np.arange(slot, length, width))
+                if pc.all(pc.equal(keys.take(places), array_of([name], pa.string())[0])).as_py():
+                    return items if width == 1 else items.take(places), None
+    absent = flags_of(pc.map_lookup(maps, name, "all").is_null())
+    return pc.map_lookup(maps, name, "first"), absent if absent.any() else None
+
+
+# --- Arrow's five kinds of list, read as one ----------------------------------------------------------------------
+
+LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+
+
+def offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    """Offsets into ``array.flatten()`` (which skips null lists and what lies outside a slice), and the null lists.
+
+    Not ``Array.cast``: from list_view to list it silently loses elements (pyarrow 26).
+    """
+    from txlog.arrow.compute import pc
+
+    mask = array.is_null() if array.null_count else None
+    lengths = pc.list_value_length(array).fill_null(0)
+    offsets = np.zeros(len(array) + 1, dtype=np.int64)
+    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pa.array(offsets).cast(pa.int32()), mask

@@ -20,7 +20,6 @@ from txlog.log.state import TableState
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
-from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.workers.threads import ThreadWorkers
 from txlog.writer.constraints import Constraint
@@ -66,7 +65,7 @@ def commit_change(
 def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, files: pa.Table) -> None:
     """Raise ``InvalidInputError`` if a row in these files of ``state`` violates the rule."""
     selection = select(open_table.uri, state, sorted(rule.condition.columns()))
-    work = FindViolation(TaskTable.of(open_table.store, state), rule)
+    work = FindViolation(open_table.task_table(state), rule)
     scans = [ScanPlan(selection, part) for part in _parts_of(files)]
     for _, values in ThreadWorkers(_SCANS_AT_ONCE).map(work, scans):
         if values is not None:

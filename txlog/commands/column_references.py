@@ -18,8 +18,7 @@ from txlog.expressions.tree import columns_of
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.clustering import clustering_columns
-from txlog.protocol.merge_options import FIELDS, PREFIX, field_option, merge_options
-from txlog.protocol.properties import ColumnPath, column_paths, path_text
+from txlog.protocol.properties import FIELDS, PREFIX, ColumnPath, column_paths, field_option, merge_options, path_text
 from txlog.protocol.schema import Struct, fold_name
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated

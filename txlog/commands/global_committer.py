@@ -1,4 +1,4 @@
-"""GlobalCommitter: commits the committables of a checkpoint exactly once.
+"""`GlobalCommitter`: commits the committables of a checkpoint exactly once, by a `WriteExecution`, which is a plan.
 
 In: a `WriteJob` and its tasks' committables. Out: a ``WriteResult`` per checkpoint, in order of checkpoint_id. There
 should be one committer per table and application. If there are two (a restarted job and its still running predecessor),
@@ -14,14 +14,16 @@ that a committable names: its commit may have landed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from txlog.commands.write_execution import WriteExecution, raise_conflict_since
+from txlog.commands.replaced import Replaced, write_parameters
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import WRITE_AGAIN, raise_conflict
 from txlog.errors import (
+    ConflictError,
     ConflictReason,
     InvalidInputError,
     MetadataChangedError,
@@ -30,21 +32,24 @@ from txlog.errors import (
     TableExistsError,
     TxlogError,
 )
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.column_mapping import physical_path, physical_schema
 from txlog.protocol.features import check_can_write
 from txlog.protocol.schema import Struct
-from txlog.result import WriteResult
+from txlog.result import WriteMetrics, WriteResult
+from txlog.util import ambient
 from txlog.util.logs import logger
-from txlog.writer.committable import Committable
-from txlog.writer.committable_checks import validate_committables
-from txlog.writer.constraints import stored_constraints
-from txlog.writer.generated_columns import stored_generated
-from txlog.writer.text_limits import limits_of
+from txlog.writer.committable import Committable, validate_committables
 from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
-__all__ = ["GlobalCommitter"]
+if TYPE_CHECKING:
+    from txlog.commands.replaced_files import RegionReplacement
+    from txlog.commands.row_change.change_files import ChangeFiles
+
+__all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
 
 
 class GlobalCommitter:
@@ -295,7 +300,11 @@ class GlobalCommitter:
 def _new_rule(job: WriteJob, then: TableState) -> str | None:
     """A constraint, generated column or text length that the table did not have in the version ``then``; None if there
     is none."""
-    lengths = {limit.name: limit.length for limit in limits_of(then.schema)} if job.plan.text_limits else {}
+    lengths = {}
+    if job.plan.text_limits:
+        from txlog.writer.text_limits import limits_of
+
+        lengths = {limit.name: limit.length for limit in limits_of(then.schema)}
     for limit in job.plan.text_limits:
         before_length = lengths.get(limit.name)
         if before_length is None or before_length > limit.length:
@@ -305,6 +314,9 @@ def _new_rule(job: WriteJob, then: TableState) -> str | None:
         rules += [each.rule for each in job.plan.computed.generated]
     if not rules:
         return None
+    from txlog.writer.constraints import stored_constraints
+    from txlog.writer.generated_columns import stored_generated
+
     before = stored_constraints(then.metadata.configuration, then.schema)
     before |= {f"generated column {name}": sql for name, sql in stored_generated(then.schema).items()}
     return next((each.name for each in rules if before.get(each.name) != each.sql), None)
@@ -322,3 +334,101 @@ def _name_of_another_column(job: WriteJob, then: Struct) -> str | None:
         if not is_same:
             return key.name
     return None
+
+
+# --- the write as a plan -------------------------------------------------------------------------------------------
+
+
+_CLOSE_S = 0.005  # fixed time of every execution
+
+
+class WriteExecution:
+    """A `Plan`. ``owner`` deletes the files made here, such as copies of rows, if nothing is sent."""
+
+    def __init__(
+        self, open_table: OpenTable, job: WriteJob, committables: Sequence[Committable], owner: UnsentFiles
+    ) -> None:
+        self._open_table = open_table
+        self._job = job
+        self._files = [file for committable in committables for file in committable.files]
+        self._owner = owner
+        self._txn_id = ambient.uuid4()
+        self._change_files: ChangeFiles | None = None
+        self._region: RegionReplacement | None = None
+        self._replaced = Replaced()
+        self._metrics = WriteMetrics()
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics
+
+    def remaining_work_s(self, state: TableState) -> float:
+        region_s = 0.0 if self._region is None else self._region.remaining_work_s(state)
+        return _CLOSE_S + region_s + (0.0 if self._change_files is None else self._change_files.seconds)
+
+    def warn_of_dead_rows(self, version: int | None) -> None:
+        """After the commit: warn about files that are now mostly dead rows."""
+        if self._replaced.dead_fractions:
+            from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+
+            warn_of_dead_rows(self._open_table, version, self._replaced.dead_fractions)
+
+    def execute(self, state: TableState | None) -> Proposal:
+        job = self._job
+        builder = ProposalBuilder(state)
+        if state is not None and job.is_reexecuted and job.new_metadata is not None and job.base_metadata is not None:
+            from txlog.commands.table_definition import require_definition
+
+            require_definition(self._open_table, state, job.base_metadata)
+        builder.define(job.new_metadata, job.new_protocol)
+        for domain in job.new_domains:
+            builder.set_domain(domain)
+        if job.commit.transaction is not None:
+            builder.set_transaction(*job.commit.transaction)
+        if self._change_files is not None:
+            self._change_files.begin()
+        self._replaced = self._replace(builder, state)
+        builder.add(*[file.to_add() for file in self._files])
+        self._metrics = self._replaced.metrics(self._files)
+        if self._change_files is not None:
+            self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
+        is_reexecutable = state is not None and job.is_reexecuted
+        if is_reexecutable:
+            builder.read_table()
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if is_reexecutable else self._isolation(state),
+            operation="WRITE",
+            parameters=write_parameters(job),
+            metrics=self._replaced.operation_metrics(job.intent, self._metrics),
+            user_metadata=job.commit.user_metadata,
+            fingerprint=job.commit.fingerprint,
+            is_reexecutable=is_reexecutable,
+        )
+
+    def _isolation(self, state: TableState | None) -> Isolation:
+        asked = self._job.commit.isolation
+        return self._open_table.isolation(state, asked) if state else Isolation(asked or "WriteSerializable")
+
+    def _replace(self, builder: ProposalBuilder, state: TableState | None) -> Replaced:
+        job = self._job
+        if state is None or job.intent.is_append:
+            return Replaced()
+        if self._region is None:
+            from txlog.commands.replaced_files import RegionReplacement
+            from txlog.commands.row_change.change_files import ChangeFiles
+
+            self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
+            self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)
+        return self._region.replace(builder, state, self._files)
+
+
+def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
+    """Raise the conflict of ``rule`` with some commit up to ``state``, after calling the hooks."""
+    reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
+    try:
+        raise_conflict((reason,), open_table.uri)
+    except ConflictError as error:
+        open_table.report_conflict(error)
+        raise

@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 
-from txlog.commands.replaced_files import Replaced, RowsReplacement
+from txlog.commands.replaced import Replaced
+from txlog.commands.replaced_files import RowsReplacement
 from txlog.commands.unseen_files import without_unseen
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.protocol.file_columns import add_files_of
-from txlog.writer.completer import completer_for
+from txlog.writer.conform import completer_for
 from txlog.writer.input import open_data
 from txlog.writer.row_guard import RowGuard
 from txlog.writer.unsent_files import UnsentFiles

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from txlog.arrow.maps import partition_texts
+from txlog.arrow.arrays import partition_texts
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_fields

@@ -40,12 +40,13 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.merge_options import CHANGELOG_PRODUCER, ROW_DEDUPLICATE
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
+    CHANGELOG_PRODUCER,
     DAY_MS,
     FEATURE_PREFIX,
     ICEBERG,
+    ROW_DEDUPLICATE,
     SHORT_LOG_RETENTION,
     ColumnPath,
     TableProperties,

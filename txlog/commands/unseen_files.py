@@ -18,7 +18,7 @@ from txlog.errors import ConflictError, ConflictReason, NotFoundError
 from txlog.expressions.predicates import Constant
 from txlog.log.state import TableState
 from txlog.protocol.paths import canonical_path
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 __all__ = ["without_unseen"]
 

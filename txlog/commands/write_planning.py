@@ -22,16 +22,14 @@ from txlog.errors import (
 )
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
-from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import stored, validate
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.util.wording import argument, call
-from txlog.writer.completer import completer_for
+from txlog.writer.conform import completer_for
 from txlog.writer.write_intent import IntentKind, WriteIntent
-from txlog.writer.write_job import WriteJob
-from txlog.writer.write_plan import WritePlan
+from txlog.writer.write_plan import WriteJob, WritePlan
 
 if TYPE_CHECKING:
     from txlog.commands.table_definition import Definition
@@ -247,6 +245,8 @@ def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> 
 
 
 def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -> None:
+    from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
+
     found = clustering_columns(state.domains, state.schema)
     asked = named_columns(cluster_by, state.schema)
     if [*map(_folded, asked)] != [*map(_folded, found)]:
@@ -288,6 +288,8 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
 
     None if the two tables differ, so files written for one do not fit the other.
     """
+    from txlog.protocol.clustering import clustering_columns
+
     ours = job.new_metadata
     assert ours is not None
     theirs = state.metadata

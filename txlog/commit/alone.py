@@ -43,8 +43,8 @@ from txlog.log.joined import holds, txn_ids
 from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
+from txlog.log_files.commits import unsynced_versions
 from txlog.log_files.delta_log import FRESH_MAX_S, DeltaLog
-from txlog.log_files.durability import unsynced_versions
 from txlog.protocol.commit_file import Commit
 from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome

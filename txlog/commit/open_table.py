@@ -7,7 +7,7 @@ commits, logs, and runs hooks and upkeep.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Reversible
+from collections.abc import Callable, Mapping, Reversible
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from txlog import __version__
 from txlog.commit.alone import LoneCommitter
-from txlog.commit.committer import Committer
 from txlog.commit.joining import JoiningCommitter
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
@@ -26,7 +25,6 @@ from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
-from txlog.protocol.clustering import check_clustering
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
 from txlog.result import WriteMetrics, WriteResult, counted
@@ -39,8 +37,10 @@ from txlog.util.parallel import begin
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
+    from txlog.commit.committer import Committer
     from txlog.log.exactly_once import AlreadyCommitted
     from txlog.read.key_cache import KeyCache
+    from txlog.tasks.task_table import TaskTable
 
 __all__ = ["OpenTable"]
 
@@ -57,8 +57,10 @@ class OpenTable:
         retry: RetryPolicy | None = None,
         hooks: CommitHooks | None = None,
         key_cache_size_bytes: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.store = store
+        self._storage_options = storage_options
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -81,6 +83,12 @@ class OpenTable:
     @property
     def uri(self) -> str:
         return self.store.uri
+
+    def task_table(self, state: TableState) -> TaskTable:
+        """A version of the table as tasks get it, which open it by the same storage options in any process."""
+        from txlog.tasks.task_table import TaskTable
+
+        return TaskTable.of(self.store, state, self._storage_options)
 
     @cached_property
     def key_cache(self) -> KeyCache:
@@ -109,13 +117,13 @@ class OpenTable:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
-            check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
+            _check_clustering(state)
 
     def check_rows_movable(self, state: TableState) -> None:
         """The same for a commit without new rows, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
             check_can_move_rows(state.protocol, state.metadata)
-            check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
+            _check_clustering(state)
 
     def check_maintainable(self, state: TableState) -> None:
         """The same for a commit without new data files, which needs fewer writer features."""
@@ -288,3 +296,10 @@ class OpenTable:
                 *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
                 extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
             )
+
+
+def _check_clustering(state: TableState) -> None:
+    if state.domains:
+        from txlog.protocol.clustering import check_clustering
+
+        check_clustering(state.domains, state.schema, state.properties, state.partition_columns)

@@ -15,12 +15,11 @@ import numpy as np
 
 from txlog.arrow.arrays import numbers_of
 from txlog.errors import TxlogError
-from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import Definition, define
 from txlog.iceberg.deletes import Vector, delete_files
 from txlog.iceberg.dropped_columns import may_have_dropped_columns
 from txlog.iceberg.file_changes import FileChanges, file_changes
-from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
+from txlog.iceberg.file_encoder import FileEncoder, PartitionValues, encode_files
 from txlog.iceberg.live_manifests import FileCount, Layout, LiveManifests, Moment
 from txlog.iceberg.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
 from txlog.iceberg.manifest_list import write_manifest_list

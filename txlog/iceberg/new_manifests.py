@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.arrow.arrays import from_numbers
-from txlog.iceberg.avro import Block
-from txlog.iceberg.avro_columns import constant, joined, longs
-from txlog.iceberg.columns import EncodedTable
-from txlog.iceberg.file_encoder import PartitionValues
+from txlog.iceberg.avro import Block, constant, joined, longs
+from txlog.iceberg.file_encoder import EncodedTable, PartitionValues
 from txlog.iceberg.live_manifests import Layout, Moment
 from txlog.iceberg.manifest import ADDED, entry_start
 from txlog.iceberg.manifest_list import ManifestFile

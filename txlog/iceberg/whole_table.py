@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, numbers_of
-from txlog.arrow.maps import partition_texts
+from txlog.arrow.arrays import flags_of, numbers_of, partition_texts
 
 __all__ = ["FileBatches", "in_manifests"]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from txlog.protocol.actions import Metadata
-from txlog.protocol.merge_options import PREFIX
-from txlog.protocol.properties import GROUP_COMMIT, ICEBERG, ICEBERG_CATALOG, SHORT_LOG_RETENTION
+from txlog.protocol.properties import GROUP_COMMIT, ICEBERG, ICEBERG_CATALOG, PREFIX, SHORT_LOG_RETENTION
 
 __all__ = ["keeps_write_rules"]
 

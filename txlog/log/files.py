@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers
-from txlog.arrow.maps import STRING_MAP
+from txlog.arrow.arrays import STRING_MAP, array_of, flags_of, from_flags, from_numbers
 from txlog.errors import CorruptLogError
 from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile

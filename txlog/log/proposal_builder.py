@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
-from txlog.log.files import reconcile
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
@@ -131,7 +130,11 @@ class ProposalBuilder:
             for action in self._actions(0)
             if isinstance(action, AddFile | RemoveFile)
         }
-        return reconcile(files.to_batches(), newest) if newest else files
+        if not newest:
+            return files
+        from txlog.log.files import reconcile
+
+        return reconcile(files.to_batches(), newest)
 
     def is_new(self, file: AddFile) -> bool:
         """Whether this change added the file, so that the planned version does not have it."""

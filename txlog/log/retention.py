@@ -1,21 +1,31 @@
-"""What the retention settings of a table mean: how long a loaded state may be trusted, and what a checkpoint keeps.
+"""What properties mean for the log: how long a state may be trusted, what a checkpoint keeps, and when one is due.
 
-In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Entries expire only when a
-checkpoint is written. Commits stay, and a state knows every application that the log still names: the retention is a
-minimum, and recognizing a replay for longer does no harm. PROTOCOL.md, "Action Reconciliation", "Transaction
-Identifiers".
+In: the table's properties, the time now, a state and the size of its last checkpoint. Out: a bound in seconds, the rows
+to keep, yes or no. Entries expire only when a checkpoint is written. Commits stay, and a state knows every application
+that the log still names: the retention is a minimum, and recognizing a replay for longer does no harm.
+PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers", "Checkpoints".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 import pyarrow as pa
 
+from txlog.log.state import TableState
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.properties import TableProperties
 
-__all__ = ["retained_tombstones", "retained_transactions", "trusted_s"]
+__all__ = [
+    "BY_FILE",
+    "BY_REQUEST",
+    "ReadingCost",
+    "checkpoint_is_due",
+    "retained_tombstones",
+    "retained_transactions",
+    "trusted_s",
+]
 
 
 def trusted_s(properties: TableProperties, most_s: float) -> float:
@@ -45,3 +55,50 @@ def retained_transactions(
         return list(transactions)
     cutoff_ms = now_ms - retention_ms
     return [txn for txn in transactions if txn.last_updated is not None and txn.last_updated > cutoff_ms]
+
+
+# --- when the next checkpoint is due -------------------------------------------------------------------------------
+
+
+_COMMITS_MIN = 10
+_SHARE = 2
+
+
+class ReadingCost(msgspec.Struct, frozen=True):
+    """Reading costs, as checkpoint bytes that take as long: of each commit besides its own bytes, and of the smallest
+    checkpoint."""
+
+    commit_bytes: int
+    checkpoint_bytes_min: int
+
+
+BY_REQUEST = ReadingCost(256 * 1024, 1)
+"""Reading a file is a request to a store."""
+BY_FILE = ReadingCost(8 * 1024, 100 * _SHARE * 8 * 1024)
+"""On a local disk a commit is opened and parsed in less than a tenth of a millisecond, and writing a checkpoint
+takes as long as a dozen appends, so one follows a hundred of them."""
+
+
+def checkpoint_is_due(
+    state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST, is_first: bool = False
+) -> bool:
+    """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 if there is
+    none. ``is_first`` states that this is the first commit of its writer.
+
+    If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, as
+    soon as reading them costs half as much as reading the last checkpoint. So checkpoint writing stays a fixed share of
+    the committed bytes.
+
+    Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, the
+    next writer that starts does with its first commit, and any writer once twice as many commits have gathered.
+    """
+    segment, interval = state.segment, state.properties.checkpoint_interval
+    commits = state.version - (segment.checkpoint.version if segment.checkpoint else 0)
+    if interval is not None:
+        gathered = commits / interval
+    else:
+        checkpoint_cost = max(checkpoint_size_bytes, reading.checkpoint_bytes_min)
+        tail_cost = commits * reading.commit_bytes + segment.tail_bytes
+        gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
+        interval = max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))
+    return gathered >= 2 or (gathered >= 1 and (is_first or state.version % interval == 0))

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, from_flags, from_numbers
-from txlog.arrow.maps import STRING_MAP
+from txlog.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
 from txlog.expressions.predicates import Path
 from txlog.log.files import NamedFiles
 from txlog.skipping.many_files import FilePruner

@@ -28,7 +28,7 @@ from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.file_loader import FileLoader
-from txlog.log_files.hint import publish_hint
+from txlog.log_files.listing import publish_hint
 from txlog.protocol.actions import Sidecar
 from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name

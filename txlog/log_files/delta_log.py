@@ -11,24 +11,19 @@ import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
-from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
-from txlog.log.retention import trusted_s
+from txlog.log.retention import BY_FILE, BY_REQUEST, checkpoint_is_due, trusted_s
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals, advance
-from txlog.log_files.commits import CommitReader
-from txlog.log_files.durability import unsynced_versions
-from txlog.log_files.file_loader import FileLoader
-from txlog.log_files.hint import read_hint
-from txlog.log_files.listing import list_log
+from txlog.log_files.commits import CommitReader, unsynced_versions
+from txlog.log_files.listing import list_log, read_hint
 from txlog.log_files.state_loader import StateLoader
-from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
@@ -39,8 +34,10 @@ from txlog.util.parallel import begin, parallel_map
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
+    from txlog.log_files.file_loader import FileLoader
+    from txlog.log_files.times import CommitSummary, CommitTimes
 
-__all__ = ["FRESH_MAX_S", "CommitSummary", "DeltaLog"]
+__all__ = ["FRESH_MAX_S", "DeltaLog"]
 
 _BUILT_ON_MAX_S = 3600.0
 """A state confirmed longer ago is loaded in full, not advanced by commits: its successors may have been cleaned up."""
@@ -65,16 +62,7 @@ class DeltaLog:
         self.versions = store.versions
         self.commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
-        itself = weakref.ref(self)
-
-        def found(checkpoint: CheckpointFiles) -> None:
-            log = itself()
-            if log is not None:
-                log._adopt(checkpoint)
-
-        self._files = FileLoader(store, limits, found)  # which does not hold this log: both are freed immediately
         self.limits = limits
-        self._times = CommitTimes(store, self.commits)
         self._lock = new_lock()
         self._state: TableState | None = None
         self.confirmed_at: ambient.Instant | None = None  # when the known state was seen to be the newest
@@ -82,6 +70,26 @@ class DeltaLog:
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
         self._last: Commit | None = None  # the last one that advanced a state, if it is small
+
+    @cached_property
+    def _files(self) -> FileLoader:
+        """Loaded when needed: an append needs no list of files."""
+        from txlog.log_files.file_loader import FileLoader
+
+        itself = weakref.ref(self)
+
+        def found(checkpoint: CheckpointFiles) -> None:
+            log = itself()
+            if log is not None:
+                log._adopt(checkpoint)
+
+        return FileLoader(self.store, self.limits, found)  # which does not hold this log: both are freed at once
+
+    @cached_property
+    def _times(self) -> CommitTimes:
+        from txlog.log_files.times import CommitTimes
+
+        return CommitTimes(self.store, self.commits)
 
     # --- states ------------------------------------------------------------------------------------------
 

@@ -10,19 +10,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
-from txlog.log.checkpoint.hint import LastCheckpoint
-from txlog.log.checksum import parse_checksum
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.log.state import StateBuilder, TableState
-from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
-from txlog.log_files.hint import read_hint
-from txlog.log_files.listing import list_log
+from txlog.log_files.listing import list_log, read_hint
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import checksum_name
@@ -30,6 +26,9 @@ from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
 from txlog.util.parallel import begin
 from txlog.util.wording import advice
+
+if TYPE_CHECKING:
+    from txlog.log.checkpoint.hint import LastCheckpoint
 
 __all__ = ["StateLoader", "as_corrupt"]
 
@@ -49,7 +48,6 @@ class StateLoader:
         self._commits = CommitReader(store, limits)
         self._versions = store.versions
         self._has_cheap_calls = store.versions.capabilities.has_cheap_calls
-        self._checkpoints = CheckpointReader(store, limits)
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -212,6 +210,8 @@ class StateLoader:
 
         The file is used only if its version's commit exists, and if it has everything but the file list.
         """
+        from txlog.log.checksum import parse_checksum
+
         first = self._beside(partial(self._commits.read, version, files=False))
         following = self._beside(lambda: list(self._commits.read_range(version + 1, segment.version, files=False)))
         try:
@@ -254,8 +254,10 @@ class StateLoader:
 
     def _at_checkpoint(self, checkpoint: CheckpointFiles) -> TableState:
         """The state at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
+        from txlog.log_files.checkpoint_reader import CheckpointReader
+
         builder = StateBuilder()
-        builder.apply(self._checkpoints.small_actions(checkpoint))
+        builder.apply(CheckpointReader(self._store, self._limits).small_actions(checkpoint))
         return self._built(builder, LogSegment(checkpoint.version, checkpoint))
 
     def _with_commit_timestamp(self, state: TableState) -> TableState:

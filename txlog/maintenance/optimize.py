@@ -44,7 +44,6 @@ from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.clustering import ClusterColumns
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
-from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
@@ -128,7 +127,7 @@ def optimize(
         return cheapest_first(found, max_bytes)
 
     def work(state: TableState, folder: str) -> RewriteBins:
-        table = TaskTable.of(open_table.store, state)
+        table = open_table.task_table(state)
         return RewriteBins(table) if wanted is None else RewriteBins(table, columns_of(state), target_of(state), folder)
 
     names = [] if wanted is None else columns_of(newest).names
@@ -182,7 +181,7 @@ def purge(
     parameters = operation_parameters(predicate=_predicates(where), applyPurge="true")
 
     def work(state: TableState, folder: str) -> RewriteBins:
-        return RewriteBins(TaskTable.of(open_table.store, state))
+        return RewriteBins(open_table.task_table(state))
 
     request = _Request(bins_for, work, Description("REORG", parameters, user_metadata), on_progress)
     done = _run(open_table, request, dry_run=dry_run)

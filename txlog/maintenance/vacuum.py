@@ -7,9 +7,9 @@ not among the `NeededFiles`. The steps, in order:
    deleted.
 2. Commit VACUUM START, even if nothing is to be deleted, as Spark does: history shows that the vacuum ran. The commit's
    time shows whether this machine's clock is right, and restores look for this commit (`vacuums_under_way`).
-3. Delete in batches of a thousand files. Before each batch, look up what was committed or staged since: a file that a
-   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their commit, so one
-   of the two sees the other.
+3. Delete in rounds of a thousand files per worker. Before each round, look up what was committed or staged since: a
+   file that a restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their
+   commit, so one of the two sees the other.
 4. Write ``_last_vacuum_info``, and commit VACUUM END.
 
 If a vacuum stops anywhere, the table stays valid and the next vacuum deletes the rest. Two at the same time do no harm.
@@ -42,9 +42,12 @@ from txlog.protocol.actions import operation_parameters
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
+from txlog.tasks.check_files import DeleteFiles
+from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, setting
+from txlog.workers.threads import ThreadWorkers
 
 __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 
@@ -53,6 +56,7 @@ OnStep = Callable[[str, int, int], None]
 """Called with the name of a step, the number of files done so far, and the total as far as it is known."""
 
 _DELETED_AT_ONCE = 1000
+_DELETIONS_AT_ONCE = 4
 _CLOCK_AHEAD_MAX_MS = HOUR_MS
 _RETENTION = "delta.deletedFileRetentionDuration"
 _HOURS_MAX = 1e10  # a longer retention keeps no more: no file is a million years old
@@ -186,15 +190,19 @@ class _Vacuum:
         return pa.concat_tables([CANDIDATES.empty_table(), *deleted])
 
     def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
-        done = 0
-        for start in range(0, doomed.num_rows, _DELETED_AT_ONCE):
-            batch = doomed.slice(start, _DELETED_AT_ONCE)
+        # A local directory is changed by one thread at a time.
+        workers = ThreadWorkers(1 if self._log.store.has_cheap_calls else _DELETIONS_AT_ONCE)
+        work = DeleteFiles(TaskStore.at(self._log.store))
+        round_rows, done = workers.slots * _DELETED_AT_ONCE, 0
+        for start in range(0, doomed.num_rows, round_rows):
             revived = self._needed.refresh()
-            gone = batch.filter(pc.invert(revived.holds(batch["path"])))
-            self._log.store.files.delete_many(gone["path"].to_pylist())
-            done += batch.num_rows
+            doubted = doomed.slice(start, round_rows)
+            gone = doubted.filter(pc.invert(revived.holds(doubted["path"])))
+            parts = [gone.slice(at, _DELETED_AT_ONCE) for at in range(0, gone.num_rows, _DELETED_AT_ONCE)]
+            for number, _ in workers.map(work, [part["path"].to_pylist() for part in parts]):
+                yield parts[number]
+            done += doubted.num_rows
             self._on_step("deleting files", done, doomed.num_rows)
-            yield gone
 
     def _begin(self, doomed: pa.Table) -> None:
         properties, asked = self._needed.state.properties, self._options.retention_hours

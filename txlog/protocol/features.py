@@ -1,6 +1,6 @@
 """Table features: what a table requires of readers and writers, by name, and what this release supports.
 
-In: the ``protocol`` action, and the metadata, which shows whether a feature is in use. Out: nothing, or an
+In: the ``protocol`` action, and the metadata, which shows whether a feature is in use (`Usage`). Out: nothing, or an
 UnsupportedFeatureError naming every unsupported feature before anything is written; and the protocol that a new or
 changed table needs. PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Reader/Writer Version
 Requirements".
@@ -8,7 +8,7 @@ Requirements".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from enum import Enum
 
 import msgspec
@@ -16,13 +16,12 @@ import msgspec
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import mapping_mode
-from txlog.protocol.feature_usage import Usage
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
-from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Struct
-from txlog.protocol.type_widening import unknown_changes
+from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
 from txlog.util.arguments import invalid
 
 __all__ = [
+    "Usage",
     "check_can_move_rows",
     "check_can_read",
     "check_can_tend",
@@ -33,6 +32,7 @@ __all__ = [
     "protocol_for",
     "upgraded_for",
 ]
+
 
 READER_FEATURES_VERSION = 3
 WRITER_FEATURES_VERSION = 7
@@ -284,6 +284,10 @@ def _check_can_read(protocol: Protocol, usage: Usage) -> None:
             "engine that does",
             features=("columnMapping",),
         )
+    if not usage.marked("delta.typeChanges"):
+        return
+    from txlog.protocol.type_widening import unknown_changes
+
     unknown = unknown_changes(usage.schema)
     if unknown:
         raise UnsupportedFeatureError(
@@ -431,3 +435,61 @@ def _version_error(side: str, found: int, newest: int) -> UnsupportedFeatureErro
         "an engine that supports it",
         features=(f"{side} version {found}",),
     )
+
+
+# --- which features the metadata shows -----------------------------------------------------------------------------
+
+
+_SCHEMA_MARKERS = (
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity.",
+    "CURRENT_DEFAULT",
+    "timestamp_ntz",
+    "variant",
+    "delta.typeChanges",
+)
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """The metadata that shows which features are in use."""
+
+    schema: Struct
+    configuration: Mapping[str, str]
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> Usage:
+        """Parses the schema only if its text may contain something relevant: this runs at every commit."""
+        matters = any(marker in metadata.schema_string for marker in _SCHEMA_MARKERS)
+        schema = parse_schema(metadata.schema_string) if matters else Struct(())
+        return cls(schema, metadata.configuration)
+
+    def has_type(self, wanted: DataType) -> bool:
+        return any(data_type == wanted for data_type, _ in _walk(self.schema))
+
+    def marked(self, marker: str) -> bool:
+        """Whether some column, at any depth, has field metadata whose key starts with ``marker``."""
+        return any(key.startswith(marker) for _, metadata in _walk(self.schema) for key in metadata)
+
+    def enabled(self, key: str) -> bool:
+        """Whether a boolean property is on.
+
+        A value that is not a boolean counts as on, since its writer may treat it like that.
+        """
+        return self.configuration.get(key, "false").strip().lower() != "false"
+
+
+def _walk(data_type: DataType) -> Iterator[tuple[DataType, Mapping[str, object]]]:
+    match data_type:
+        case Struct(fields):
+            for member in fields:
+                yield member.type, member.metadata
+                yield from _walk(member.type)
+        case Array(element):
+            yield element, {}
+            yield from _walk(element)
+        case Map(key, value):
+            yield key, {}
+            yield value, {}
+            yield from _walk(key)
+            yield from _walk(value)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import array_of
-from txlog.arrow.maps import STRING_MAP, partition_texts
+from txlog.arrow.arrays import STRING_MAP, array_of, partition_texts
 from txlog.protocol.actions import AddFile, FileId, LiveKey, RemoveFile
 from txlog.protocol.statistics_read import num_records
 

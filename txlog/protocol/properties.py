@@ -13,44 +13,100 @@ import contextlib
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.merge_options import (
-    AGGREGATE_FUNCTIONS,
-    CHANGELOG_PRODUCER,
-    CHANGELOG_PRODUCERS,
-    DEFAULT_FUNCTION,
-    FIELD_OPTIONS,
-    FIELDS,
-    MERGE_ENGINES,
-    MERGE_FLAGS,
-    PREFIX,
-    ROW_DEDUPLICATE,
-    TOMBSTONE_RETENTION,
-    field_option,
-)
 from txlog.util.arguments import invalid, one_of
 from txlog.util.patterns import pattern
 
 __all__ = [
+    "AGGREGATE_FUNCTIONS",
+    "CHANGELOG_PRODUCER",
+    "CHANGELOG_PRODUCERS",
     "CONSTRAINT_PREFIX",
+    "DEFAULT_FUNCTION",
     "FEATURE_PREFIX",
+    "FIELDS",
+    "FIELD_OPTIONS",
     "GROUP_COMMIT",
     "ICEBERG",
     "ICEBERG_CATALOG",
     "KNOWN_KEYS",
+    "MERGE_ENGINE",
+    "MERGE_ENGINES",
+    "MERGE_FLAGS",
     "OWN_KEYS",
+    "PREFIX",
+    "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
+    "TOMBSTONE_RETENTION",
     "TableProperties",
     "column_paths",
+    "field_option",
+    "merge_options",
     "parse_interval_ms",
     "path_text",
     "stored",
     "validate",
 ]
+
+# The table properties that define how rows with one key become one row. The names are Apache Paimon's options with the
+# prefix ``txlog.``, so every txlog writer merges a table's rows alike. Other Delta writers ignore them.
+
+PREFIX: Final = "txlog."
+
+MERGE_ENGINE: Final = "txlog.merge-engine"
+MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
+
+AGGREGATE_FUNCTIONS: Final = (
+    "sum",
+    "product",
+    "count",
+    "min",
+    "max",
+    "first_value",
+    "last_value",
+    "first_non_null_value",
+    "last_non_null_value",
+    "listagg",
+    "bool_and",
+    "bool_or",
+    "collect",
+)
+
+MERGE_FLAGS: Final = (
+    "ignore-delete",
+    "partial-update.remove-record-on-delete",
+    "aggregation.remove-record-on-delete",
+)
+"""Options that are true or false."""
+
+FIELDS: Final = "fields."
+DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
+
+FIELD_OPTIONS: Final = (
+    "aggregate-function",
+    "ignore-retract",
+    "list-agg-delimiter",
+    "distinct",
+    "sequence-group",
+)
+"""The parts after `fields.<column>.`; the sequence group has several columns, separated by commas."""
+
+CHANGELOG_PRODUCER: Final = "txlog.changelog-producer"
+CHANGELOG_PRODUCERS: Final = ("none", "input", "lookup")
+ROW_DEDUPLICATE: Final = "txlog.changelog-producer.row-deduplicate"
+"""Whether the change data feed leaves out updates that change nothing."""
+
+TOMBSTONE_RETENTION: Final = "txlog.tombstone-retention"
+"""How long the key of a deleted row is kept with its sequence; an interval."""
+
+_NAMES: Final = frozenset(("merge-engine", "sequence.field", DEFAULT_FUNCTION, *MERGE_FLAGS))
+
+# --- all properties ------------------------------------------------------------------------------------------------
+
 
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
@@ -468,3 +524,23 @@ def _form_of(key: str) -> _Form | None:
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
     return form
+
+
+# --- merging --------------------------------------------------------------------------------------------------------
+
+
+def field_option(option: str) -> tuple[str, str] | None:
+    """``("price", "aggregate-function")`` of ``fields.price.aggregate-function``; None for any other option."""
+    if not option.startswith(FIELDS) or option == DEFAULT_FUNCTION:
+        return None
+    for name in FIELD_OPTIONS:
+        column = option[len(FIELDS) : -len(name) - 1]
+        if column and option == f"{FIELDS}{column}.{name}":
+            return column, name
+    return None
+
+
+def merge_options(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a table that define merging, by Paimon's names; empty if there are none."""
+    options = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
+    return {name: value for name, value in options.items() if name in _NAMES or name.startswith(FIELDS)}

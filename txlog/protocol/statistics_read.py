@@ -19,7 +19,6 @@ import msgspec
 import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
-from txlog.protocol.type_widening import was_float
 from txlog.protocol.wire import INT64_MAX, shown
 from txlog.util.patterns import pattern
 
@@ -232,9 +231,17 @@ def _field_at(schema: Struct, path: ColumnPath) -> Field:
 def _leaf(schema: Struct, path: ColumnPath, data_type: DataType) -> _Leaf:
     if isinstance(data_type, Decimal):
         return _Leaf(_decimal, _same)
-    if data_type == DOUBLE and was_float(_field_at(schema, path)):
+    if data_type == DOUBLE and _was_float(_field_at(schema, path)):
         return _Leaf(_double, lambda value: max(value, _single(value)), lambda value: min(value, _single(value)))
     return _BY_NAME.get(data_type.name, _NO_BOUNDS) if isinstance(data_type, Primitive) else _NO_BOUNDS
+
+
+def _was_float(field: Field) -> bool:
+    if not field.metadata:
+        return False
+    from txlog.protocol.type_widening import was_float
+
+    return was_float(field)
 
 
 def _same(value: Any) -> Any:

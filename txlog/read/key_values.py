@@ -37,6 +37,12 @@ class KeyValues(msgspec.Struct, frozen=True):
     numbers: NDArray[Any]
     second: NDArray[np.uint64] | None
 
+    @classmethod
+    def joined(cls, parts: Sequence[KeyValues]) -> KeyValues:
+        """The keys of at least one part, which are of one `KeyNumbers`."""
+        second = [part.second for part in parts if part.second is not None]
+        return cls(np.concatenate([part.numbers for part in parts]), np.concatenate(second) if second else None)
+
     def __len__(self) -> int:
         return len(self.numbers)
 

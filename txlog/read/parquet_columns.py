@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
+from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow

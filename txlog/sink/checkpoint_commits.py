@@ -19,11 +19,10 @@ from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
-from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
 from txlog.writer.commit_options import CommitOptions
 from txlog.writer.committable import Committable
-from txlog.writer.write_intent import RowMode, WriteIntent
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
+from txlog.writer.write_plan import WriteJob
 
 __all__ = ["CheckpointCommits"]
 

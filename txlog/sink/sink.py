@@ -26,13 +26,11 @@ from txlog.util.arguments import invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
 from txlog.writer.changelog.key_hash import task_of_rows
-from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, changelog_of
 from txlog.writer.commit_options import check_app_id, check_identity
-from txlog.writer.committable import Committable
-from txlog.writer.committable_checks import require_committables
+from txlog.writer.committable import Committable, require_committables
 from txlog.writer.keys import key_columns
-from txlog.writer.write_intent import RowMode
+from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 __all__ = ["SinkTask"]
 

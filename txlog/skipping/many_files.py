@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of
-from txlog.arrow.maps import partition_texts
+from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of, partition_texts
 from txlog.expressions.predicates import (
     And,
     Anything,

@@ -300,7 +300,7 @@ class MicroBatch:
         row_options = RowOptions(mode, CommitOptions(name, self.batch_id, self._query_id))
 
         def change(open_table: OpenTable) -> WriteResult | None:
-            site = Site(spark, open_table, options.storage_options)
+            site = Site(spark, open_table)
             return run_change(site, spec, row_options, frame, skips_empty=True)
 
         return self._once(options, name, change)

@@ -61,7 +61,12 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         known = _open.pop(key, None)
     if known is None or not _is_current_and_refreshed(known):
         hooks = None if options.hooks is None else _load_hooks(options.hooks)
-        open_table = OpenTable(open_store(options.path, options.storage_options), options.retry, hooks)
+        open_table = OpenTable(
+            open_store(options.path, options.storage_options),
+            options.retry,
+            hooks,
+            storage_options=options.storage_options,
+        )
         state = open_table.state_if_exists()
         if state is None:
             return open_table

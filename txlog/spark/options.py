@@ -15,8 +15,7 @@ import msgspec
 from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.merge_options import MERGE_ENGINE, MERGE_ENGINES, merge_options
-from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
+from txlog.protocol.properties import MERGE_ENGINE, MERGE_ENGINES, SHORT_LOG_RETENTION, merge_options, validate
 from txlog.spark.option_values import (
     BadValue,
     Given,
@@ -34,10 +33,9 @@ from txlog.spark.option_values import (
 from txlog.store.retry import RetryPolicy
 from txlog.util.arguments import invalid, one_of
 from txlog.util.values import repr_without
-from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
-from txlog.writer.write_intent import RowMode
+from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
 
 __all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_write_options", "table_path"]
 

@@ -23,7 +23,7 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.log.state import TableState
-from txlog.protocol.merge_options import MERGE_ENGINE, PREFIX, merge_options
+from txlog.protocol.properties import MERGE_ENGINE, PREFIX, merge_options
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
 from txlog.spark.open_tables import process_table
@@ -34,14 +34,13 @@ from txlog.store.probe import probe_store
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.util.logs import logger
 from txlog.util.wording import spelled
-from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
-from txlog.writer.completer import completer_for
-from txlog.writer.conform import nullable
+from txlog.writer.conform import completer_for, nullable
 from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_intent import USUAL
+from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

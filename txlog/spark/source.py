@@ -21,7 +21,7 @@ from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_w
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
 from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,7 @@ from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

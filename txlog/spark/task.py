@@ -20,9 +20,9 @@ from txlog.store.open import open_store
 from txlog.util.logs import logger
 from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.committable import Committable
-from txlog.writer.encoder_pool import ENCODERS
+from txlog.writer.partition_writer import ENCODERS
 from txlog.writer.task_committer import write_task
-from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

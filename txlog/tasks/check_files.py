@@ -1,6 +1,6 @@
-"""Checks of single files, as the work of tasks: does a file exist in full size, and can its deletion vector be read?
+"""What tasks do with whole files: does one exist in full size, can its deletion vector be read? And delete them.
 
-In: what the log says about a file. Out: what is wrong with it, if anything.
+In: what the log says about files. Out: what is wrong with one, if anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.tasks.task_table import TaskStore
 
-__all__ = ["CheckFiles", "CheckVector", "FileProblem", "IsGone", "NamedFile"]
+__all__ = ["CheckFiles", "CheckVector", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
 
 
 class FileProblem(msgspec.Struct, frozen=True):
@@ -49,6 +49,15 @@ class IsGone(msgspec.Struct, frozen=True):
         except NotFoundError:
             return True
         return False
+
+
+class DeleteFiles(msgspec.Struct, frozen=True):
+    """The work of a task: to delete files, of which some may be gone already. Raises StorageError."""
+
+    store: TaskStore
+
+    def __call__(self, paths: Sequence[str]) -> None:
+        self.store.files.files.delete_many(paths)
 
 
 class CheckFiles(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from txlog.errors import UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.merge_options import merge_options
+from txlog.protocol.properties import merge_options
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation

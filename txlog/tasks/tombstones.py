@@ -21,8 +21,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.merge_options import TOMBSTONE_RETENTION
-from txlog.protocol.properties import TableProperties, parse_interval_ms
+from txlog.protocol.properties import TOMBSTONE_RETENTION, TableProperties, parse_interval_ms
 from txlog.protocol.schema import Array, Map, Struct, to_arrow
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.store.base import FileStore

@@ -1,6 +1,6 @@
 """Keeps a table's Iceberg metadata up to date after commits, in a separate thread.
 
-In: the state after each commit of a handle. Out: nothing; tables without the property ``txlog.iceberg`` cost nothing.
+In: the state after each commit of a handle. Out: nothing. Only tables with the property ``txlog.iceberg`` have one.
 One export runs at a time, and includes all commits made meanwhile: a writer that commits faster than the store takes
 exports is never slowed down. A failure is logged once for each reason; the next export catches up.
 """
@@ -43,10 +43,7 @@ class IcebergUpkeep:
         return self._exporter
 
     def after(self, state: TableState) -> None:
-        """Export ``state`` soon, if the table's property requests it. May raise; the caller, who has committed,
-        warns."""
-        if state.properties.iceberg is None:
-            return
+        """Export ``state`` soon: the table's property requests it. May raise; the caller, who has committed, warns."""
         exporter = self.exporter()  # imports here, never on the other thread
         if state.properties.iceberg_catalog is not None:
             from txlog.iceberg_files.catalog import import_client

@@ -15,7 +15,7 @@ from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.delta_log import DeltaLog
-from txlog.log_files.hint import drop_hint_below
+from txlog.log_files.listing import drop_hint_below
 from txlog.protocol.actions import Metadata, Protocol, Sidecar
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name

@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
-from txlog.upkeep.iceberg_export import IcebergUpkeep
 from txlog.util import ambient
 from txlog.util.background import Background, wait_for
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+
+if TYPE_CHECKING:
+    from txlog.upkeep.iceberg_export import IcebergUpkeep
 
 __all__ = ["PostCommit"]
 
@@ -41,7 +44,6 @@ class PostCommit:
     """
 
     def __init__(self, log: DeltaLog) -> None:
-        self.iceberg = IcebergUpkeep(log)
         self._log = log
         self._lock = new_lock()
         self._background = Background("txlog-post-commit")
@@ -50,10 +52,17 @@ class PostCommit:
         self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
 
+    @cached_property
+    def iceberg(self) -> IcebergUpkeep:
+        from txlog.upkeep.iceberg_export import IcebergUpkeep
+
+        return IcebergUpkeep(self._log)
+
     def after(self, state: TableState, txn_id: str | None = None) -> None:
         """Start the work due at ``state``. If other work is running, it waits for a later commit. Never raises."""
         try:
-            self.iceberg.after(state)
+            if state.properties.iceberg is not None:
+                self.iceberg.after(state)
         except Exception as error:
             logger.warning(
                 "%s: the Iceberg export of v%d failed, the commit is safe: %s", self._log.uri, state.version, error
@@ -71,7 +80,8 @@ class PostCommit:
         self._last_version = state.version
         if not checkpoint and not checksum:
             return
-        from txlog.upkeep import version_checksum  # noqa: F401  the thread finds it imported
+        from txlog.log_files import file_loader  # noqa: F401  the thread finds it imported
+        from txlog.upkeep import version_checksum  # noqa: F401
 
         if checkpoint:
             from txlog.upkeep import log_clean_up  # noqa: F401
@@ -89,7 +99,8 @@ class PostCommit:
     def drain(self) -> None:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
         workers."""
-        wait_for([self._background, self.iceberg.background])
+        exports = [self.iceberg.background] if "iceberg" in vars(self) else []
+        wait_for([self._background, *exports])
 
     def _checksum_is_due(self, state: TableState) -> bool:
         if state.totals is None:

@@ -1,10 +1,10 @@
 """Finds keys that several live rows of a table have, and rows whose key is null.
 
-In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. The check reads key columns once
-and turns every key into a number of 8 or 16 bytes (see ``key_values``). It counts equal keys in one file together, then
-spreads all keys by their numbers over temporary files, and sorts each of these by itself. So memory is bounded, however
-large the table is and however many rows one key has. At the end it looks up the values of the keys to report, each in
-one data file.
+In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. Workers read the key columns
+once and turn every key into a number of 8 or 16 bytes (see ``key_values``). The check counts equal keys in one file
+together, then spreads all keys by their numbers over temporary files, and sorts each of these by itself. So memory is
+bounded, however large the table is and however many rows one key has. At the end it looks up the values of the keys to
+report, each in one data file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from txlog.arrow.buckets import Buckets
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.schema import type_to_arrow
+from txlog.protocol.statistics_read import num_records
 from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.read.row_count import count_rows
 from txlog.read.scan_plan import ScanPlan, select
+from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.result import counted
 from txlog.store.table_store import TableStore
+from txlog.tasks.read_keys import ReadKeys
+from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
 from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
+from txlog.workers.threads import ThreadWorkers
 from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
@@ -44,6 +50,9 @@ _FILES_SHOWN = 3
 _PART_ROWS = 1 << 20  # sorted at a time
 _PARTS_AT_ONCE = 256  # files open at a time
 _CHUNK_ROWS = 1 << 18
+_TASK_ROWS = 1 << 20
+_FILES_AT_ONCE = 2
+_REQUESTS_AT_ONCE = 4
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: consecutive integers spread over the upper bits
 
 OnRows = Callable[[int, int], None]
@@ -139,13 +148,9 @@ class _KeyScan:
         self._on_progress = on_progress
         secret = f"{ambient.uuid4()}{ambient.uuid4()}".encode()
         self._numbers = KeyNumbers([type_to_arrow(key.type) for key in keys], secret)
-        self._file_column = "file"
-        while state.schema.find(self._file_column) is not None:
-            self._file_column = f"_{self._file_column}"
         columns = list(dict.fromkeys(key.path[0] for key in keys))
-        self._plan = ScanPlan(select(store.uri, state, columns, file_column=self._file_column), files)
+        self._plan = ScanPlan(select(store.uri, state, columns), files)
         self._paths = files.column("path").to_pylist()
-        self._number_of = {path: number for number, path in enumerate(self._paths)}
         self._expected_rows = count_rows(store, select(store.uri, state, []), files)
         self.num_rows = 0
         self.nulls: Counter[int] = Counter()
@@ -169,27 +174,33 @@ class _KeyScan:
                 buckets.close()
 
     def _chunks(self) -> Iterator[_Keys]:
-        """All keys, many at a time, in file order."""
+        """All keys, many at a time."""
         self.num_rows = 0
         self.nulls.clear()
+        numbers, tasks = self._tasks()
+        workers = ThreadWorkers(_FILES_AT_ONCE if self._store.has_cheap_calls else _REQUESTS_AT_ONCE)
         waiting: list[_Keys] = []
-        for number, columns in self._batches(self._plan):
-            values, rows = self._numbers.of(columns)
-            if rows is not None:
-                self.nulls[number] += len(columns[0]) - len(rows)
-            waiting.append(_Keys.in_file(values, number))
-            self.num_rows += len(columns[0])
+        for at, found in workers.map(ReadKeys(TaskStore.at(self._store), self._keys, self._numbers), tasks):
+            if found.nulls:
+                self.nulls[numbers[at]] += found.nulls
+            if found.num_rows:
+                waiting.append(_Keys.in_file(found.values, numbers[at]))
+            self.num_rows += found.num_rows
             self._on_progress(self.num_rows, max(self.num_rows, self._expected_rows))
             if sum(map(len, waiting)) >= _CHUNK_ROWS:
                 yield _joined(waiting)
                 waiting = []
         yield _joined(waiting)
 
-    def _batches(self, plan: ScanPlan) -> Iterator[tuple[int, list[pa.Array]]]:
-        """A file's number, and the key columns of some of its rows."""
-        for batch in plan.batches(self._store):
-            path = batch.column(self._file_column).dictionary[0].as_py()
-            yield self._number_of[path], [key.of(batch) for key in self._keys]
+    def _tasks(self) -> tuple[list[int], list[ScanTask]]:
+        """What each task reads, and the number of its file. The row groups of a large file are several tasks."""
+        numbers, tasks = [], []
+        for number, (task, stats) in enumerate(zip(self._plan.tasks(), self._plan.files["stats"], strict=True)):
+            count = -(-(num_records(stats.as_py()) or 1) // _TASK_ROWS)
+            shares = [replace(task, share=(share, count)) for share in range(count)] if count > 1 else [task]
+            tasks += shares
+            numbers += [number] * len(shares)
+        return numbers, tasks
 
     def examples(self, groups: Sequence[_Group]) -> tuple[RepeatedKey, ...]:
         """The values of these keys, each read from the first file that has it."""
@@ -198,8 +209,14 @@ class _KeyScan:
             wanted.setdefault(min(group.by_file), []).append(group)
         paths = pa.array([self._paths[number] for number in wanted], pa.string())
         files = self._plan.files.filter(pc.is_in(self._plan.files.column("path"), value_set=paths))
+        number_of = {path: number for number, path in enumerate(self._paths)}
+        reader = TaskReader(self._store, self._plan.selection)
         values_of: dict[int, Mapping[str, Any]] = {}
-        for number, columns in self._batches(ScanPlan(self._plan.selection, files)):
+        batches = (
+            (task, batch) for task in ScanPlan(self._plan.selection, files).tasks() for batch in reader.batches(task)
+        )
+        for task, batch in batches:
+            number, columns = number_of[task.log_path], [key.of(batch) for key in self._keys]
             values, rows = self._numbers.of(columns)
             for group in wanted[number]:
                 at = np.flatnonzero(group.equals(values))[:1]
@@ -301,17 +318,16 @@ def _is_new(values: KeyValues) -> NDArray[np.bool_]:
 
 
 def _joined(parts: Sequence[_Keys]) -> _Keys:
-    """Merge the sorted keys of files: one entry for each key and file, sorted by key."""
+    """Merge the keys of files: one entry for each key and file, sorted by key, then by file."""
     if not parts:
         return _Keys(KeyValues(np.empty(0, np.int64), None), np.empty(0, np.int32), np.empty(0, np.int64))
-    second = [part.values.second for part in parts if part.values.second is not None]
-    numbers = np.concatenate([part.values.numbers for part in parts])
-    values = KeyValues(numbers, np.concatenate(second) if second else None)
+    values = KeyValues.joined([part.values for part in parts])
     keys = _Keys(values, np.concatenate([part.files for part in parts]), np.concatenate([part.rows for part in parts]))
+    if (keys.files[1:] < keys.files[:-1]).any():  # workers ended in another order
+        keys = keys.at(np.argsort(keys.files, kind="stable"))
     # Both sorts are stable, so a key's files stay in order.
-    keys = keys.at(
-        np.argsort(numbers, kind="stable") if values.second is None else np.lexsort((values.second, numbers))
-    )
+    numbers, second = keys.values.numbers, keys.values.second
+    keys = keys.at(np.argsort(numbers, kind="stable") if second is None else np.lexsort((second, numbers)))
     is_new = _is_new(keys.values)
     is_new[1:] |= keys.files[1:] != keys.files[:-1]
     starts = np.flatnonzero(is_new)

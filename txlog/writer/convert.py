@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
 from txlog.arrow.large import small_offsets
-from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
-from txlog.arrow.uuids import is_uuid, uuid_strings
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -84,8 +83,11 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 
     Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
     """
-    if target == STRING and is_uuid(source):
-        return uuid_strings
+    if target == STRING and isinstance(source, pa.BaseExtensionType):
+        from txlog.arrow.uuids import is_uuid, uuid_strings
+
+        if is_uuid(source):
+            return uuid_strings
     unwrapped, unwrap = _unwrapped(source)
     if pa.types.is_null(unwrapped):
         return _chain(unwrap, _plain_cast(type_to_arrow(target, column)))

@@ -1,6 +1,6 @@
 """Columns that rows may lack: generated columns, whose values follow from other columns, and columns with a default.
 
-In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``completer`` gives new rows these columns. Only
+In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``conform`` gives new rows these columns. Only
 new rows are computed or checked: an existing row may have been computed in another time zone. PROTOCOL.md, "Generated
 Columns", "Default Columns".
 """

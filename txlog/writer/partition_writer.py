@@ -2,12 +2,20 @@
 
 In: routed record batches. Out: `PendingFile`s. Batches wait in the lane until there is enough for a large row group;
 when to flush, and on which thread, is ``task_writer``'s decision.
+
+The threads of an `EncoderPool` encode and publish. The jobs of one lane run one after the other, in order; different
+lanes run concurrently. The first error stops all jobs, and the next call raises it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -15,12 +23,16 @@ import pyarrow as pa
 from txlog.errors import TxlogError
 from txlog.store.base import FileStore
 from txlog.util.logs import logger
+from txlog.util.parallel import Threads
 from txlog.writer.committable import PendingFile
 from txlog.writer.data_file import DataFileWriter, FileFormat
-from txlog.writer.encoder_pool import JobQueue
 from txlog.writer.write_plan import FileNames
 
-__all__ = ["FileLayout", "PartitionWriter", "held_bytes"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["ENCODERS", "EncoderPool", "FileLayout", "JobQueue", "PartitionWriter", "held_bytes"]
+
 
 SMALLEST_PIECE_BYTES = 64 << 10
 """Files get at least this many rows, however small the target size: one file per row would be useless."""
@@ -169,3 +181,98 @@ def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
     column, and does not matter if the whole is small."""
     whole_bytes: int = rows.get_total_buffer_size()
     return whole_bytes if whole_bytes <= _UNSHARED_BYTES else int(rows.nbytes)
+
+
+# --- the threads that encode ---------------------------------------------------------------------------------------
+
+
+ENCODERS = min(2, os.cpu_count() or 1)
+"""The default number of row groups encoded at a time: more would starve the routing thread."""
+
+_THREADS = 8
+"""More than encoders, since publishing a file mostly waits for a disk or store."""
+
+Job: TypeAlias = Callable[[], None]
+
+
+class JobQueue:
+    """The jobs of one lane that have not started, whether a thread runs them, and the last call that does or did."""
+
+    __slots__ = ("call", "is_busy", "jobs")
+
+    def __init__(self) -> None:
+        self.jobs: deque[tuple[Job, int]] = deque()
+        self.is_busy = False
+        self.call: Future[None] | None = None
+
+
+class EncoderPool:
+    """Runs jobs on a few threads. One thread submits and waits; jobs must not submit."""
+
+    def __init__(self, encoders: int = ENCODERS) -> None:
+        self.encoding = threading.Semaphore(encoders)
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._held_bytes = 0
+        self._threads = Threads(_THREADS, "txlog-encoder")
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept alive by jobs that have not ended."""
+        return self._held_bytes
+
+    def submit(self, queue: JobQueue, job: Job, size_bytes: int = 0) -> None:
+        """Run ``job`` after the earlier jobs of ``queue``. Raises the first error of any earlier job."""
+        with self._changed:
+            self._raise_error()
+            self._held_bytes += size_bytes
+            queue.jobs.append((job, size_bytes))
+            if queue.is_busy:
+                return
+            queue.is_busy = True
+        queue.call = self._threads.submit(self._work, queue)
+
+    def wait_below(self, limit_bytes: int) -> None:
+        """Wait until the jobs hold at most ``limit_bytes``. Raises the first error of any job."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._held_bytes <= limit_bytes or self._error is not None)
+            self._raise_error()
+
+    def wait_for(self, queues: Iterable[JobQueue]) -> None:
+        """Wait until these queues are empty and idle. Raises the first error of any job."""
+        for queue in queues:
+            if queue.call is not None:
+                queue.call.result()
+        with self._changed:
+            self._raise_error()
+
+    def stop(self) -> None:
+        """Let no new job start, and wait for running ones."""
+        with self._changed:
+            if self._error is None:
+                self._error = RuntimeError("the encoder pool was stopped")
+        self._threads.close()
+
+    def _work(self, queue: JobQueue) -> None:
+        while True:
+            with self._changed:
+                if not queue.jobs:
+                    queue.is_busy = False
+                    self._changed.notify_all()
+                    return
+                job, size_bytes = queue.jobs.popleft()
+                is_stopped = self._error is not None
+            try:
+                if not is_stopped:
+                    job()
+            except BaseException as error:
+                with self._changed:
+                    self._error = self._error or error
+            del job
+            with self._changed:
+                self._held_bytes -= size_bytes
+                self._changed.notify_all()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

@@ -16,7 +16,7 @@ from txlog.errors import StorageError
 from txlog.store.base import FileStore
 from txlog.util.parallel import parallel_map
 from txlog.writer.committable import Committable, PendingFile
-from txlog.writer.encoder_pool import ENCODERS
+from txlog.writer.partition_writer import ENCODERS
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 

@@ -8,6 +8,9 @@ lanes are written first. Rows that wait, are being routed or are held by the enc
 being encoded (about their own size), and small files need their encoded bytes. Object stores gather 8 MiB parts: if the
 parts of all open files reach another ``memory_budget_bytes``, the least recently used files are finished. At most 4
 parts of a file are sent but not yet acknowledged. Data that fits into one small write starts no thread.
+
+Rows are routed by array operations, never one by one. Two values belong to one partition exactly if their text in
+``add.partitionValues`` is equal.
 """
 
 from __future__ import annotations
@@ -15,31 +18,34 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from txlog.arrow.arrays import flags_of, from_numbers, numbers_of
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import file_schema, is_mapped
+from txlog.protocol.partition_values import encode_array
 from txlog.protocol.paths import partition_directory
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Struct, fold_name
+from txlog.protocol.schema import VOID, Decimal, Field, Primitive, Struct, fold_name, type_name
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
-from txlog.writer.completer import Completer, completer_for
-from txlog.writer.conform import Conformer
-from txlog.writer.data_file import FileFormat
-from txlog.writer.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
-from txlog.writer.encoder_pool import ENCODERS, EncoderPool
+from txlog.writer.conform import Completer, Conformer, completer_for
+from txlog.writer.data_file import SAMPLE_ROWS_MIN, FileFormat, dictionary_columns
 from txlog.writer.input import open_data
-from txlog.writer.partition_writer import FileLayout, PartitionWriter, held_bytes
-from txlog.writer.route import PartitionKey, Router
-from txlog.writer.row_guard import RowGuard
+from txlog.writer.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
 from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
-__all__ = ["TaskWriter"]
+if TYPE_CHECKING:
+    from txlog.writer.row_guard import RowGuard
+
+__all__ = ["PartitionKey", "Router", "TaskWriter"]
+
 
 MIB = 1 << 20
 
@@ -76,7 +82,7 @@ class TaskWriter:
         self._plan = plan
         self._encoders = encoders
         self._conformer: Conformer | Completer | None = None
-        self._guard = RowGuard(plan)
+        self._guard = _guard(plan)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)
@@ -199,7 +205,8 @@ class TaskWriter:
         for start in range(0, batch.num_rows, step):
             piece = batch if step >= batch.num_rows else batch.slice(start, step)
             rows = conformer.conform(piece, self.num_rows)
-            self._guard.check(rows, self.num_rows)
+            if self._guard is not None:
+                self._guard.check(rows, self.num_rows)
             self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
@@ -351,6 +358,14 @@ class TaskWriter:
         return self._dictionary
 
 
+def _guard(plan: WritePlan) -> RowGuard | None:
+    if not plan.has_rules:
+        return None
+    from txlog.writer.row_guard import RowGuard
+
+    return RowGuard(plan)
+
+
 def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
     configuration = tuple(sorted(plan.configuration.items()))
     return FileLayout(
@@ -392,3 +407,97 @@ def _files_at_once(wanted: int) -> int:
         return wanted
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return wanted if allowed == resource.RLIM_INFINITY else max(1, min(wanted, allowed // 4))
+
+
+# --- routing rows to partitions ------------------------------------------------------------------------------------
+
+
+PartitionKey: TypeAlias = tuple[str | None, ...]
+"""The partition's values as text, in the order of the table's partition columns."""
+
+Codes: TypeAlias = Any
+"""A numpy array of small integers, one per row."""
+
+
+class Router:
+    """Splits batches by partition. Knows the table's partition columns, but holds no rows."""
+
+    def __init__(self, schema: Struct, partition_columns: Sequence[str]) -> None:
+        self._columns: list[Field] = []
+        for name in partition_columns:
+            found = schema.find(name)
+            if found is None:
+                raise InvalidInputError(f"partition column {name} is not a column of the table")
+            if not isinstance(found.type, (Primitive, Decimal)):
+                raise InvalidInputError(f"{name} is a {type_name(found.type)}: a table cannot be partitioned by it")
+            self._columns.append(found)
+
+    def route(self, batch: pa.RecordBatch, data_columns: list[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+        """One (partition, rows) pair for each partition in ``batch``; rows keep their order and own their memory.
+
+        One take sorts all rows, which are then copied partition by partition. A take per partition would cost several
+        times as much if there are many, and slices without copies would keep all rows in memory. The batch itself is
+        released before the copies are made. Raises InvalidInputError for a value that has no text.
+        """
+        codes, keys = self._codes(batch)
+        rows = batch.select(data_columns)
+        del batch
+        counts = np.bincount(codes, minlength=len(keys))
+        present = np.flatnonzero(counts).tolist()
+        if len(present) == 1:
+            yield self._checked(keys[present[0]]), rows
+            return
+        rows = rows.take(from_numbers(np.argsort(codes, kind="stable")))
+        nothing = rows.slice(0, 0)
+        ends, counts = np.cumsum(counts).tolist(), counts.tolist()
+        for code in present:
+            start = ends[code] - counts[code]
+            yield self._checked(keys[code]), pa.concat_batches([rows.slice(start, counts[code]), nothing])
+
+    def _codes(self, batch: pa.RecordBatch) -> tuple[Codes, list[PartitionKey]]:
+        """A code for each row, and the partition of each code."""
+        first, *others = self._columns
+        codes, texts = _column_codes(batch.column(first.name), first)
+        keys: list[PartitionKey] = [(text,) for text in texts]
+        for field in others:
+            more, texts = _column_codes(batch.column(field.name), field)
+            codes = codes.astype(np.int64) * len(texts) + more
+            used, codes = _renumbered(codes, len(keys) * len(texts))
+            keys = [(*keys[code // len(texts)], texts[code % len(texts)]) for code in used]
+        # up to 16 bits, this is a radix sort, which is several times faster
+        width = np.uint8 if len(keys) <= 1 << 8 else np.uint16 if len(keys) <= 1 << 16 else np.int64
+        return codes.astype(width, copy=False), keys
+
+    def _checked(self, key: PartitionKey) -> PartitionKey:
+        for field, text in zip(self._columns, key, strict=True):
+            if text is None and not field.nullable:
+                raise InvalidInputError(
+                    f"partition column {field.name} is NOT NULL, but has an empty value, which Delta stores as null"
+                )
+        return key
+
+
+def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | None]]:
+    """A code for each row of one column, and the text of each code. The last code means null."""
+    by_value = values.dictionary_encode()
+    # Different values can share a text: "" and null.
+    by_text = encode_array(by_value.dictionary, field.type, column=field.name).dictionary_encode()
+    null_code = len(by_text.dictionary)
+    code_of_value = np.append(_indices(by_text.indices, null_code), null_code).astype(np.int32)
+    return code_of_value[_indices(by_value.indices, -1)], [*by_text.dictionary.to_pylist(), None]
+
+
+def _indices(indices: pa.Array, null: int) -> Codes:
+    numbers = numbers_of(indices)
+    return np.where(flags_of(indices.is_valid()), numbers, null) if indices.null_count else numbers
+
+
+def _renumbered(codes: Codes, bound: int) -> tuple[list[int], Codes]:
+    """The codes in use, ascending, and each row's place among them."""
+    if bound <= 1 << 20:
+        used = np.flatnonzero(np.bincount(codes, minlength=bound))
+        place = np.zeros(bound, dtype=np.int64)
+        place[used] = np.arange(len(used))
+        return used.tolist(), place[codes]
+    used, places = np.unique(codes, return_inverse=True)
+    return used.tolist(), places.reshape(-1)

@@ -1,33 +1,38 @@
-"""A task's instructions: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
+"""One write, planned: plain data that travels from the driver to its tasks and back to the one commit.
 
-In: the table's metadata and the caller's options. Out: every decision about data files that does not depend on the
-rows. Sizes are bytes; file names are made here, so a listing shows which files belong to one task.
+In: the table's metadata and the caller's options. Out: `WritePlan`, every decision about data files that does not
+depend on the rows; `TaskIdentity`; and `WriteJob`, which also has what the `GlobalCommitter` commits besides the files.
+Sizes are bytes; file names are made here, so a listing shows which files belong to one task. Nothing here can reach the
+log, since jobs are unpickled on executors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.actions import Metadata
+from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
-from txlog.protocol.properties import TableProperties
+from txlog.protocol.properties import CONSTRAINT_PREFIX, TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
 from txlog.util.patterns import pattern
-from txlog.writer.constraints import Constraint, constraints_of
-from txlog.writer.generated_columns import ComputedColumns, computed_columns
-from txlog.writer.text_limits import TextLimit, limits_of
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
+    from txlog.writer.constraints import Constraint
+    from txlog.writer.generated_columns import ComputedColumns
+    from txlog.writer.text_limits import TextLimit
 
-__all__ = ["FileNames", "Rows", "TaskIdentity", "WritePlan", "has_random_name"]
+__all__ = ["FileNames", "Rows", "TaskIdentity", "WriteJob", "WritePlan", "has_random_name"]
+
 
 Rows: TypeAlias = Literal["new", "completed", "old"]
 """What a plan writes: rows that may lack columns; rows whose generated columns are already computed or checked, along
@@ -144,6 +149,7 @@ class WritePlan(msgspec.Struct, frozen=True):
         properties = TableProperties.of(metadata.configuration)
         schema = schema if schema is not None else schema_of(metadata)
         _refuse_nested_void(schema, table)
+        rules = _rules(metadata, schema, table, rows)
         return cls(
             table=table,
             table_id=metadata.id,
@@ -157,10 +163,13 @@ class WritePlan(msgspec.Struct, frozen=True):
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
-            constraints=() if rows == "old" else constraints_of(metadata.configuration, schema, table),
-            computed=computed_columns(schema, table, metadata.partition_columns) if rows == "new" else None,
-            text_limits=() if rows == "old" else limits_of(schema, table),
+            **rules,
         )
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether some rows of the table's types are refused."""
+        return self.rows_where is not None or bool(self.constraints or self.text_limits)
 
     def at(self, read_version: int) -> WritePlan:
         """The same plan for another version of the table."""
@@ -188,6 +197,33 @@ _CODECS = {
     "uncompressed": "none",
 }
 """Parquet's codec names as Spark spells them -> pyarrow's. pyarrow's ``lz4`` is LZ4_RAW in the file."""
+
+
+def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows) -> dict[str, Any]:
+    """What new rows must meet or may lack. Most tables have no such rule, and their appends do without the code."""
+    has_conditions = any(key.startswith(CONSTRAINT_PREFIX) for key in metadata.configuration)
+    if rows == "old" or not (has_conditions or _has_field_metadata(schema)):
+        return {}
+    from txlog.writer.constraints import constraints_of
+    from txlog.writer.generated_columns import computed_columns
+    from txlog.writer.text_limits import limits_of
+
+    return {
+        "constraints": constraints_of(metadata.configuration, schema, table),
+        "computed": computed_columns(schema, table, metadata.partition_columns) if rows == "new" else None,
+        "text_limits": limits_of(schema, table),
+    }
+
+
+def _has_field_metadata(data_type: DataType) -> bool:
+    match data_type:
+        case Struct(fields):
+            return any(member.metadata or _has_field_metadata(member.type) for member in fields)
+        case Array(element):
+            return _has_field_metadata(element)
+        case Map(key, value):
+            return _has_field_metadata(key) or _has_field_metadata(value)
+    return False
 
 
 def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str]) -> str:
@@ -240,3 +276,50 @@ def _holds_void(data_type: DataType) -> bool:
         case Map(key, value):
             return _holds_void(key) or _holds_void(value)
     return data_type == VOID
+
+
+# --- the job -------------------------------------------------------------------------------------------------------
+
+
+class WriteJob(msgspec.Struct, frozen=True):
+    """A planned write of one checkpoint (or of one batch without an application).
+
+    ``intent`` decides what happens to existing rows. ``read_version`` is the version that it was planned on, -1 if it
+    creates the table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and ``new_protocol``
+    are committed too if the write creates the table or changes its schema, as ``schema_mode`` ("strict", "merge",
+    "overwrite") allows, and so are ``new_domains``. With ``must_create``, an existing table is an error. ``commit``
+    holds the caller's commit options. ``rows_of_version`` is the version that an overwrite's rows come from, if known,
+    and ``unseen_versions`` are other writers' versions after it, up to ``read_version``. ``row_mode`` decides how to
+    remove rows from files that keep other rows; None leaves it to the table. ``mismatch`` decides what happens to
+    changes that do not fit the table's rows. ``notes`` are for the commit's result.
+    """
+
+    job_id: str
+    intent: WriteIntent
+    plan: WritePlan
+    read_version: int
+    base_metadata: Metadata | None
+    base_protocol: Protocol | None
+    new_metadata: Metadata | None = None
+    new_protocol: Protocol | None = None
+    new_domains: tuple[DomainMetadata, ...] = ()
+    commit: CommitOptions = PLAIN_COMMIT
+    schema_mode: str = "strict"
+    must_create: bool = False
+    rows_of_version: int | None = None
+    unseen_versions: tuple[int, ...] = ()
+    row_mode: RowMode | None = None
+    mismatch: MismatchPolicy = USUAL
+    notes: tuple[str, ...] = ()
+
+    @property
+    def creates_table(self) -> bool:
+        return self.base_metadata is None
+
+    @property
+    def is_reexecuted(self) -> bool:
+        """Whether the write is an overwrite that, after a lost race, replaces what the newest version has."""
+        return self.intent.is_overwrite and self.commit.is_reexecuted("fail")
+
+    def task(self, task_id: int = 0, attempt: int = 0) -> TaskIdentity:
+        return TaskIdentity(self.job_id, task_id, attempt, self.commit.app_id, self.commit.checkpoint_id)

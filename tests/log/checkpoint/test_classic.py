@@ -11,8 +11,8 @@ from msgspec.structs import replace
 import txlog.log.checkpoint.columns as checkpoint_columns
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.classic import build_checkpoint
-from txlog.log.checkpoint.due import BY_FILE, checkpoint_is_due
 from txlog.log.checkpoint.order import row_groups_by_partition
+from txlog.log.retention import BY_FILE, checkpoint_is_due
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, advance
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction

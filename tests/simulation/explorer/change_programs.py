@@ -18,8 +18,8 @@ from explorer.world import CHANGES, SEALED, SEALED_CHANGES
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
-from txlog.writer.changelog.mismatch import MismatchAction
 from txlog.writer.committable import Committable
+from txlog.writer.write_intent import MismatchAction
 
 __all__ = [
     "change_sink",

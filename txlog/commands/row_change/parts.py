@@ -13,7 +13,7 @@ rows of files removed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -38,7 +38,6 @@ from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import ChangePart, FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
 from txlog.tasks.specs import RowSpec, adapted
-from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
@@ -403,7 +402,6 @@ def change_in_parts(
     source: Extent | None,
     workers: Workers,
     source_rows: SpreadSource | None,
-    storage_options: Mapping[str, str],
     *,
     with_vectors: bool,
 ) -> WriteResult:
@@ -414,7 +412,7 @@ def change_in_parts(
     """
     spec = adapted(spec, state)
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
-    table = TaskTable.of(open_table.store, state, storage_options)
+    table = open_table.task_table(state)
     with TxlogError.located(open_table.uri, state.version):
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)

@@ -20,8 +20,7 @@ from txlog.util.wording import argument
 from txlog.writer.absent_columns import absent_columns
 from txlog.writer.changelog.required_values import check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
-from txlog.writer.completer import completed
-from txlog.writer.conform import nullable
+from txlog.writer.conform import completed, nullable
 from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex

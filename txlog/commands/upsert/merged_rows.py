@@ -22,8 +22,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol import change_data
 from txlog.protocol.actions import operation_parameters
-from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options
-from txlog.protocol.properties import validate
+from txlog.protocol.properties import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options, validate
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Touched
@@ -32,12 +31,12 @@ from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows
 from txlog.tasks.tombstones import retention_ms, tombstone_rows
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
-from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns, without_same
 from txlog.writer.merge_engines.unfit import keys_that_lack_values, unfit_keys
+from txlog.writer.write_intent import USUAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,12 +23,12 @@ from txlog.tasks.operation import Touched
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.wording import setting
-from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.writer.conform import nullable
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
 from txlog.writer.unsent_files import UnsentFiles
+from txlog.writer.write_intent import MismatchAction, MismatchPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

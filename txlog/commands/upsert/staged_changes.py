@@ -39,8 +39,7 @@ from txlog.writer.keys import KeyColumn, key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
-from txlog.writer.write_job import WriteJob
-from txlog.writer.write_plan import TaskIdentity
+from txlog.writer.write_plan import TaskIdentity, WriteJob
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.maps import STRING_MAP
+from txlog.arrow.arrays import STRING_MAP
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns, count_adds, parquet_writer, write_row_group
 from txlog.log.checkpoint.hint import last_checkpoint_bytes

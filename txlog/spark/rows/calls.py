@@ -63,7 +63,6 @@ class Site(msgspec.Struct, frozen=True):
 
     spark: SparkSession
     open_table: OpenTable
-    storage_options: dict[str, str]
 
 
 class ChangeOptions(TypedDict, total=False):
@@ -295,7 +294,7 @@ def _open(
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
     session = of_session(spark, path) if isinstance(path, str) else {}
     given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
-    return Site(spark, OpenTable(open_store(path, given), retry, hooks, key_cache_size_bytes=0), given)
+    return Site(spark, OpenTable(open_store(path, given), retry, hooks, 0, given))
 
 
 def _frame(rows: object) -> Any:
@@ -360,7 +359,6 @@ def run_change(
         extent,
         SparkWorkers(site.spark),
         source_rows,
-        site.storage_options,
         with_vectors=with_vectors,
     )
 

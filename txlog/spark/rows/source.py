@@ -25,7 +25,7 @@ from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
 from txlog.util.wording import argument, setting
-from txlog.writer.completer import completed, completer_for
+from txlog.writer.conform import completed, completer_for
 from txlog.writer.keys import compared_as
 
 if TYPE_CHECKING:

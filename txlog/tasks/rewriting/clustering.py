@@ -7,6 +7,9 @@ In: a `Bin`, the columns to cluster by, and a folder for data that does not fit 
 Two passes over the files: the first takes a sample of the key columns, the second sends every row to its part of the
 curve. A part is small enough to sort in memory. Each part also records where its rows came from, so a row that another
 writer deletes meanwhile can be found in the new files.
+
+One task clusters a whole bin, also its spill to disk: to spread a bin over tasks, workers would have to exchange its
+rows, from which threads that share one disk gain nothing.
 """
 
 from __future__ import annotations

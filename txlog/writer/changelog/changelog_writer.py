@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.protocol.merge_options import CHANGELOG_PRODUCER
+from txlog.protocol.properties import CHANGELOG_PRODUCER
 from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
 from txlog.util.wording import argument
@@ -29,8 +29,7 @@ from txlog.writer.changelog.row_kinds import DELETE, TAKEN_BACK, UPDATE_AFTER, U
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
 from txlog.writer.committable import Committable, KeyFile, PendingFile
-from txlog.writer.completer import completed
-from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.conform import completed, conformer_for, nullable
 from txlog.writer.generated_columns import generated_of, without_generated
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import key_columns

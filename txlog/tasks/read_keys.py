@@ -1,0 +1,42 @@
+"""The keys of a table's rows as numbers, read as the work of tasks.
+
+In: for each task a file, or a share of a large one. Out: a number of 8 or 16 bytes for each of its keys, so that a
+result of a million rows stays small enough to be returned.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.tasks.task_table import TaskStore
+from txlog.writer.keys import KeyColumn
+
+__all__ = ["FoundKeys", "ReadKeys"]
+
+
+class FoundKeys(msgspec.Struct, frozen=True):
+    """The keys of ``num_rows`` live rows; those with a null in their key, ``nulls``, have none."""
+
+    values: KeyValues
+    num_rows: int
+    nulls: int
+
+
+class ReadKeys(msgspec.Struct, frozen=True):
+    """The work of a task. ``numbers`` is the same for all tasks whose keys are compared."""
+
+    store: TaskStore
+    keys: tuple[KeyColumn, ...]
+    numbers: KeyNumbers
+
+    def __call__(self, task: ScanTask) -> FoundKeys:
+        """Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if the file cannot be read."""
+        found, num_rows = [], 0
+        for batch in TaskReader(self.store.files, task.selection).batches(task):
+            found.append(self.numbers.of([key.of(batch) for key in self.keys])[0])
+            num_rows += batch.num_rows
+        values = KeyValues.joined(found) if found else KeyValues(np.empty(0, np.int64), None)
+        return FoundKeys(values, num_rows, num_rows - len(values))
