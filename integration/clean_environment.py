@@ -19,7 +19,7 @@ FOREIGN = re.compile(
     r"|HADOOP_.*|YARN_.*|HIVE_.*"
     r"|CLASSPATH|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS"
     r"|PYTHON(PATH|HOME|STARTUP|WARNINGS|OPTIMIZE|SAFEPATH|IOENCODING)"
-    r"|PYTHONDONTWRITEBYTECODE"  # else each new process compiles the checkout again
+    r"|PYTHONDONTWRITEBYTECODE"  # otherwise each new process compiles the checkout again
 )
 
 

@@ -65,7 +65,7 @@ def _build(go: str, name: str, folder: Path) -> None:
 
 
 def _folders_of_go() -> dict[str, str]:
-    """Where Go keeps what it fetched and compiled, if the home takes no files: beside the other caches."""
+    """Where Go keeps what it fetched and compiled if the home directory is read-only: next to the other caches."""
     if Path.home().is_dir() and os.access(Path.home(), os.W_OK):
         return {}
     return {"GOPATH": str(cache_folder("go")), "GOCACHE": str(cache_folder("go-build"))}

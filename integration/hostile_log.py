@@ -67,7 +67,7 @@ def _checkpoint_at_3(path: Path, shape: str) -> None:
     classic = log / f"{3:020d}.checkpoint.parquet"
     if shape != "classic":
         _reshape(log, classic, shape)
-    (log / f"{0:020d}.json").unlink()  # so that a reader has nothing else to fall back to
+    (log / f"{0:020d}.json").unlink()  # so a reader has no fallback
 
 
 def _reshape(log: Path, classic: Path, shape: str) -> None:
@@ -367,7 +367,8 @@ def _facts(snapshot: txlog.Snapshot) -> None:
 
 
 def escapes(table: Path) -> list[tuple[str, BaseException]]:
-    """Run every public call on the table; what escapes as anything else than a TxlogError, with the call's name."""
+    """Run every public call on the table; returns everything that escapes as anything but a TxlogError, with the call's
+    name."""
     found: list[tuple[str, BaseException]] = []
     for name, call in _calls(str(table)).items():
         try:

@@ -44,7 +44,7 @@ class Part:
     is_search: bool = False
     """It searches for ``--seconds``, which come on top of its budget."""
     workers: int = 0
-    """Of pytest: how many tests run at once."""
+    """For pytest: how many tests run at the same time."""
 
 
 def pytest(*arguments: str) -> Sequence[str]:
@@ -160,7 +160,7 @@ def hunt(parts: Mapping[str, Part], seconds: int = SEARCH_S, arguments: Sequence
     failed = []
     for name, part in parts.items():
         is_success, line = _run(name, part, seconds, arguments)
-        if arguments:  # somebody asks a question of its own, such as the replay of a story
+        if arguments:  # a specific request, such as the replay of a story
             print((OUTPUT / f"{name}.txt").read_text(errors="replace"))
         print(line, flush=True)
         if not is_success:

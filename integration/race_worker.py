@@ -92,7 +92,7 @@ def _by_txlog(race: Race) -> Call:
 
 
 def _by_txlog_in_turns(race: Race) -> Call:
-    """At once with its like, and never while somebody has the table for himself."""
+    """At the same time as its like, and never while one worker has the table to itself."""
     append = _by_txlog(race)
 
     def call(number: int) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _by_twins(race: Race) -> Call:
 
 
 def _by_sink(race: Race) -> Call:
-    """A job of its own for each worker, by committables."""
+    """A separate job for each worker, by committables."""
     sink = txlog.Sink(txlog.Table.open(race.uri, storage_options=race.storage_options), f"job-{race.worker}")
 
     def call(number: int) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class S3Server:
         }
 
     def new_location(self) -> S3Location:
-        """A place of its own for one test."""
+        """A separate place for one test."""
         key = f"test-{next(_locations)}/a table"
         return S3Location(f"s3://{self.bucket}/{key}", self.storage_options, self.objects / self.bucket / key)
 

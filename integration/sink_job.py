@@ -85,9 +85,9 @@ class SinkJob:
 
 
 def run(job: SinkJob, note: Callable[[str], None] = lambda done: None) -> None:
-    """Recover what an earlier run left, then go on after the last checkpoint in the table.
+    """Recover what an earlier run left, then continue after the last checkpoint in the table.
 
-    ``note`` is called at once with each thing that was acknowledged: "staged 2", "sealed" and "committed".
+    ``note`` is called immediately for each acknowledged step: "staged 2", "sealed" and "committed".
     """
     job.create()
     sink = job.sink()

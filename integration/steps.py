@@ -66,7 +66,7 @@ def note_steps(root: str, reported: str, then: Callable[[int], None]) -> None:
 
 
 def stop(number: int) -> None:
-    """Stop before each step, until somebody lets this process go on."""
+    """Stop before each step, until the parent lets this process continue."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

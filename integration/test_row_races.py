@@ -1,7 +1,7 @@
-"""Processes that change the same rows at once, some killed: none fails, and the table is the serial replay of its log.
+"""Processes that change the same rows together, some killed: none fails, and the table is the serial replay of its log.
 
-Upserters of overlapping keys beside an appender, a deleter, an updater and compactors. `row_race_worker` says what each
-does. The hunt runs 8 upserters of 25 calls each, and kills as often as each is called (TXLOG_RACE_UPSERTERS,
+Upserters of overlapping keys alongside an appender, a deleter, an updater and compactors. `row_race_worker` says what
+each does. The hunt runs 8 upserters of 25 calls each, and kills as often as each is called (TXLOG_RACE_UPSERTERS,
 TXLOG_RACE_CALLS); the numbers of the race are shown as ``measured``.
 """
 

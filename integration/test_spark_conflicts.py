@@ -59,7 +59,7 @@ class _Planned(BaseException):
 
 
 def cases() -> Iterator[Any]:
-    """The pairs that are played: both levels where they differ, else one in turn; all others are for the hunt."""
+    """The pairs to play: both levels where they differ, otherwise one in turn; all others are for the hunt."""
     for number, (loser, winner, ours) in enumerate(CELLS):
         if ours == "-":
             continue
@@ -132,7 +132,7 @@ class _Transaction:
             self._transaction.txnVersion(app_id)
 
     def answer(self) -> str:
-        """``"."`` where it commits, else the letter of what it throws."""
+        """``"."`` if it commits, otherwise the letter of what it throws."""
         from py4j.protocol import Py4JJavaError
 
         lines = commit_bytes(self._proposal, timestamp_ms=0, engine_info="").splitlines()[1:]

@@ -121,7 +121,7 @@ def read_files(spark: SparkSession, source: Path) -> DataFrame:
 
 
 def start(frame: DataFrame, path: Path, name: str = "txlog", mode: str = "append", **options: str) -> Any:
-    """A query over all that is there now, with its checkpoint beside the table."""
+    """A query over everything there is now, with its checkpoint next to the table."""
     checkpoint = options.pop("checkpointLocation", str(path.parent / "checkpoint"))
     writer = frame.writeStream.format(name).outputMode(mode).option("checkpointLocation", checkpoint)
     return writer.options(**options).trigger(availableNow=True).start(str(path))
@@ -161,7 +161,7 @@ def test_each_micro_batch_is_one_version_that_names_query_and_batch_also_after_a
 def test_a_failed_batch_is_in_the_table_once_after_the_restart_whatever_failed(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
-    """A stream that loses a real conflict fails with our error, and goes on when it is started again."""
+    """A stream that loses a real conflict fails with our error, and continues when it is restarted."""
     put_files(source, 2, 4)
     faults = tmp_path / "faults"
     spark.dataSource.register(FaultyStream)
@@ -662,7 +662,7 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
 
 
 class Driver:
-    """A Spark program of its own with all streams. Leaving it kills it, with all its workers."""
+    """A separate Spark program with all streams. Leaving the block kills it, with all its workers."""
 
     def __init__(self, source: Path, table: str, path: Path, checkpoint: Path) -> None:
         self.table = txlog.Table.open(str(path))
@@ -688,7 +688,7 @@ class Driver:
         self.process.wait()
 
     def advance(self, commits: int) -> None:
-        """Wait until the streams have made so many commits more."""
+        """Wait until the streams have made this many more commits."""
         goal = self.last_batch("file") + self.last_batch("rate") + commits
         self.wait_for(lambda: self.last_batch("file") + self.last_batch("rate") >= goal)
 

@@ -148,7 +148,7 @@ def prepare(uri: str) -> None:
 
 
 def run(uri: str, attempt: int) -> None:
-    """What an earlier life has sealed is committed; else the checkpoint is written, sealed and committed."""
+    """If an earlier life sealed the checkpoint, commits it; otherwise writes, seals and commits it."""
     sink = sink_of(txlog.Table.open(uri))
     sink.recover()
     if sink.last_checkpoint_id() == 1:

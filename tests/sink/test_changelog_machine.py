@@ -201,7 +201,7 @@ def a_table(properties: dict[str, str]) -> TableStore:
 
 
 def life(store: TableStore, attempt: int) -> None:
-    """An application: what an earlier life sealed is committed; else its checkpoint is written, sealed, committed."""
+    """An application: commits a checkpoint that an earlier life sealed; otherwise writes, seals and commits it."""
     table = txlog.Table(OpenTable(store))
     merges = "txlog.merge-engine" in table.snapshot().properties
     sequence_by = None if merges else "at"
