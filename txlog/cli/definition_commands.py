@@ -40,7 +40,7 @@ def set_properties(
     """
     to_set = pairs(properties, "txlog set")
     if not to_set and not unset:
-        raise typer.BadParameter("give KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
+        raise typer.BadParameter("pass KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
     both = sorted({*to_set} & {*(unset or ())})
     if both:
         raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
