@@ -37,7 +37,7 @@ class RoundTrips(ambient.Ambient):
         self.requests: list[tuple[int, str, str]] = []
 
     def without_thread(self, work: Callable[[], Out], lanes: ambient.Lanes) -> Callable[[], Out]:
-        """The work begins as soon as a lane is free, and who asks for its result goes on when it has ended."""
+        """The work begins as soon as a lane is free; a caller that asks for its result continues when it has ended."""
         if threading.get_ident() != self.thread:
             return super().without_thread(work, lanes)
         asked_at, lane = self.count, lanes.free_at.index(min(lanes.free_at))

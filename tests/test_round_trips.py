@@ -1,4 +1,4 @@
-"""How many round trips to an object store each operation waits for, one after another; and what runs beside them."""
+"""How many round trips to an object store each operation waits for, one after another; and what runs in parallel."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _within(step: Callable[[txlog.transaction.Transaction], Any], **options: Any
 
 
 def _add(table: txlog.Table, **changes: Any) -> None:
-    """Add the table's own file anew, with one field changed."""
+    """Add the table's own file again, with one field changed."""
     live = table.snapshot().files().to_pylist()[0]
     fields = {"path": live["path"], "partition_values": {"day": "x"}, "size": live["size"], "stats": live["stats"]}
     with table.transaction() as transaction:

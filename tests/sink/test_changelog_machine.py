@@ -1,4 +1,4 @@
-"""Random checkpoints of random changes beside other writers, each held against a plain dict; crashes at every call.
+"""Random checkpoints of random changes alongside other writers, compared with a plain dict; crashes at every call.
 
 The oracle is Python: a dict from key to row, to which changes are applied one after the other.
 """
@@ -87,7 +87,8 @@ def feed_of(table: txlog.Table) -> Rows:
 
 
 class Checkpoints(RuleBasedStateMachine):
-    """One application with random checkpoints, restarts and replays, beside writers of other keys and of the same."""
+    """One application with random checkpoints, restarts and replays, alongside writers of other keys and of the same
+    keys."""
 
     def __init__(self) -> None:
         super().__init__()

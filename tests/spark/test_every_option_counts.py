@@ -54,7 +54,7 @@ hooks = Hooks()
 
 @dataclass(frozen=True)
 class Case:
-    """One option in a situation in which it can matter. ``beside`` are further options, with and without it, and
+    """One option in a situation in which it can matter. ``beside`` are more options, with and without it, and
     ``beside_keys`` are those that only changes of rows have."""
 
     given: dict[str, str]

@@ -75,7 +75,7 @@ def lines(*actions: dict[str, Any]) -> bytes:
 
 
 class World:
-    """A log whose commits carry the times a test gives them. ``table`` opens it anew."""
+    """A log whose commits have the times that a test sets. ``table`` reopens it."""
 
     def __init__(self, retention_days: int = 3, protocol: dict[str, Any] | None = None, **configuration: str) -> None:
         self.log = FlakyLogStore()

@@ -114,4 +114,4 @@ TOGETHER = (
         store="object",
     ),
 )
-"""Several threads of one process, beside other writers."""
+"""Several threads of one process, alongside other writers."""
