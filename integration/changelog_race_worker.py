@@ -66,7 +66,7 @@ class ChangelogRace:
 
     @property
     def ledger(self) -> Path:
-        """Where the stream notes of each of its commits how often it was executed again."""
+        """Where the stream notes how often each of its commits reran."""
         return Path(f"{self.uri}.{self.app_id}.jsonl")
 
     def reexecutions(self) -> list[int]:

@@ -31,7 +31,7 @@ def judge_every_death(
         folder: Where all is that it changes.
         reported: Outside of ``folder``.
         judge: Called with a copy of the folder and "died at step 7, link ...", for each state of the folder; on
-            threads, while the child goes on. The copy is removed afterwards.
+            threads, while the child continues. The copy is removed afterwards.
 
     Returns:
         Every step, and how many states these steps began in.

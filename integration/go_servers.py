@@ -1,8 +1,8 @@
-"""The S3 servers that are written in Go, built from source once for this machine.
+"""The S3 servers written in Go, built from source once per machine.
 
 Taken from ``TXLOG_GOBIN`` (default: ``gobin`` in the folder of `caches`), or built into it by `go install`. A process
-that comes while another one builds waits for it. CI runs this file beside the tests that come before: the servers have
-no package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
+that arrives while another one builds waits for it. CI runs this file in parallel with the earlier tests: no package
+holds the servers' binaries. It needs only the standard library, so it can start before anything is installed.
 """
 
 from __future__ import annotations

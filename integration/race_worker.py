@@ -3,7 +3,7 @@
 The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
 ``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" where a
 typed error says that nothing landed, "unknown" if it is unknown. A worker that is started again with the
-ledger of a dead one goes on after it: a plain writer with the next number, since the last may have landed; one with
+ledger of a dead one continues after it: a plain writer with the next number, since the last may have landed; one with
 checkpoints by doing the last again, since a replay lands nothing twice.
 """
 

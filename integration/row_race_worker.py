@@ -62,7 +62,7 @@ class RowRace:
 
     @property
     def ledger(self) -> Path:
-        """Where the worker notes of each upsert how often it was executed again and how many seconds it took."""
+        """Where the worker notes how often each upsert reran and how many seconds it took."""
         return Path(f"{self.uri}.worker{self.worker}.jsonl")
 
     def noted(self) -> list[tuple[int, float]]:

@@ -71,5 +71,5 @@ def test_four_killed_upsert_streams_equal_a_replay_of_the_log(
     record_property(
         "measured",
         f"{ROUNDS} rounds of {STREAMS} streams x {CHECKPOINTS} checkpoints, {killed} killed, {table.version} versions,"
-        f" {reexecutions} executed again",
+        f" {reexecutions} reruns",
     )

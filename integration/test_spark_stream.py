@@ -618,10 +618,10 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     for number in range(4):
         table.append(ten_rows(number))
     counts = txlog.Table.create(f"{path}-counts", "key bigint, count bigint", (), VECTORS)
-    with Neighbours(path) as neighbours:
+    with Neighbors(path) as neighbors:
         for killed in range(kills):
             table.append(ten_rows(4 + killed))
-            print(f"round {killed + 1} of {kills}, version {neighbours.table.snapshot().version}", flush=True)
+            print(f"round {killed + 1} of {kills}, version {neighbors.table.snapshot().version}", flush=True)
             with Driver(source, table.uri, path, tmp_path / "checkpoint") as driver:
                 driver.advance(moment.randint(1, 3))
                 time.sleep(moment.random() / 3)
@@ -651,13 +651,13 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     counted = counts.snapshot()
     expected = Counter(id % 7 for id in range(10 * ((counted.transaction_version("counts") or 0) + 1)))
     assert {row["key"]: row["count"] for row in counted.to_arrow().to_pylist()} == expected
-    assert found["append"] == list(range(neighbours.appended))
-    assert len(commits(path)) == 1 + sum(count.values()) + neighbours.appended + neighbours.rewritten
+    assert found["append"] == list(range(neighbors.appended))
+    assert len(commits(path)) == 1 + sum(count.values()) + neighbors.appended + neighbors.rewritten
     record_property(
         "measured",
         f"stream: {kills} drivers and {kills} Python workers killed with kill -9; {len(rows):,} rows, each once, of"
-        f" {count} batches, {neighbours.appended} appends beside"
-        f" {neighbours.rewritten} rewrites, as many versions",
+        f" {count} batches, {neighbors.appended} appends alongside"
+        f" {neighbors.rewritten} rewrites, as many versions",
     )
 
 
@@ -726,7 +726,7 @@ def command_line(process_id: int) -> str:
         return ""
 
 
-class Neighbours:
+class Neighbors:
     """While it is entered: a thread that appends single rows, and one that moves rows into other files."""
 
     def __init__(self, path: Path) -> None:
@@ -737,7 +737,7 @@ class Neighbours:
         self.ends = threading.Event()
         self.pool = ThreadPoolExecutor(2)
 
-    def __enter__(self) -> Neighbours:
+    def __enter__(self) -> Neighbors:
         self.running = [self.pool.submit(self._append), self.pool.submit(self._rewrite)]
         return self
 

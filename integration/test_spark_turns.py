@@ -1,6 +1,6 @@
-"""Processes of txlog race each other on a table that Spark's own Delta sometimes has for itself.
+"""txlog processes race each other on a table that Spark's own Delta sometimes has to itself.
 
-Spark's Delta is not safe beside any writer at the same moment (it checks, then renames). In turns it is: all that was
+Spark's Delta is not safe while any other writer writes (it checks, then renames). In turns it is: everything
 acknowledged is in the table, once, and every reader agrees. The lock is the test's own: see `race_worker.turn`.
 """
 

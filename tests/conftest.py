@@ -92,7 +92,7 @@ class ScriptedClock(ambient.Ambient):
         return self._suspended_s
 
     def suspend(self, seconds: float) -> None:
-        """The machine sleeps: wall time passes, and its monotonic clock stands still."""
+        """The machine sleeps: wall time passes, and its monotonic clock stops."""
         self.elapsed_s += seconds
         self._suspended_s += seconds
 

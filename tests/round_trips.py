@@ -1,7 +1,7 @@
 """Counts the round trips that follow one another: of requests that are sent at the same time, only the longest counts.
 
 Nothing is timed. A store counts its requests; where the code would use threads, `RoundTrips` runs each piece of work
-from the same count, and who waits for a result goes on from the larger one.
+from the same count, and a caller that waits for a result continues from the larger one.
 """
 
 from __future__ import annotations

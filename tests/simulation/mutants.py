@@ -252,7 +252,7 @@ def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
-    """A task saw a version that a power cut takes back; its checkpoint is sealed all the same."""
+    """A task saw a version that a power cut undoes; its checkpoint is sealed anyway."""
     patch.setattr(GlobalCommitter, "make_bases_durable", lambda self, job, committables: None)
 
 

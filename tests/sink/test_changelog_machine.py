@@ -292,7 +292,7 @@ def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
 
 
 def test_a_coordinator_that_wakes_up_after_anothers_commit_changes_nothing() -> None:
-    """A coordinator that stood still before its commit wakes up after another one has ended the checkpoint."""
+    """A coordinator that was suspended before its commit wakes up after another one has ended the checkpoint."""
     store = a_table(TABLES[0])
     twin = txlog.Sink(txlog.Table(OpenTable(store)), "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
     for task_id, rows in enumerate(GIVEN):

@@ -243,7 +243,7 @@ def test_a_checkpoint_waits_for_an_earlier_one_that_is_sealed(table: txlog.Table
     sealed(sink, 2, 2)
     direct = staged(sink, 3, 0, 3)
     for refused in (lambda: sink.commit(2), lambda: sink.commit(3, [direct])):
-        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is sealed and not committed"):
+        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is sealed but not committed"):
             refused()
     assert table.snapshot().version == 0
     assert [sink.commit(1).version, sink.commit(2).version, sink.commit(3, [direct]).version] == [1, 2, 3]

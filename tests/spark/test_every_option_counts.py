@@ -55,7 +55,7 @@ hooks = Hooks()
 @dataclass(frozen=True)
 class Case:
     """One option in a situation in which it can matter. ``beside`` are more options, with and without it, and
-    ``beside_keys`` are those that only changes of rows have."""
+    ``beside_keys`` are the ones that only row changes have."""
 
     given: dict[str, str]
     rows: dict[str, list[Any]] = field(default_factory=lambda: ROWS)
