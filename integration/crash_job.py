@@ -1,8 +1,8 @@
-"""The job that the crash tests kill: every kind of write there is, each under a checkpoint_id, on one table.
+"""The job that the crash tests kill: every kind of write, each under a checkpoint_id, on one table.
 
-It runs in its own process (`run`), and each of its acts is noted in a ledger, on another disk and synced,
-before the next begins. At any numbered step (`steps`) it can die, or stop for a picture.
-`judged` says which state a table is in, and that it is one of the job's own states.
+It runs in its own process (`run`), and it notes each of its acts in a ledger, on another disk and synced, before the
+next begins. At any numbered step (`steps`) it can die, or stop for a picture. `judged` says which state a table is in,
+and that it is one of the job's own states.
 """
 
 from __future__ import annotations

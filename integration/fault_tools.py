@@ -1,7 +1,7 @@
-"""What the fault tests need of the machine: quick processes, a small disk, an image to cut the power of, strace.
+"""What the fault tests need from the machine: quick processes, a small disk, a disk image for power cuts, strace.
 
-Each capability is looked for, not assumed. A test whose capability is missing is skipped with what was therefore
-not tested, and the end of the run says it in a block that is hard to overlook.
+Each capability is checked, not assumed. A test without its capability is skipped with a note of what was not tested,
+and the end of the run repeats it in a block that is hard to overlook.
 """
 
 from __future__ import annotations

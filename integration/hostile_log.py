@@ -1,8 +1,8 @@
-"""Logs as a fuzzer wants them: one small table in each shape a log can have, and mutations of its files.
+"""Logs for a fuzzer: one small table in each shape a log can have, and mutations of its files.
 
-In: a directory, and a source of chance. Out: a damaged copy of the table, and what each call of the library made of
-it. Whatever is drawn comes from one `random.Random`, so hypothesis can drive it and shrink what it finds. As a program
-it damages one log after the other, beginning at a seed, and writes down which, so that a crash can be repeated.
+In: a directory, and a source of chance. Out: a damaged copy of the table, and the outcome of each library call on it.
+All choices come from one `random.Random`, so hypothesis can drive it and shrink what it finds. As a program it damages
+one log after the other, starting at a seed, and writes down which, so a crash can be repeated.
 """
 
 from __future__ import annotations

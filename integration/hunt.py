@@ -1,12 +1,11 @@
-"""What `make test` has no time for: parts, each with a budget of time and one line of result.
+"""What `make test` has no time for: parts, each with a time budget and a one-line result.
 
     python integration/hunt.py                              every part, one after another
-    python integration/hunt.py races large --seconds 600    these parts; what searches does so for that long
-    python integration/hunt.py stories -- --seed 1          what follows goes to the command of the part
+    python integration/hunt.py races large --seconds 600    these parts; searches run for that long
+    python integration/hunt.py stories -- --seed 1          the rest goes to the part's command
 
-A part is the tests that carry ``@pytest.mark.hunt(part="...")``, or a program. What it prints is in build/hunt; a part
-that takes longer than its budget is ended and has failed. The exit code is 0 where every part succeeded. Standard
-library alone.
+A part is the tests with ``@pytest.mark.hunt(part="...")``, or a program. Its output is in build/hunt; a part that
+exceeds its budget is ended and has failed. The exit code is 0 if every part succeeded. Only the standard library.
 """
 
 from __future__ import annotations

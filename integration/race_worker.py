@@ -1,10 +1,10 @@
 """One process of a race: it waits for the start, makes its calls, and keeps a ledger of each, before and after.
 
-The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
-``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" where a
-typed error says that nothing landed, "unknown" if it is unknown. A worker that is started again with the
-ledger of a dead one continues after it: a plain writer with the next number, since the last may have landed; one with
-checkpoints by doing the last again, since a replay lands nothing twice.
+The ledger has a JSON line for each event, on disk before the next event, so it outlives a kill: ``{"worker": 3,
+"number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" if a typed error says that
+nothing landed, "unknown" if it is unknown. A worker restarted with the ledger of a dead one continues after it: a plain
+writer with the next number, since the last may have landed; one with checkpoints repeats the last one, since a replay
+lands nothing twice.
 """
 
 from __future__ import annotations

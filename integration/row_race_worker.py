@@ -1,7 +1,7 @@
-"""One process of a race of row changes: upserts of overlapping keys, appends, deletes or compactions, again and again.
+"""One process in a race of row changes: upserts of overlapping keys, appends, deletes or compactions, in a loop.
 
-Each call says in its commit (``userMetadata``) what it did, so that the log alone can be replayed: a call that a kill
-cut short has landed if its commit is there, and else never happened. Nothing that a call does depends on chance.
+Each call says in its commit (``userMetadata``) what it did, so the log alone can be replayed: a call that a kill cut
+short has landed if its commit is there, and otherwise never happened. Nothing in a call is random.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO where they can be had.
+"""S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO if available.
 
-`go_servers` has the two that are written in Go. Without the binary and without Go their tests are skipped, saying so;
-with CI=true a build that fails is a failure.
+`go_servers` has the two written in Go. Without the binary and without Go, their tests are skipped with a message; with
+CI=true, a failed build is a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sinks that the crash tests kill: an application that stages, seals and commits its checkpoints, and ends them.
+"""The sinks that the crash tests kill: an application that stages, seals, commits and ends its checkpoints.
 
 Each function here is the whole life of a process: `run` is an application in one process, `stage` one task of a
 distributed one and `coordinate` its coordinator. `judged` says what the table holds.

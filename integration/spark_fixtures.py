@@ -1,4 +1,4 @@
-"""One SparkSession for the whole run, with txlog and, where its jar can be had, Spark's own Delta as reference.
+"""One SparkSession for the whole run, with txlog and, if its jar is available, Spark's own Delta as reference.
 
 Without the jar the tests that need it are skipped, and the end of the run says so in a block that is hard to overlook;
 with CI=true they fail.

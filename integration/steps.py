@@ -1,6 +1,6 @@
-"""What a process does to a table's disk, step by step, seen from outside: before any step it can stop.
+"""What a process does to a table's disk, step by step, seen from outside; it can stop before any step.
 
-Nothing in txlog knows of it.
+Nothing in txlog knows about it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables exported as Iceberg, read by PyIceberg, Polars and DuckDB: each version they have is what we read too."""
+"""Tables exported as Iceberg, read by PyIceberg, Polars and DuckDB: they see the same rows in each version as we do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sinks of changes against Spark and deltalake: the task of a key, the rows of a table, and its change feed.
+"""Change sinks compared with Spark and deltalake: the task of a key, the rows of a table, and its change feed.
 
-And against death: an application whose process is killed before each step of a checkpoint.
+Also an application whose process is killed before each step of a checkpoint.
 """
 
 from __future__ import annotations
