@@ -68,7 +68,7 @@ def add_columns(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Add columns, or members of structs. They are null in the rows of the table."""
+    """Add columns or struct fields. They are null in the rows of the table."""
     with opened(uri, storage_options, as_json) as (table, out):
         result = table.add_columns(columns, user_metadata=user_metadata)
         _show(out, table, result, f"it has {columns}")
