@@ -1,7 +1,7 @@
-"""Where the tests keep what takes long to fetch or to build: one folder for each machine, outside the checkout.
+"""Where the tests keep downloads and builds that take long: one folder per machine, outside the checkout.
 
-``TXLOG_CACHE`` names another folder than ~/.cache/txlog. Where the home takes no files, it is ``build/cache`` of the
-checkout. Standard library alone: the Go servers begin before anything is installed.
+``TXLOG_CACHE`` replaces ~/.cache/txlog. If the home directory is read-only, it is ``build/cache`` in the checkout. Only
+the standard library: the Go servers start before anything is installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One process of a race of upsert streams: a sink of changes whose checkpoints have keys in common with all others'.
+"""One process in a race of upsert streams: a change sink whose checkpoints share keys with all others.
 
-Beside it run the writers of `row_race_worker`. Nothing that a checkpoint holds depends on chance, and the log says
-which checkpoint of which application each version is (its ``txn`` action), so that the log alone can be replayed. A
-life ends at any moment by a kill; the next one recovers what was sealed, and writes again what was not.
+The writers of `row_race_worker` run alongside. Nothing in a checkpoint is random, and the log says which checkpoint of
+which application each version is (its ``txn`` action), so the log alone can be replayed. A kill ends a life at any
+moment; the next life recovers what was sealed, and rewrites what was not.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ChangelogRace:
 
     @property
     def ledger(self) -> Path:
-        """Where the stream notes of each of its commits how often it was executed again."""
+        """Where the stream notes how often each of its commits reran."""
         return Path(f"{self.uri}.{self.app_id}.jsonl")
 
     def reexecutions(self) -> list[int]:

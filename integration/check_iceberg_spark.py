@@ -1,8 +1,8 @@
 """Tables exported as Iceberg, read by Spark with Iceberg's own runtime, in its own environment:
 `make hunt PART=iceberg-spark`.
 
-Iceberg's runtime exists for Spark 4.1, the other tests' Spark is newer. Where its jar cannot be had the checks are
-skipped, and say so; with CI=true they fail.
+Iceberg's runtime exists for Spark 4.1; the other tests use a newer Spark. If its jar is not available, the checks are
+skipped with a message; with CI=true they fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The data source on the oldest Spark that txlog allows, and through Spark Connect: `make hunt PART=spark-versions`.
 
-In an environment of its own, since the other tests' Spark is the newest. A program has either a classic session or one
-of Connect, so the file runs twice; ``TXLOG_SPARK=connect`` asks for the latter, whose server Spark starts beside it.
+In a separate environment, since the other tests use the newest Spark. A program has either a classic session or a
+Connect session, so the file runs twice; ``TXLOG_SPARK=connect`` selects Connect, and Spark starts its server.
 """
 
 from __future__ import annotations

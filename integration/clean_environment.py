@@ -1,8 +1,8 @@
-"""What of the caller's environment would reach into the tests: another Python path, another Spark, Java's and Hadoop's
-settings, cloud accounts.
+"""Removes what would leak from the caller's environment into the tests: another Python path, another Spark, Java's and
+Hadoop's settings, cloud accounts.
 
-The tests start many processes, and all inherit the environment, so it is cleaned once, as a program begins: pytest, the
-demo, the benchmarks, the hunt. A test that is about one of these variables sets it itself. Standard library alone.
+The tests start many processes, and all inherit the environment, so it is cleaned once, when a program starts: pytest,
+the demo, the benchmarks, the hunt. A test about one of these variables sets it itself. Only the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOREIGN = re.compile(
     r"|HADOOP_.*|YARN_.*|HIVE_.*"
     r"|CLASSPATH|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS"
     r"|PYTHON(PATH|HOME|STARTUP|WARNINGS|OPTIMIZE|SAFEPATH|IOENCODING)"
-    r"|PYTHONDONTWRITEBYTECODE"  # else each new process compiles the checkout again
+    r"|PYTHONDONTWRITEBYTECODE"  # otherwise each new process compiles the checkout again
 )
 
 

@@ -1,4 +1,4 @@
-"""What the integration tests share: each kind of fixture lives in a module of its own."""
+"""What the integration tests share: each kind of fixture has its own module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSIONS = {
         *("test_spark_source_read", "test_spark_stream", "test_spark_stream_read", "test_spark_types"),
         *("test_spark_write", "test_stream_changes"),
     ),
-    "spark-s3": ("test_spark_s3",),  # one job, in a process of its own
+    "spark-s3": ("test_spark_s3",),  # one job, in its own process
     "spark-ends": ("test_spark_process_end",),  # two of them
 }
 PROGRAMS = ("test_examples", "test_java_home")

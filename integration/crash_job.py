@@ -1,8 +1,8 @@
-"""The job that the crash tests kill: every kind of write there is, each under a checkpoint_id, on one table.
+"""The job that the crash tests kill: every kind of write, each under a checkpoint_id, on one table.
 
-It runs in a process of its own (`run`), and each of its acts is noted in a ledger, on another disk and synced,
-before the next begins. At any numbered step (`steps`) it can die, or stop so that somebody takes a picture.
-`judged` says which state a table is in, and that it is one of the job's own states.
+It runs in its own process (`run`), and it notes each of its acts in a ledger, on another disk and synced, before the
+next begins. At any numbered step (`steps`) it can die, or stop for a picture. `judged` says which state a table is in,
+and that it is one of the job's own states.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _by_append(table: txlog.Table, checkpoint_id: int) -> None:
 
 
 def _by_overwrite(table: txlog.Table, checkpoint_id: int) -> None:
-    """Files of several row groups: such a file is written in pieces under a hidden name, a smaller one at once."""
+    """Files of several row groups: such a file is written in pieces under a hidden name; a smaller one in one piece."""
     with mock.patch.object(task_writer, "ROW_GROUP_ROWS", 1):
         table.overwrite(_rows(checkpoint_id).to_batches(1), app_id=APP_ID, checkpoint_id=checkpoint_id)
 

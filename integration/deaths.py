@@ -1,8 +1,8 @@
-"""What a process leaves behind that dies at any of its steps, as copies of its folder.
+"""What a process leaves behind if it dies at any of its steps, as copies of its folder.
 
-The process stops itself before each step (`steps`), and a copy is made: it is what a kill at that moment leaves, since
-a kill takes nothing from a file. Many steps leave the same files as the one before (those before an fsync, which a
-kill does not undo): each state is judged once. So the process runs once, and not once for each of its steps.
+The process stops itself before each step (`steps`), and a copy is made: it equals what a kill at that moment leaves,
+since a kill removes nothing from a file. Many steps leave the same files as the one before (those before an fsync,
+which a kill does not undo): each state is judged once. So the process runs once, not once per step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def judge_every_death(
         folder: Where all is that it changes.
         reported: Outside of ``folder``.
         judge: Called with a copy of the folder and "died at step 7, link ...", for each state of the folder; on
-            threads, while the child goes on. The copy is removed afterwards.
+            threads, while the child continues. The copy is removed afterwards.
 
     Returns:
         Every step, and how many states these steps began in.

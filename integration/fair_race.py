@@ -3,7 +3,7 @@
 In: a table on an S3 server, the library, and how many writers. Out: a `Race`, which counts an append that had not
 finished at the end as a wait too: a writer that starves never finishes one.
 
-Run as a program it is one writer: it opens the table, waits for a line, and prints what it did as JSON.
+As a program it is one writer: it opens the table, waits for a line, and prints what it did as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the fault tests need of the machine: quick processes, a small disk, an image to cut the power of, strace.
+"""What the fault tests need from the machine: quick processes, a small disk, a disk image for power cuts, strace.
 
-Each capability is looked for, not assumed. A test whose capability is missing is skipped with what was therefore
-not tested, and the end of the run says it in a block that is hard to overlook.
+Each capability is checked, not assumed. A test without its capability is skipped with a note of what was not tested,
+and the end of the run repeats it in a block that is hard to overlook.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def stopped_or_ended(child: BaseProcess) -> bool:
 
 
 def require_mounts(what: str) -> None:
-    """Skip, naming ``what`` is not tested, where this process may not mount a file system of its own."""
+    """Skip, naming ``what`` is not tested, where this process may not mount its own file system."""
     _require("no file system can be mounted", _can_mount(), what)
 
 
@@ -169,7 +169,7 @@ def has_journal(image: Path) -> bool:
 
 @contextmanager
 def mounted_image(image: Path, folder: Path) -> Iterator[Path]:
-    """The disk in ``image``; its journal is written when somebody asks for it by fsync, not by the clock."""
+    """The disk in ``image``; its journal is written on fsync, not by the clock."""
     folder.mkdir(exist_ok=True)
     _mount("-o", "loop,commit=300" if has_journal(image) else "loop", str(image), str(folder))
     with _unmounting(folder):
@@ -191,7 +191,7 @@ def _mount(*arguments: str) -> None:
 
 @functools.cache
 def _can_mount() -> str | None:
-    """None where it works, else why not."""
+    """None if it works, otherwise the reason."""
     with _temporary_folder() as folder:
         return _works(lambda: small_disk(folder / "disk", 1 << 20))
 

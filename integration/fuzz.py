@@ -1,8 +1,7 @@
-"""How long the fuzzers hunt, and where they begin.
+"""How long the fuzzers run, and where they start.
 
-``TXLOG_FUZZ_S``: seconds for each; ``TXLOG_FUZZ_SEED``: the first seed, or ``random``. Left alone they begin at the
-same seed each time, so that no change fails for damage that it has nothing to do with; `make hunt PART=damage` looks
-further.
+``TXLOG_FUZZ_S``: seconds for each; ``TXLOG_FUZZ_SEED``: the first seed, or ``random``. By default they start at the
+same seed each time, so no change fails for unrelated damage; `make hunt PART=damage` looks further.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The S3 servers that are written in Go, built from source once for this machine.
+"""The S3 servers written in Go, built from source once per machine.
 
 Taken from ``TXLOG_GOBIN`` (default: ``gobin`` in the folder of `caches`), or built into it by `go install`. A process
-that comes while another one builds waits for it. CI runs this file beside the tests that come before: the servers have
-no package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
+that arrives while another one builds waits for it. CI runs this file in parallel with the earlier tests: no package
+holds the servers' binaries. It needs only the standard library, so it can start before anything is installed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _build(go: str, name: str, folder: Path) -> None:
 
 
 def _folders_of_go() -> dict[str, str]:
-    """Where Go keeps what it fetched and compiled, if the home takes no files: beside the other caches."""
+    """Where Go keeps what it fetched and compiled if the home directory is read-only: next to the other caches."""
     if Path.home().is_dir() and os.access(Path.home(), os.W_OK):
         return {}
     return {"GOPATH": str(cache_folder("go")), "GOCACHE": str(cache_folder("go-build"))}

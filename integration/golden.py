@@ -1,8 +1,8 @@
-"""The golden tables, written by Spark: which there are here, and any of them unpacked.
+"""The golden tables, written by Spark: which ones exist here, and any of them unpacked.
 
-``TXLOG_GOLDEN`` names another folder of .tar.zst archives than the one beside this checkout. Where there are none,
-the tests that need them are skipped, saying so: those marked ``needed`` before their fixtures are made, any other as it
-opens an archive. Nothing else of the tests looks beside the checkout.
+``TXLOG_GOLDEN`` names a folder of .tar.zst archives in place of the one next to this checkout. Without archives, the
+tests that need them are skipped with a message: tests marked ``needed`` before their fixtures are made, any other when
+it opens an archive. No other test looks outside the checkout.
 """
 
 from __future__ import annotations

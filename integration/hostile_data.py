@@ -1,8 +1,8 @@
-"""Parquet data files as a fuzzer wants them: small ones in every encoding and codec, and damage to their bytes.
+"""Parquet data files for a fuzzer: small ones in every encoding and codec, and damage to their bytes.
 
-In: a directory; then, in a child process, a seed and a number. Out: tables of one data file each; what each use of a
-table whose file is damaged came to. The child may not grow beyond `ADDRESS_SPACE_BYTES`, and writes down what it is
-about to read, so that a crash of the Parquet library is distinguished from an error and can be repeated.
+In: a directory; then, in a child process, a seed and a number. Out: tables of one data file each; the outcome of each
+use of a table with a damaged file. The child may not grow beyond `ADDRESS_SPACE_BYTES`, and writes down what it is
+about to read, so a crash of the Parquet library differs from an error and can be repeated.
 """
 
 from __future__ import annotations

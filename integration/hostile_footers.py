@@ -1,8 +1,8 @@
-"""Damaged Parquet footers, and every look that pyarrow lets one take at them: what is let pass must end no process.
+"""Damaged Parquet footers, and every way to look at them with pyarrow: an accepted footer must not end the process.
 
-In: whole files, a seed and a number. Out: on standard output how many footers pyarrow could not read, were refused and
-were let pass; in the journal, the seed of the footer that is looked at. A child process runs it, for a footer that is
-let pass wrongly ends it.
+In: whole files, a seed and a number. Out: on standard output, how many footers pyarrow could not read, and how many
+were refused and accepted; in the journal, the seed of the current footer. A child process runs it, since a wrongly
+accepted footer ends it.
 """
 
 from __future__ import annotations

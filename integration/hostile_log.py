@@ -1,8 +1,8 @@
-"""Logs as a fuzzer wants them: one small table in each shape a log can have, and mutations of its files.
+"""Logs for a fuzzer: one small table in each shape a log can have, and mutations of its files.
 
-In: a directory, and a source of chance. Out: a damaged copy of the table, and what each call of the library made of
-it. Whatever is drawn comes from one `random.Random`, so hypothesis can drive it and shrink what it finds. As a program
-it damages one log after the other, beginning at a seed, and writes down which, so that a crash can be repeated.
+In: a directory, and a source of chance. Out: a damaged copy of the table, and the outcome of each library call on it.
+All choices come from one `random.Random`, so hypothesis can drive it and shrink what it finds. As a program it damages
+one log after the other, starting at a seed, and writes down which, so a crash can be repeated.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _checkpoint_at_3(path: Path, shape: str) -> None:
     classic = log / f"{3:020d}.checkpoint.parquet"
     if shape != "classic":
         _reshape(log, classic, shape)
-    (log / f"{0:020d}.json").unlink()  # so that a reader has nothing else to fall back to
+    (log / f"{0:020d}.json").unlink()  # so a reader has no fallback
 
 
 def _reshape(log: Path, classic: Path, shape: str) -> None:
@@ -367,7 +367,8 @@ def _facts(snapshot: txlog.Snapshot) -> None:
 
 
 def escapes(table: Path) -> list[tuple[str, BaseException]]:
-    """Run every public call on the table; what escapes as anything else than a TxlogError, with the call's name."""
+    """Run every public call on the table; returns everything that escapes as anything but a TxlogError, with the call's
+    name."""
     found: list[tuple[str, BaseException]] = []
     for name, call in _calls(str(table)).items():
         try:

@@ -1,12 +1,11 @@
-"""What `make test` has no time for: parts, each with a budget of time and one line of result.
+"""What `make test` has no time for: parts, each with a time budget and a one-line result.
 
     python integration/hunt.py                              every part, one after another
-    python integration/hunt.py races large --seconds 600    these parts; what searches does so for that long
-    python integration/hunt.py stories -- --seed 1          what follows goes to the command of the part
+    python integration/hunt.py races large --seconds 600    these parts; searches run for that long
+    python integration/hunt.py stories -- --seed 1          the rest goes to the part's command
 
-A part is the tests that carry ``@pytest.mark.hunt(part="...")``, or a program. What it prints is in build/hunt; a part
-that takes longer than its budget is ended and has failed. The exit code is 0 where every part succeeded. Standard
-library alone.
+A part is the tests with ``@pytest.mark.hunt(part="...")``, or a program. Its output is in build/hunt; a part that
+exceeds its budget is ended and has failed. The exit code is 0 if every part succeeded. Only the standard library.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Part:
     is_search: bool = False
     """It searches for ``--seconds``, which come on top of its budget."""
     workers: int = 0
-    """Of pytest: how many tests run at once."""
+    """For pytest: how many tests run at the same time."""
 
 
 def pytest(*arguments: str) -> Sequence[str]:
@@ -160,7 +159,7 @@ def hunt(parts: Mapping[str, Part], seconds: int = SEARCH_S, arguments: Sequence
     failed = []
     for name, part in parts.items():
         is_success, line = _run(name, part, seconds, arguments)
-        if arguments:  # somebody asks a question of its own, such as the replay of a story
+        if arguments:  # a specific request, such as the replay of a story
             print((OUTPUT / f"{name}.txt").read_text(errors="replace"))
         print(line, flush=True)
         if not is_success:

@@ -1,4 +1,4 @@
-"""What other libraries see in the exported metadata: fastavro decodes every Avro file, nothing of txlog is used."""
+"""What other libraries see in the exported metadata: fastavro decodes every Avro file, without txlog."""
 
 from __future__ import annotations
 

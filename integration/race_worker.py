@@ -1,10 +1,10 @@
 """One process of a race: it waits for the start, makes its calls, and keeps a ledger of each, before and after.
 
-The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
-``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" where a
-typed error says that nothing landed, "unknown" if it is unknown. A worker that is started again with the
-ledger of a dead one goes on after it: a plain writer with the next number, since the last may have landed; one with
-checkpoints by doing the last again, since a replay lands nothing twice.
+The ledger has a JSON line for each event, on disk before the next event, so it outlives a kill: ``{"worker": 3,
+"number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" if a typed error says that
+nothing landed, "unknown" if it is unknown. A worker restarted with the ledger of a dead one continues after it: a plain
+writer with the next number, since the last may have landed; one with checkpoints repeats the last one, since a replay
+lands nothing twice.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _by_txlog(race: Race) -> Call:
 
 
 def _by_txlog_in_turns(race: Race) -> Call:
-    """At once with its like, and never while somebody has the table for himself."""
+    """At the same time as its like, and never while one worker has the table to itself."""
     append = _by_txlog(race)
 
     def call(number: int) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _by_twins(race: Race) -> Call:
 
 
 def _by_sink(race: Race) -> Call:
-    """A job of its own for each worker, by committables."""
+    """A separate job for each worker, by committables."""
     sink = txlog.Sink(txlog.Table.open(race.uri, storage_options=race.storage_options), f"job-{race.worker}")
 
     def call(number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Starting the processes of a race at once, killing some, and judging what they left: the table against the ledgers."""
+"""Starts the processes of a race together, kills some, and judges what they left: the table against the ledgers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_and_kill(races: Sequence[Race], kills: int, seed: int, pause_s: float) -
 
 
 def run_to_the_end(life: Callable[..., None], races: Sequence[Any]) -> None:
-    """Run ``life(race, started)`` for each race in a process of its own, all from one moment on; none may fail."""
+    """Run ``life(race, started)`` for each race in its own process, all starting together; none may fail."""
     started = event()
     workers = [process(life, race, started) for race in races]
     started.set()

@@ -1,8 +1,8 @@
-"""A gate before an S3 server: it numbers the requests that change something, and a test decides what becomes of each.
+"""A gate before an S3 server: it numbers the requests that change something, and a test decides what happens to each.
 
-In: the server's address, and ``deed``, which is called with the number and description of each such request before
-the server sees it; where it answers False the request goes no further and is never answered. Out: an address for the
-client. The requests by which a store is probed, which race each other, are let through unnumbered.
+In: the server's address, and ``deed``, which is called with the number and description of each such request before the
+server sees it; if it returns False, the request stops there and is never answered. Out: an address for the client. The
+requests that probe a store race each other, and pass unnumbered.
 """
 
 from __future__ import annotations

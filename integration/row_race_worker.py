@@ -1,7 +1,7 @@
-"""One process of a race of row changes: upserts of overlapping keys, appends, deletes or compactions, again and again.
+"""One process in a race of row changes: upserts of overlapping keys, appends, deletes or compactions, in a loop.
 
-Each call says in its commit (``userMetadata``) what it did, so that the log alone can be replayed: a call that a kill
-cut short has landed if its commit is there, and else never happened. Nothing that a call does depends on chance.
+Each call says in its commit (``userMetadata``) what it did, so the log alone can be replayed: a call that a kill cut
+short has landed if its commit is there, and otherwise never happened. Nothing in a call is random.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RowRace:
 
     @property
     def ledger(self) -> Path:
-        """Where the worker notes of each upsert how often it was executed again and how many seconds it took."""
+        """Where the worker notes how often each upsert reran and how many seconds it took."""
         return Path(f"{self.uri}.worker{self.worker}.jsonl")
 
     def noted(self) -> list[tuple[int, float]]:

@@ -1,4 +1,4 @@
-"""What a table holds, as values to compare, by more than one reader; and that nothing in it is wrong."""
+"""A table's contents as values to compare, by more than one reader; and a check that nothing in it is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that between them hold every type, every kind of null and the characters that go wrong."""
+"""Tables that together hold every type, every kind of null and all problematic characters."""
 
 from __future__ import annotations
 

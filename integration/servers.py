@@ -1,7 +1,7 @@
-"""S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO where they can be had.
+"""S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO if available.
 
-`go_servers` has the two that are written in Go. Without the binary and without Go their tests are skipped, saying so;
-with CI=true a build that fails is a failure.
+`go_servers` has the two written in Go. Without the binary and without Go, their tests are skipped with a message; with
+CI=true, a failed build is a failure.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class S3Server:
         }
 
     def new_location(self) -> S3Location:
-        """A place of its own for one test."""
+        """A separate place for one test."""
         key = f"test-{next(_locations)}/a table"
         return S3Location(f"s3://{self.bucket}/{key}", self.storage_options, self.objects / self.bucket / key)
 

@@ -1,4 +1,4 @@
-"""A job as people schedule them: it opens a table, appends one row and ends. How it ends is its first argument.
+"""A typical scheduled job: it opens a table, appends one row and ends. The first argument says how it ends.
 
 In: the ending, a table's location and its storage options as JSON. Out: nothing but the commit and what follows it.
 """

@@ -1,6 +1,6 @@
-"""A Spark application as people schedule them: it writes, and its last line comes right after its last commit.
+"""A typical scheduled Spark application: it writes, and its last line comes right after its last commit.
 
-In: tables as JSON, each as what is done with it, its location and its storage options; a folder with a Parquet file of
+In: tables as JSON, each with the kind of work, its location and its storage options; a folder with a Parquet file of
 rows for each micro-batch. Out: nothing but the commits and what follows them. Neither a query nor the session is ended.
 """
 

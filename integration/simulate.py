@@ -1,4 +1,4 @@
-"""Explore schedules for as long as one likes: ``python integration/simulate.py --seconds 600 --seed 1``.
+"""Explore schedules for any length of time: ``python integration/simulate.py --seconds 600 --seed 1``.
 
 Every small scenario completely, some schedules of each large one, then random stories until the time is up.
 ``--stories 1000000`` runs that many random stories, and nothing else, with a line a minute. ``--replay LINE`` repeats
@@ -44,7 +44,7 @@ def simulate(seconds: float, seed: int, *, whole: bool) -> list[Report]:
 
 
 def stories(number: int, seed: int) -> Report:
-    """Run so many random stories, and stop at the first broken promise."""
+    """Run this many random stories, and stop at the first broken promise."""
     print(f"{number:,} random stories, seed {seed}", flush=True)
     report = explore_random("any", any_story, seed=seed, schedules=number, tell=_say)
     _say(report)
@@ -60,7 +60,7 @@ def _say(report: Report) -> None:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=600.0, help="of random stories, after the exhaustive ones")
-    options.add_argument("--stories", type=int, help="only so many random ones, however long they take")
+    options.add_argument("--stories", type=int, help="only this many random ones, however long they take")
     options.add_argument("--seed", type=int, default=random.randrange(10**6))
     options.add_argument("--random", action="store_true", help="without the exhaustive ones")
     options.add_argument("--replay", metavar="LINE", help="scenario:choices, as a failure prints it")

@@ -1,4 +1,4 @@
-"""The sinks that the crash tests kill: an application that stages, seals and commits its checkpoints, and ends them.
+"""The sinks that the crash tests kill: an application that stages, seals, commits and ends its checkpoints.
 
 Each function here is the whole life of a process: `run` is an application in one process, `stage` one task of a
 distributed one and `coordinate` its coordinator. `judged` says what the table holds.
@@ -85,9 +85,9 @@ class SinkJob:
 
 
 def run(job: SinkJob, note: Callable[[str], None] = lambda done: None) -> None:
-    """Recover what an earlier run left, then go on after the last checkpoint in the table.
+    """Recover what an earlier run left, then continue after the last checkpoint in the table.
 
-    ``note`` is called at once with each thing that was acknowledged: "staged 2", "sealed" and "committed".
+    ``note`` is called immediately for each acknowledged step: "staged 2", "sealed" and "committed".
     """
     job.create()
     sink = job.sink()

@@ -1,7 +1,7 @@
 """A slow network before a server on loopback: every byte arrives later, in both directions.
 
 In: the server's address and the delay of one direction in seconds. Out: an address for clients, and how many requests
-and bytes passed. It runs as a process of its own, so that neither the clients nor the server wait for its Python.
+and bytes passed. It runs in its own process, so neither the clients nor the server wait for its Python.
 """
 
 from __future__ import annotations

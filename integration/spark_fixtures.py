@@ -1,4 +1,4 @@
-"""One SparkSession for the whole run, with txlog and, where its jar can be had, Spark's own Delta as reference.
+"""One SparkSession for the whole run, with txlog and, if its jar is available, Spark's own Delta as reference.
 
 Without the jar the tests that need it are skipped, and the end of the run says so in a block that is hard to overlook;
 with CI=true they fail.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM: code that runs once is not worth optimising. Much less CPU for short jobs."""
+"""For a JVM: code that runs once is not worth optimizing. Much less CPU for short jobs."""
 OF_MANY_QUERIES = f"{SHORT_LIVED} -XX:ReservedCodeCacheSize=256m -XX:NewSize=400m"
-"""For the JVM of the whole run. The 48 MB that it has for code that is not optimised hold that of a hundred queries;
+"""For the JVM of the whole run. Its 48 MB for unoptimized code hold the code of a hundred queries;
 then it looks for code to throw away all the time, and compiles it again. In a small heap it collects garbage often.
 """
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -99,7 +99,7 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
         "spark.driver.maxResultSize": "8m",
         "spark.sql.shuffle.partitions": "2",
         **INTERPRETED,
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else VACUUM runs 10,000 tasks
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # otherwise VACUUM runs 10,000 tasks
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "America/New_York",
         "spark.databricks.delta.snapshotPartitions": "2",

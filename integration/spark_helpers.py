@@ -1,4 +1,4 @@
-"""What the Spark tests say often: write, compare rows, expect a typed refusal."""
+"""Common steps of the Spark tests: write, compare rows, expect a typed refusal."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The jars of Spark sessions: from where Ivy takes them, and one process at a time.
+"""The jars of Spark sessions: where Ivy gets them, one process at a time.
 
-Ivy resolves into a cache of the tests' own, by settings of their own. Spark's settings look into ~/.m2 first, and take
-a POM there for the whole package, though its JAR may be missing. ``DEFAULT_ARTIFACT_REPOSITORY``, which Spark knows
-too, is the address of a repository that is asked first, such as a mirror.
+Ivy resolves into a separate cache, with separate settings. Spark's settings look into ~/.m2 first, and take a POM there
+for the whole package, though its JAR may be missing. ``DEFAULT_ARTIFACT_REPOSITORY``, which Spark knows too, is the
+address of a repository to ask first, such as a mirror.
 
 Two processes that fetch the same jar at the same moment, on a machine that has none yet, damage each other's files, and
 a session fails to start: so sessions start under a lock.

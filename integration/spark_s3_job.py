@@ -1,4 +1,4 @@
-"""What `test_spark_s3` runs in a process of its own: Spark with Hadoop's S3A, whose jars must be there from the start.
+"""What `test_spark_s3` runs in its own process: Spark with Hadoop's S3A, whose jars must be there from the start.
 
 In: a table's location in a bucket, and the settings of the session. Out: a line of JSON for each thing that was tried.
 """

@@ -1,4 +1,4 @@
-"""What the staging of a sink promises on every store, as functions that take the stores of a fresh table."""
+"""What a sink's staging promises on every store, as functions that take the stores of a fresh table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a process does to a table's disk, step by step, seen from outside: before any step it can stop.
+"""What a process does to a table's disk, step by step, seen from outside; it can stop before any step.
 
-Nothing in txlog knows of it.
+Nothing in txlog knows about it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def note_steps(root: str, reported: str, then: Callable[[int], None]) -> None:
 
 
 def stop(number: int) -> None:
-    """Stop before each step, until somebody lets this process go on."""
+    """Stop before each step, until the parent lets this process continue."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks start: at tiny scales, without Spark, and what they print has every row."""
+"""The benchmarks run at tiny scales, without Spark, and print every row."""
 
 from __future__ import annotations
 

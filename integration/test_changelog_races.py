@@ -1,6 +1,6 @@
-"""Four upsert streams on one table beside appends and optimize, killed at any moment: the serial replay of the log.
+"""Four upsert streams on one table, alongside appends and optimize, killed at any moment: the serial replay of the log.
 
-Each round goes on with the table of the one before. The hunt runs 30 rounds of 6 checkpoints and 3 kills each
+Each round continues with the table of the previous round. The hunt runs 30 rounds of 6 checkpoints and 3 kills each
 (TXLOG_RACE_ROUNDS, TXLOG_RACE_CHECKPOINTS); the numbers of the race are shown as ``measured``.
 """
 
@@ -22,7 +22,7 @@ import txlog
 STREAMS, KILLS = 4, 3
 ROUNDS = int(os.environ.get("TXLOG_RACE_ROUNDS", "1"))
 CHECKPOINTS = int(os.environ.get("TXLOG_RACE_CHECKPOINTS", "3"))
-"""Of each stream in each round; as many appends and calls of optimize run beside them."""
+"""For each stream in each round; the same number of appends and calls of optimize run alongside."""
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
 
@@ -71,5 +71,5 @@ def test_four_killed_upsert_streams_equal_a_replay_of_the_log(
     record_property(
         "measured",
         f"{ROUNDS} rounds of {STREAMS} streams x {CHECKPOINTS} checkpoints, {killed} killed, {table.version} versions,"
-        f" {reexecutions} executed again",
+        f" {reexecutions} reruns",
     )

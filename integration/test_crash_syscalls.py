@@ -38,7 +38,7 @@ Record = Callable[[str, object], None]
 
 
 def _put(root: str, reported: str) -> None:
-    """One put between two calls that mark it, begun when somebody watches."""
+    """One put between two calls that mark it, begun when it is being watched."""
     log = LocalLogStore(root)
     log.put_if_absent(f"{0:020}.json", BODY)
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Every example runs as a user would run it: a program of its own, in an empty folder. Two of Spark's in the hunt."""
+"""Every example runs as a user would run it: as its own program, in an empty folder. Two of Spark's in the hunt."""
 
 from __future__ import annotations
 

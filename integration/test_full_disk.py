@@ -1,6 +1,7 @@
-"""A disk that is full, page by page and file by file: a typed error, nothing half visible, and work goes on after.
+"""A disk that is full, page by page and file by file: a typed error, nothing half visible, and work continues
+afterwards.
 
-A small file system is filled until so many pages are left, so that every write of data file, commit and checkpoint
+A small file system is filled until a given number of pages is left, so every write of data file, commit and checkpoint
 meets the end of the disk in turn. About 3 s. Needs root (a mount); skipped, saying so, where there is none.
 """
 

@@ -1,7 +1,7 @@
-"""Tables with deletion vectors that Spark wrote, changed by us on a copy: what is left is what deltalake reads.
+"""Tables with deletion vectors that Spark wrote, changed by us on a copy: deltalake reads the remaining rows.
 
-The rows are first those of the table as Spark left it (`test_golden_tables` holds them against Spark's own answer),
-then a plain Python list that the same changes are made to.
+The rows are first the table's as Spark left it (`test_golden_tables` compares them with Spark's own answer), then a
+plain Python list with the same changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables that Spark wrote, read through the front door, held against the rows Spark expects.
+"""Tables that Spark wrote, read through the public API, compared with the rows Spark expects.
 
-Where a table comes without expected rows, deltalake says what they are, or they stand here. Every table is read or,
-where it is broken, refused: nothing is left out.
+If a table comes without expected rows, deltalake provides them, or they are listed here. Every table is read or, if it
+is broken, refused: nothing is left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Damaged and malicious Parquet data files, read by a child process that may not grow: errors of ours, and no crash.
 
-What one batch holds is not bounded: up to 131,072 rows, each as long as the file makes it. In a process without a
-limit of its own, such a file takes what memory there is.
+The size of a batch is not bounded: up to 131,072 rows, each as long as the file makes it. In a process without its own
+limit, such a file takes all memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A look at a damaged Parquet footer that was let pass never ends the process, whatever the damage was."""
+"""Reading an accepted, damaged Parquet footer never ends the process, whatever the damage."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The fuzzer of `tests/hostile/test_hostile_log.py` with time on its hands: thousands of damaged logs, in processes of
-their own, so that a crash of the Parquet library is distinguished from an error and names the seed that repeats it.
+"""The fuzzer of `tests/hostile/test_hostile_log.py` with more time: thousands of damaged logs, in separate processes,
+so a crash of the Parquet library differs from an error and names the seed that repeats it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Iceberg catalogs: an entry is made, follows the table, is never moved back, and is left alone if it is not ours.
+"""Iceberg catalogs: an entry is created, follows the table, never moves back, and is left alone if it is not ours.
 
 A SQL catalog in SQLite, REST servers of two kinds, and Glue as moto plays it, all through PyIceberg as its users
 configure it.

@@ -1,7 +1,7 @@
 """The metadata of exported tables as PyIceberg reads it: parsed strictly, each manifest by its own Avro reader, and all
 of its metadata tables.
 
-What PyIceberg's own tests hold of tables that it wrote is held here of ours; the expected values come from the log.
+The checks of PyIceberg's own tests, applied to our tables; the expected values come from the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables exported as Iceberg, read by PyIceberg, Polars and DuckDB: each version they have is what we read too."""
+"""Tables exported as Iceberg, read by PyIceberg, Polars and DuckDB: they see the same rows in each version as we do."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_iceberg_readers_do_not_see_tombstones_of_deleted_keys(
         each for each in files if each.file.record_count in [deletes.record_count for deletes in each.delete_files]
     ]
     assert len(files) == table.snapshot().files().num_rows
-    assert len(entirely_deleted) == 2, "the files of keys: one that OPTIMIZE joined, and one since then"
+    assert len(entirely_deleted) == 2, "the key files: one that OPTIMIZE joined, and one since then"
     assert table.verify(["id"]).findings == ()
 
 

@@ -1,6 +1,6 @@
-"""What stands beside our commits, read by others: checksum files, compacted and cleaned-up logs, in-commit timestamps.
+"""What lies next to our commits, read by others: checksum files, compacted and cleaned-up logs, in-commit timestamps.
 
-Spark's Delta and deltalake read the rows; Spark also goes on from our checksum file, and we from Spark's.
+Spark's Delta and deltalake read the rows; Spark also continues from our checksum file, and we from Spark's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Vacuum and restore beside Spark's Delta: on copies of one table both do the same, and read what the other did."""
+"""Vacuum and restore compared with Spark's Delta: on copies of one table both do the same, and read what the other
+did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random rows and random conditions: no file that holds a matching row is ever skipped, by us or by anybody.
+"""Random rows and random conditions: no file that holds a matching row is ever skipped, by us or by any other engine.
 
 Every engine skips files by the statistics we write, each in its own way. For each of them a filtered scan must find
 the rows that the same engine finds by judging every row of an unfiltered scan; for our own filter, duckdb judges.

@@ -1,7 +1,7 @@
 """Tables we write, read by other engines: deltalake, polars, duckdb and pandas see the rows that were written.
 
-duckdb has no reader of its own here unless its `delta` extension can be installed, which needs a network: besides,
-it reads through deltalake's Arrow dataset and through our own Arrow stream.
+duckdb has its own reader here only if its `delta` extension can be installed, which needs a network; it also reads
+through deltalake's Arrow dataset and through our own Arrow stream.
 """
 
 from __future__ import annotations

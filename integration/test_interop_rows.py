@@ -1,4 +1,5 @@
-"""Row changes against other engines: what we delete, update and merge they read alike, and what they do we go on from.
+"""Row changes against other engines: they read correctly what we delete, update and merge, and we continue from what
+they do.
 
 A random history of commands goes through txlog and through Spark's own Delta, on two tables that begin alike; after
 each command both hold the same rows, by both readers. Fixed seeds; with vectors and by copies.

@@ -1,4 +1,4 @@
-"""A machine without Java runs Spark all the same: this machine's Java is hidden, and a small job is run."""
+"""A machine without Java still runs Spark: the test hides this machine's Java, and runs a small job."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def path_of(number: int) -> str:
 def checkpoint_of(
     path: Path, columns: list[str], num_files: int, stats: Callable[[int], Stats], properties: dict[str, str]
 ) -> None:
-    """Checkpoint a table to whose log another writer has added so many files (never opened); older commits go."""
+    """Checkpoint a table after another writer added this many files (never opened) to its log; older commits go."""
     schema = pa.schema([(name, pa.int64()) for name in columns])
     txlog.Table.create(path, schema, properties={"delta.checkpointInterval": "1000", **properties})
     log = path / "_delta_log"

@@ -67,7 +67,7 @@ def test_spark_would_find_the_data_source_as_it_is_installed_here(tmp_path: Path
 
 
 def test_a_package_page_shows_the_version_of_the_code_and_no_link_that_leads_nowhere(wheel: Path) -> None:
-    """A page of a package index has the text of README.md alone: no file beside it."""
+    """A package index page has the text of README.md alone, and no other file."""
     archive = zipfile.ZipFile(wheel)
     name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = email.message_from_string(archive.read(name).decode())

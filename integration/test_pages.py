@@ -1,5 +1,5 @@
-"""What the pages show can be typed in as it stands: each block of Python passes mypy --strict, and those of the readme
-and of the pages on reading, changing and tending a table that need no Spark and no cloud run, in order, on a table."""
+"""The code in the pages works as shown: each block of Python passes mypy --strict. The blocks in the readme and in the
+pages on reading, changing and maintaining a table that need no Spark and no cloud run, in order, on a table."""
 
 from __future__ import annotations
 

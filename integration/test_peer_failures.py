@@ -1,7 +1,7 @@
-"""What deltalake 1.6.6 gets wrong without a word, and what txlog does in the same place.
+"""What deltalake 1.6.6 silently gets wrong, and what txlog does in the same place.
 
 Each test holds txlog to the right answer. What the installed deltalake does instead is reported at the end of the
-run, and nothing depends on it: a later release may have mended it.
+run, and nothing depends on it: a later release may have fixed it.
 """
 
 from __future__ import annotations

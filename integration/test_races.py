@@ -1,6 +1,7 @@
-"""Processes that write to one table at once, killed at random: acknowledged writes are there, once, and none fails.
+"""Processes that write to one table at the same time, killed at random: acknowledged writes are there, once, and none
+fails.
 
-Up to 32 processes, on a local disk and on S3 servers, of txlog alone and beside deltalake. `race_worker` says what
+Up to 32 processes, on a local disk and on S3 servers, of txlog alone and alongside deltalake. `race_worker` says what
 each of them notes and when; `races.judge` says what must be true in the end. The hunt has the largest races, all
 servers, and a race of TXLOG_RACE_SECONDS. Each run kills by the same seed, unless TXLOG_RACE_SEED is another number or
 `random`; the seed is printed with a failure.
@@ -35,7 +36,7 @@ on_one_server_or_in_the_hunt_on_each = pytest.mark.parametrize(
 def _race(
     folder: Path, workers: int, calls: int, engine: str = "txlog", place: S3Location | None = None, first: int = 0
 ) -> list[Race]:
-    """Workers on one table, which is ``folder/t`` unless ``place`` says otherwise, each with a ledger of its own."""
+    """Workers on one table, which is ``folder/t`` unless ``place`` says otherwise, each with its own ledger."""
     uri, options = (place.uri, place.storage_options) if place else (str(folder / "t"), {})
     return [
         Race(uri, worker, calls, str(folder / f"ledger-{worker}.jsonl"), engine, options)
@@ -48,7 +49,7 @@ def _create(race: Race) -> None:
 
 
 def _assert_all_is_there(races: list[Race], ledger: list[dict[str, Any]]) -> None:
-    """Every call was acknowledged, with a version of its own."""
+    """Every call was acknowledged, with its own version."""
     expected = {(race.worker, number) for race in races for number in range(race.calls)}
     assert {(entry["worker"], entry["number"]) for entry in ledger} == expected
     assert rows_as_we_see_them(races[0]) == dict.fromkeys(expected, 1)
@@ -117,7 +118,7 @@ def test_txlog_and_deltalake_append_concurrently_on_an_object_store(s3_location:
     _assert_all_is_there(races, run(races))
 
 
-# --- somebody dies, again and again -----------------------------------------------------------------------------
+# --- workers die, again and again -----------------------------------------------------------------------------
 
 
 def _run_and_judge(races: list[Race], kills: int, seed: int, pause_s: float, record_property: Record) -> None:

@@ -1,7 +1,7 @@
-"""Processes that change the same rows at once, some killed: none fails, and the table is the serial replay of its log.
+"""Processes that change the same rows together, some killed: none fails, and the table is the serial replay of its log.
 
-Upserters of overlapping keys beside an appender, a deleter, an updater and compactors. `row_race_worker` says what each
-does. The hunt runs 8 upserters of 25 calls each, and kills as often as each is called (TXLOG_RACE_UPSERTERS,
+Upserters of overlapping keys alongside an appender, a deleter, an updater and compactors. `row_race_worker` says what
+each does. The hunt runs 8 upserters of 25 calls each, and kills as often as each is called (TXLOG_RACE_UPSERTERS,
 TXLOG_RACE_CALLS); the numbers of the race are shown as ``measured``.
 """
 
@@ -75,13 +75,13 @@ def test_upserts_of_the_same_keys_all_succeed_alongside_every_other_writer(
 
 
 def _raced(races: list[RowRace]) -> str:
-    """How the upserts fared. Fails where none of them was executed again: then there was no race."""
+    """How the upserts fared. Fails if none of them reran: then there was no race."""
     upserts = [noted for race in races if race.kind == "upsert" for noted in race.noted()]
     reexecutions = sum(count for count, _ in upserts)
     assert reexecutions > 0, "no upsert lost a race, so this shows nothing"
     times_ms = sorted(1000 * seconds for _, seconds in upserts)
     at = {part: times_ms[min(len(times_ms) - 1, len(times_ms) * part // 100)] for part in (50, 99)}
-    return f"{len(upserts)} upserts, {reexecutions} executed again, p50 {at[50]:.0f} ms, p99 {at[99]:.0f} ms"
+    return f"{len(upserts)} upserts, {reexecutions} reruns, p50 {at[50]:.0f} ms, p99 {at[99]:.0f} ms"
 
 
 def test_upserters_that_are_killed_and_started_again_leave_the_replay_of_the_log(

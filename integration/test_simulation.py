@@ -39,7 +39,7 @@ LONG = frozenset(
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in LONG])
 def test_no_schedule_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
-    """The whole scenario; the time is for a machine that stands still."""
+    """The whole scenario; the time allows for a machine that is suspended."""
     report = explore_all(name, make(name), seconds=_EACH_S)
     record_property("measured", str(report))
     assert not report.failure, report.failure

@@ -1,6 +1,6 @@
-"""Many processes stage at once and are killed with kill -9, coordinators too: every row is in the table, once.
+"""Many processes stage together and are killed with kill -9, coordinators too: every row is in the table, once.
 
-The test is the engine: it starts every task of a checkpoint in a process of its own, kills some of them at random
+The test is the engine: it starts every task of a checkpoint in its own process, kills some of them at random
 moments, starts those again as their next attempt, and hands the attempts that ended well to two coordinators at a
 time, some of which it kills as well. On a disk and on an object store.
 
@@ -66,7 +66,7 @@ class Engine:
         return attempts
 
     def coordinated(self, job: SinkJob, checkpoint_id: int, attempts: dict[int, int]) -> None:
-        """By two coordinators at once, until one of them ended well."""
+        """By two coordinators at the same time, until one of them succeeds."""
         for kills in range(KILLS_EACH, -1, -1):
             twins = [self.doomed(sink_job.coordinate, job, checkpoint_id, attempts, kills=kills) for _ in range(2)]
             ended_well = [self.ended_well(child) for child in twins]

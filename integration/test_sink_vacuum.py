@@ -1,4 +1,5 @@
-"""Spark's own Delta vacuums a table whose sink has staged: the staging stays, and what the vacuum took is missed."""
+"""Spark's own Delta vacuums a table whose sink has staged: the staging stays, and what the vacuum deleted is
+noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of ours read by Spark's own Delta, and Spark's by us, written on in turns."""
+"""Spark's own Delta reads our checkpoints, and we read Spark's; both continue the log in turns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Spark's own Delta judges the pairs of our conflict matrix: what the table says of it is what it does.
+"""Spark's own Delta judges the pairs of our conflict matrix: it does what the table says about it.
 
 In: cells of ``tests/commit/test_conflict_outcomes``. Each is played to Spark's `OptimisticTransaction` in the JVM:
 begun on the table as it was, given the reads and actions that our own transaction proposed, and committed after the
-version that our winner wrote has appeared in the log. Out: the class of what it throws, held against the table. Data
+version that our winner wrote has appeared in the log. Out: the class of what it throws, compared with the table. Data
 files play no part in it, so only the log is on disk. The hunt plays all cells at both levels.
 """
 
@@ -59,7 +59,7 @@ class _Planned(BaseException):
 
 
 def cases() -> Iterator[Any]:
-    """The pairs that are played: both levels where they differ, else one in turn; all others are for the hunt."""
+    """The pairs to play: both levels where they differ, otherwise one in turn; all others are for the hunt."""
     for number, (loser, winner, ours) in enumerate(CELLS):
         if ours == "-":
             continue
@@ -132,7 +132,7 @@ class _Transaction:
             self._transaction.txnVersion(app_id)
 
     def answer(self) -> str:
-        """``"."`` where it commits, else the letter of what it throws."""
+        """``"."`` if it commits, otherwise the letter of what it throws."""
         from py4j.protocol import Py4JJavaError
 
         lines = commit_bytes(self._proposal, timestamp_ms=0, engine_info="").splitlines()[1:]

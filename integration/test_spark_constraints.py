@@ -1,4 +1,4 @@
-"""Constraints through Spark: Spark's own Delta checks those that txlog adds, and txlog's source those of Delta."""
+"""Constraints through Spark: Spark's own Delta checks the ones that txlog adds, and txlog's source checks Delta's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tables whose features Spark's own Delta made: read equal here, appended to here, then read equal by everybody.
+"""Tables whose features Spark's own Delta made: we read the same rows, append to them, and then all engines read the
+same rows.
 
 Deletion vectors, mapped columns (renamed, dropped, nested), widened types, tracked rows. Spark says what the rows
 are; deltalake says it too where it knows the feature.

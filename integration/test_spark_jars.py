@@ -1,4 +1,4 @@
-"""Jars for Spark come from where the tests say, whatever this user's Maven and Ivy have cached."""
+"""Jars for Spark come from the tests' sources, whatever this user's Maven and Ivy have cached."""
 
 from __future__ import annotations
 

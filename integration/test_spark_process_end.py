@@ -1,4 +1,4 @@
-"""Spark applications that end right after their last commit: the work after it is done, or the next writer does it."""
+"""Spark applications that end right after their last commit: the follow-up work is done, or the next writer does it."""
 
 from __future__ import annotations
 

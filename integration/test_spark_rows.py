@@ -1,7 +1,7 @@
-"""`txlog.spark.delete`, `update`, `upsert` and `merge`: by Spark's tasks the same rows as by one process and by Spark's
-own Delta, without rows on the driver, and beside other writers.
+"""`txlog.spark.delete`, `update`, `upsert` and `merge`: Spark's tasks give the same rows as one process and Spark's own
+Delta, without rows on the driver, and alongside other writers.
 
-Random commands with fixed seeds; sources that are small, and as if they were large, so that Spark joins them.
+Random commands with fixed seeds; small sources, also treated as if they were large, so Spark joins them.
 """
 
 from __future__ import annotations

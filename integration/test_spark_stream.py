@@ -121,7 +121,7 @@ def read_files(spark: SparkSession, source: Path) -> DataFrame:
 
 
 def start(frame: DataFrame, path: Path, name: str = "txlog", mode: str = "append", **options: str) -> Any:
-    """A query over all that is there now, with its checkpoint beside the table."""
+    """A query over everything there is now, with its checkpoint next to the table."""
     checkpoint = options.pop("checkpointLocation", str(path.parent / "checkpoint"))
     writer = frame.writeStream.format(name).outputMode(mode).option("checkpointLocation", checkpoint)
     return writer.options(**options).trigger(availableNow=True).start(str(path))
@@ -161,7 +161,7 @@ def test_each_micro_batch_is_one_version_that_names_query_and_batch_also_after_a
 def test_a_failed_batch_is_in_the_table_once_after_the_restart_whatever_failed(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
-    """A stream that loses a real conflict fails with our error, and goes on when it is started again."""
+    """A stream that loses a real conflict fails with our error, and continues when it is restarted."""
     put_files(source, 2, 4)
     faults = tmp_path / "faults"
     spark.dataSource.register(FaultyStream)
@@ -618,10 +618,10 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     for number in range(4):
         table.append(ten_rows(number))
     counts = txlog.Table.create(f"{path}-counts", "key bigint, count bigint", (), VECTORS)
-    with Neighbours(path) as neighbours:
+    with Neighbors(path) as neighbors:
         for killed in range(kills):
             table.append(ten_rows(4 + killed))
-            print(f"round {killed + 1} of {kills}, version {neighbours.table.snapshot().version}", flush=True)
+            print(f"round {killed + 1} of {kills}, version {neighbors.table.snapshot().version}", flush=True)
             with Driver(source, table.uri, path, tmp_path / "checkpoint") as driver:
                 driver.advance(moment.randint(1, 3))
                 time.sleep(moment.random() / 3)
@@ -651,18 +651,18 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     counted = counts.snapshot()
     expected = Counter(id % 7 for id in range(10 * ((counted.transaction_version("counts") or 0) + 1)))
     assert {row["key"]: row["count"] for row in counted.to_arrow().to_pylist()} == expected
-    assert found["append"] == list(range(neighbours.appended))
-    assert len(commits(path)) == 1 + sum(count.values()) + neighbours.appended + neighbours.rewritten
+    assert found["append"] == list(range(neighbors.appended))
+    assert len(commits(path)) == 1 + sum(count.values()) + neighbors.appended + neighbors.rewritten
     record_property(
         "measured",
         f"stream: {kills} drivers and {kills} Python workers killed with kill -9; {len(rows):,} rows, each once, of"
-        f" {count} batches, {neighbours.appended} appends beside"
-        f" {neighbours.rewritten} rewrites, as many versions",
+        f" {count} batches, {neighbors.appended} appends alongside"
+        f" {neighbors.rewritten} rewrites, as many versions",
     )
 
 
 class Driver:
-    """A Spark program of its own with all streams. Leaving it kills it, with all its workers."""
+    """A separate Spark program with all streams. Leaving the block kills it, with all its workers."""
 
     def __init__(self, source: Path, table: str, path: Path, checkpoint: Path) -> None:
         self.table = txlog.Table.open(str(path))
@@ -688,7 +688,7 @@ class Driver:
         self.process.wait()
 
     def advance(self, commits: int) -> None:
-        """Wait until the streams have made so many commits more."""
+        """Wait until the streams have made this many more commits."""
         goal = self.last_batch("file") + self.last_batch("rate") + commits
         self.wait_for(lambda: self.last_batch("file") + self.last_batch("rate") >= goal)
 
@@ -726,7 +726,7 @@ def command_line(process_id: int) -> str:
         return ""
 
 
-class Neighbours:
+class Neighbors:
     """While it is entered: a thread that appends single rows, and one that moves rows into other files."""
 
     def __init__(self, path: Path) -> None:
@@ -737,7 +737,7 @@ class Neighbours:
         self.ends = threading.Event()
         self.pool = ThreadPoolExecutor(2)
 
-    def __enter__(self) -> Neighbours:
+    def __enter__(self) -> Neighbors:
         self.running = [self.pool.submit(self._append), self.pool.submit(self._rewrite)]
         return self
 

@@ -1,4 +1,5 @@
-"""``spark.readStream.format("txlog")``: a stream from a table, beside Delta's own source and in exchange with it."""
+"""``spark.readStream.format("txlog")``: a stream from a table, compared with Delta's own source and in exchange with
+it."""
 
 from __future__ import annotations
 

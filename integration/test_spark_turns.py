@@ -1,6 +1,6 @@
-"""Processes of txlog race each other on a table that Spark's own Delta sometimes has for itself.
+"""txlog processes race each other on a table that Spark's own Delta sometimes has to itself.
 
-Spark's Delta is not safe beside any writer at the same moment (it checks, then renames). In turns it is: all that was
+Spark's Delta is not safe while any other writer writes (it checks, then renames). In turns it is: everything
 acknowledged is in the table, once, and every reader agrees. The lock is the test's own: see `race_worker.turn`.
 """
 
@@ -28,7 +28,7 @@ WORKERS, CALLS, TURNS = 3, 24, 4
 def test_processes_that_take_turns_with_sparks_own_delta_lose_and_repeat_nothing(
     delta: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark appends and compacts; in each turn of its a waiting worker is killed, and another goes on in its place."""
+    """Spark appends and compacts; in each of its turns, a waiting worker is killed, and another takes its place."""
     uri = str(tmp_path / "t")
     txlog.Table.create(uri, SCHEMA)
     races = [Race(uri, number, CALLS, str(tmp_path / f"{number}.jsonl"), "txlog.turns") for number in range(WORKERS)]

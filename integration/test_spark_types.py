@@ -75,7 +75,7 @@ def test_every_type_comes_back_equal(spark: SparkSession, read_delta: Read, tmp_
 
 
 def matches(frame: DataFrame, predicates: list[str]) -> list[str]:
-    """(predicate, id) of every row that each predicate selects; each is a scan of its own, with its own pruning."""
+    """(predicate, id) of every row that each predicate selects; each is a separate scan, with its own pruning."""
     from pyspark.sql.functions import lit
 
     branches = [frame.where(text).select(lit(text).alias("predicate"), "id") for text in predicates]
@@ -94,7 +94,7 @@ def comparisons(column: str) -> list[str]:
 
 PRIMITIVES = [name for name in TYPES if name not in ("items", "mapped", "inner", "nested")]
 BOUNDED = ("single", "double", "money", "moment", "text")
-"""Whose bounds are not just the least and the greatest value: they are rounded, cut short, or NaN lies beside them."""
+"""Whose bounds are not just the least and the greatest value: they are rounded, cut short, or NaN lies next to them."""
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_no_file_is_skipped_that_holds_the_value_asked_for(
 
 @pytest.fixture(scope="module")
 def types_by_file(delta_session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataFrame, DataFrame]:
-    """The rows of every type, and the table that holds each of them in a file of its own."""
+    """The rows of every type, and the table that holds each of them in its own file."""
     path = tmp_path_factory.mktemp("types") / "t"
     frame = every_type(delta_session)
     for number in range(3):

@@ -1,6 +1,6 @@
-"""Sinks of changes against Spark and deltalake: the task of a key, the rows of a table, and its change feed.
+"""Change sinks compared with Spark and deltalake: the task of a key, the rows of a table, and its change feed.
 
-And against death: an application whose process is killed before each step of a checkpoint.
+Also an application whose process is killed before each step of a checkpoint.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def prepare(uri: str) -> None:
 
 
 def run(uri: str, attempt: int) -> None:
-    """What an earlier life has sealed is committed; else the checkpoint is written, sealed and committed."""
+    """If an earlier life sealed the checkpoint, commits it; otherwise writes, seals and commits it."""
     sink = sink_of(txlog.Table.open(uri))
     sink.recover()
     if sink.last_checkpoint_id() == 1:

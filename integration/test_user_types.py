@@ -1,4 +1,5 @@
-"""What a type checker says of a program that uses txlog: nothing of a right one, and every mistake of a wrong one."""
+"""What a type checker says about a program that uses txlog: nothing about a correct one, and every mistake in a wrong
+one."""
 
 from __future__ import annotations
 

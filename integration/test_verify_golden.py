@@ -1,4 +1,4 @@
-"""Tables by other writers: verification raises no false alarm, and names what is truly wrong with some of them."""
+"""Other writers' tables: verification raises no false alarm, and names what is really wrong with some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a write, without what differs from write to write: to compare two writes that should, or should not,
+"""The outcome of a write, without what differs from write to write: to compare two writes that should, or should not,
 do the same."""
 
 from __future__ import annotations

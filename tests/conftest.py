@@ -92,7 +92,7 @@ class ScriptedClock(ambient.Ambient):
         return self._suspended_s
 
     def suspend(self, seconds: float) -> None:
-        """The machine sleeps: wall time passes, and its monotonic clock stands still."""
+        """The machine sleeps: wall time passes, and its monotonic clock stops."""
         self.elapsed_s += seconds
         self._suspended_s += seconds
 
@@ -106,7 +106,7 @@ class ScriptedClock(ambient.Ambient):
 
 @pytest.fixture(autouse=True, scope="session")
 def _command_line_is_built_once() -> Iterator[None]:
-    """Typer's runner makes the commands anew for each call of one, which takes longer than most calls."""
+    """Typer's runner rebuilds the commands for each call, which takes longer than most calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
         yield
@@ -114,7 +114,7 @@ def _command_line_is_built_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _turns_are_short() -> Iterator[None]:
-    """A rival that commits while the writer under test holds the turn waits for it in vain."""
+    """A rival that commits while the writer under test holds the turn would wait for it forever."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commit_queue, "_WAIT_MAX_S", 0.1)
         yield

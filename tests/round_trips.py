@@ -1,7 +1,7 @@
 """Counts the round trips that follow one another: of requests that are sent at the same time, only the longest counts.
 
 Nothing is timed. A store counts its requests; where the code would use threads, `RoundTrips` runs each piece of work
-from the same count, and who waits for a result goes on from the larger one.
+from the same count, and a caller that waits for a result continues from the larger one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RoundTrips(ambient.Ambient):
         self.requests: list[tuple[int, str, str]] = []
 
     def without_thread(self, work: Callable[[], Out], lanes: ambient.Lanes) -> Callable[[], Out]:
-        """The work begins as soon as a lane is free, and who asks for its result goes on when it has ended."""
+        """The work begins as soon as a lane is free; a caller that asks for its result continues when it has ended."""
         if threading.get_ident() != self.thread:
             return super().without_thread(work, lanes)
         asked_at, lane = self.count, lanes.free_at.index(min(lanes.free_at))

@@ -1,4 +1,4 @@
-"""The suite where nothing lies beside the checkout: what needs golden tables is skipped and says so."""
+"""The suite with nothing next to the checkout: tests that need golden tables are skipped and say so."""
 
 from __future__ import annotations
 

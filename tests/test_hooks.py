@@ -63,7 +63,7 @@ def append(table: Table, **options: Any) -> txlog.WriteResult:
 
 
 def let_another_win(table: Table, scripted_log: Any, act: Callable[[Table], object]) -> None:
-    """Just before the next commit is put, somebody else commits."""
+    """Just before the next commit is put, another writer commits."""
 
     def step(real: Any, name: str, body: bytes) -> PutOutcome:
         act(Table(OpenTable(table._open_table.store)))

@@ -52,7 +52,7 @@ class MinutesLater(ambient.Ambient):
 
 
 class Counted:
-    """A handle on a table of so many versions, whose requests to the log are noted while it is ``watched``."""
+    """A handle on a table with this many versions; notes its requests to the log while it is ``watched``."""
 
     def __init__(self, log: MemoryLogStore, versions: int, files_each: int) -> None:
         self.base = TableStore("memory:///t", log, memory_table_store().files)

@@ -1,4 +1,4 @@
-"""How many round trips to an object store each operation waits for, one after another; and what runs beside them."""
+"""How many round trips to an object store each operation waits for, one after another; and what runs in parallel."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_that_another_process_has_committed_leaves_no_file() -> Non
     assert bucket.orphans() == set()
 
 
-def test_a_large_checkpoint_that_another_process_has_committed_is_read_only_as_far_as_it_is_kept(
+def test_a_large_checkpoint_of_another_process_is_read_only_as_far_as_it_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(batch_write, "_KEPT_BYTES", 20)

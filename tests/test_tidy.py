@@ -75,7 +75,7 @@ def test_the_package_exports_few_names_and_each_can_be_imported() -> None:
 
 
 def test_importing_txlog_loads_neither_spark_nor_arrow(record_property: Callable[[str, object], None]) -> None:
-    """The bound is 150 ms; what is asserted is what decides it, and the time is shown beside it."""
+    """The bound is 150 ms; the test asserts what decides it, and shows the time."""
     heavy = {"pyspark", "pyarrow", "numpy", "pandas", "obstore", "sqlglot", "typer", "rich", "tenacity"}
     loaded = _run("import sys, txlog; print(' '.join(sys.modules))").split()
     assert not heavy & set(loaded)

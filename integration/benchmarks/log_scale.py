@@ -328,11 +328,11 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
     figure, axes = plt.subplots(len(rows), len(OPERATIONS), figsize=(15, 8), sharey="row", layout="constrained")
     for row, (by, field, unit) in zip(axes, rows, strict=True):
         for axis, (operation, words) in zip(row, OPERATIONS.items(), strict=True):
-            for name, colour in colors.items():
+            for name, color in colors.items():
                 points = sorted(
                     (key[1], found[key][field]) for key in found if (key[0], *key[2:]) == (by, operation, name)
                 )
-                axis.plot(*zip(*points, strict=True), marker="o", color=colour, label=name)
+                axis.plot(*zip(*points, strict=True), marker="o", color=color, label=name)
             axis.set_xscale("log")
             axis.set_yscale("log")
             axis.set_xticks(sorted({key[1] for key in found if key[0] == by}), minor=False)

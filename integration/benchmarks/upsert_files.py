@@ -67,11 +67,11 @@ def _plot(bench: Bench, found: Mapping[tuple[str, int], float], path: Path) -> N
     except ImportError:
         bench.say("no plot: matplotlib is not installed (pip install matplotlib)")
         return
-    colours = {WITH_VECTORS: "#1f77b4", BY_DEFAULT: "#2ca02c", KNOWN: "#8ebad9", "deltalake": "#d62728"}
+    colors = {WITH_VECTORS: "#1f77b4", BY_DEFAULT: "#2ca02c", KNOWN: "#8ebad9", "deltalake": "#d62728"}
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for name, colour in colours.items():
+    for name, color in colors.items():
         points = sorted((count, wall_ms) for (who, count), wall_ms in found.items() if who == name)
-        axis.plot(*zip(*points, strict=True), marker="o", color=colour, label=name)
+        axis.plot(*zip(*points, strict=True), marker="o", color=color, label=name)
     axis.set(xscale="log", yscale="log", xlabel="files", ylabel="ms")
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.grid(alpha=0.3)

@@ -46,7 +46,7 @@ def test_properties_are_set_and_unset(table: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "said"),
     [
-        ((), 2, "give KEY=VALUE"),
+        ((), 2, "pass KEY=VALUE"),
         (("delta.appendOnly",), 2, "KEY=VALUE"),
         (("team=a", "--unset", "team"), 2, "both set and unset"),
         (("delta.appendOnly=perhaps",), 1, "delta.appendOnly"),

@@ -56,7 +56,7 @@ def found(table: txlog.Table) -> dict[int, Row]:
 
 
 def follow(source: txlog.Table, target: txlog.Table, first: int) -> int:
-    """Bring the changes from a version on into another table; the version to go on from."""
+    """Bring the changes from a version on into another table; returns the version to resume from."""
     newest = source.snapshot().version
     if first <= newest:
         rows = source.changes(first, newest).read_all().drop_columns(["_commit_version", "_commit_timestamp"])

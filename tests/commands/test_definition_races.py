@@ -1,4 +1,5 @@
-"""Row changes that lose a race to a change of the table's definition: they go on where it means the same."""
+"""Row changes that lose a race to a change of the table's definition: they continue where the change still means the
+same."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_cached_keys_of_a_file_that_left_the_table_do_not_count(
 def test_cached_keys_do_not_count_in_a_table_that_replaced_theirs(
     swapped: Swapped, change: Callable[[Table, pa.Table], None]
 ) -> None:
-    """As CREATE OR REPLACE TABLE of Spark does: the log goes on, with another table id."""
+    """Like Spark's CREATE OR REPLACE TABLE: the log continues, with another table id."""
     table = swapped.table
     for number in range(3):
         change(table, rows(30 + number, v=1))

@@ -53,7 +53,7 @@ def rows_of(*rows: tuple[int, int | None, int | None]) -> pa.Table:
 
 
 def with_values(rows: pa.Table, day: int = 0, twice: int = 0) -> pa.Table:
-    """The rows with their generated columns, wrong by so many days or so much."""
+    """The rows with their generated columns, wrong by this many days or this amount."""
     at, amount = rows["at"].to_pylist(), rows["amount"].to_pylist()
     days = [None if each is None else each.date() + dt.timedelta(days=day) for each in at]
     doubled = [None if each is None else 2 * each + twice for each in amount]

@@ -30,7 +30,7 @@ def rows() -> pa.Table:
             "few": few,
             "bytes": few.cast(pa.binary()),
             "many": many,
-            # So many different ones at last that the writer gives its dictionary up.
+            # In the end there are so many different ones that the writer gives up its dictionary.
             "mixed": pa.chunked_array([few.slice(0, ROWS // 2), many.slice(ROWS // 2)]),
             "inside": pa.StructArray.from_arrays([few], names=["few"]),
         }

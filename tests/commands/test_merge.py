@@ -224,7 +224,8 @@ source_rows = st.lists(
 
 
 def model(old: list[Any], new: list[Any], with_source: bool) -> list[Any]:
-    """Row by row: delete where s.v < 3, else update v; insert where s.v is known; count up what has no source row."""
+    """Row by row: delete where s.v < 3, otherwise update v; insert where s.v is known; count up what has no source
+    row."""
     by_key = {row[0]: row for row in new if row[0] is not None}
     result, matched = [], set()
     for key, day, value in old:

@@ -1,4 +1,4 @@
-"""Row changes beside other writers: whatever lands first, the table is what the operations make one after the other.
+"""Row changes alongside other writers: whatever lands first, the table is as if the operations ran one after the other.
 
 Every example is a tree of operations: each one's first put is held back until those below it have landed, so that it
 loses to them, with the files it looked into changed or gone. The oracle runs them one by one, in the order of commits.
@@ -414,7 +414,7 @@ def mutate_gone_sources(patch: pytest.MonkeyPatch) -> None:
 
 
 def mutate_kept_source(patch: pytest.MonkeyPatch) -> None:
-    """One of the files stays beside the one that it became part of."""
+    """One of the files stays next to the one that it became part of."""
     remove = ProposalBuilder.remove
 
     def all_but_one(self: ProposalBuilder, *files: Any) -> None:

@@ -1,4 +1,4 @@
-"""Row changes whose parts are done elsewhere, beside other writers: the table is as if each had run alone, in turn.
+"""Row changes in parts, run elsewhere, alongside other writers: the table is as if each had run alone, in turn.
 
 Here the parts are done in this process, each with its own copy of the job, as a task has one; integration tests give
 them to Spark. The oracle is `txlog.Table`, which does the same operations one after the other on a second table.

@@ -88,7 +88,7 @@ def test_a_column_is_described_by_its_values_while_they_are_few_and_then_by_a_ra
     assert (ranges.lows.to_pylist(), ranges.highs.to_pylist()) == (["a"], ["z"])
 
 
-@pytest.mark.parametrize("are_deletes", [False, True], ids=["data files", "files of keys"])
+@pytest.mark.parametrize("are_deletes", [False, True], ids=["data files", "key files"])
 @pytest.mark.parametrize("is_text", [False, True], ids=["integers", "strings"])
 def test_only_a_number_for_each_key_and_one_batch_of_keys_are_held_in_memory(
     tmp_path: Path, is_text: bool, are_deletes: bool

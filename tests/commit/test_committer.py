@@ -272,7 +272,7 @@ def test_resolve_fences_a_version_that_no_writer_took(table: OpenTable, scripted
 def test_a_failure_after_another_writer_took_the_unknown_version_is_no_longer_unknown(
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
-    """A put was lost, somebody else took the version: what fails at the next one has failed for certain."""
+    """A put was lost and another writer took the version: what fails at the next one has certainly failed."""
 
     def lost(real: Any, name: str, body: bytes) -> PutOutcome:
         return PutOutcome.UNKNOWN

@@ -1,4 +1,4 @@
-"""The conflict matrix: what becomes of each operation when each other one commits while it is under way.
+"""The conflict matrix: what happens to each operation when each other one commits while it runs.
 
 `GRID` is the whole table. What it expects is written from Delta's ConflictChecker (Spark's Scala source), not from
 this code; `SPARK_DIFFERS` names every cell where Spark would answer otherwise, and why we do not (Spark itself is asked

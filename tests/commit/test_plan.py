@@ -1,4 +1,4 @@
-"""Plans in the commit loop: when one is executed again, when it must not be, and what ends it."""
+"""Plans in the commit loop: when one reruns, when it must not, and what ends it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ READS_MAX = 50
 
 
 def idle_for(table: OpenTable, clock: Any, versions: int, *, step_s: float = 60.0, **first: Any) -> None:
-    """Version 2 is checkpoint 7 of "orders"; then come so many commits of others."""
+    """Version 2 is checkpoint 7 of "orders"; then come this many commits by others."""
     clock.elapsed_s += step_s
     assert Table(table).append(ROW, app_id="orders", checkpoint_id=7, **first).version == 2
     for _ in range(versions):

@@ -75,7 +75,7 @@ def test_nothing_is_trusted_for_longer_than_a_quarter_of_the_retention(
 def test_a_handle_suspended_for_a_month_does_not_write_below_a_checkpoint(
     table: OpenTable, open_handle: Any, bucket: Any, clock: Any
 ) -> None:
-    """Its monotonic clock stood still: by that alone, the handle had just looked."""
+    """Its monotonic clock was suspended: by that alone, the handle had just looked."""
     newest = others_move_on_and_clean_up(open_handle, bucket)
     clock.suspend(30 * 24 * 3600)
     assert Table(table).append(ROW).version == newest + 1
@@ -109,7 +109,7 @@ def test_after_a_put_to_an_object_store_that_took_long_the_version_before_it_is_
 
 
 def _put_again(bucket: Any, version: int, body: bytes) -> None:
-    """As another writer does that stood still, and that puts, or probes with, a version that was cleaned up."""
+    """Like another writer that was suspended, and that puts, or probes with, a version that was cleaned up."""
     bucket.inner.put(commit_name(version), body)
 
 

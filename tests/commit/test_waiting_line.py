@@ -1,4 +1,4 @@
-"""Commits that lost races wait in line in the store, and the line goes on whoever crashes in it."""
+"""Commits that lost races wait in line in the store, and the line moves on whoever crashes in it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def joined(marks: object, txn_id: str, clock: Scripted) -> Place:
 
 
 def settle() -> None:
-    """Wait for the requests that were made beside something."""
+    """Wait for the requests that were made in parallel."""
     for thread in threading.enumerate():
         if thread.name == "txlog-line":
             thread.join()

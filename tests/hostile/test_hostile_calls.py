@@ -42,7 +42,7 @@ def _within(step: Callable[[txlog.transaction.Transaction], Any], **options: Any
 
 
 def _add(table: txlog.Table, **changes: Any) -> None:
-    """Add the table's own file anew, with one field changed."""
+    """Add the table's own file again, with one field changed."""
     live = table.snapshot().files().to_pylist()[0]
     fields = {"path": live["path"], "partition_values": {"day": "x"}, "size": live["size"], "stats": live["stats"]}
     with table.transaction() as transaction:
@@ -147,7 +147,7 @@ def test_a_call_with_invalid_arguments_is_refused_and_writes_nothing(table: txlo
         ),
         (
             lambda table: table.add_files(["s3://b/x.parquet"]),
-            "s3://b/x.parquet: this is not a path of a data file below the table",
+            "s3://b/x.parquet: this is not the path of a data file below the table",
         ),
         (lambda table: _add(table, partition_values={}), "parquet has values for []"),
         (lambda table: _add(table, size=1), "bytes, but the add action has size 1"),

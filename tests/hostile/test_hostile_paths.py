@@ -1,4 +1,4 @@
-"""Paths meant to do harm, on a real disk: nothing outside of the table is read, written or deleted, and nothing hangs.
+"""Paths meant to do harm, on a real disk: nothing outside the table is read, written or deleted, and nothing hangs.
 
 What is promised: a data file is reached through plain names below the root, and through symbolic links that stay
 there; the log's folders and files are never reached through a link at all; a pipe or a directory is no file. Checked

@@ -33,7 +33,7 @@ def folder_of(table: Table) -> Path:
 
 
 def age(table: Table, *, seconds: float = GRACE_MS / 1000 + 60) -> None:
-    """Let every file but the newest metadata file be as old as that."""
+    """Make every file but the newest metadata file this old."""
     newest = (folder_of(table) / "version-hint.text").read_text()
     for path in folder_of(table).iterdir():
         if path.name != f"v{newest}.metadata.json":

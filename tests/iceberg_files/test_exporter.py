@@ -469,7 +469,7 @@ def test_an_export_of_a_table_whose_new_commits_were_cleaned_up_is_a_full_export
 
 
 def test_a_commit_that_was_put_after_a_clean_up_is_not_exported() -> None:
-    """A writer that stood still for longer than the retention put version 1 again. No reader of the table sees it."""
+    """A writer that was suspended for longer than the retention put version 1 again. No reader of the table sees it."""
     table = created()
     table.export_iceberg()
     table.append(rows(1))

@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 class Clock(StoppedClock):
-    """No clock goes on until a test moves it."""
+    """No clock moves unless a test moves it."""
 
     def monotonic_s(self) -> float:
         return self.moment_ms / 1000

@@ -124,7 +124,7 @@ def test_readers_see_every_version_once_in_each_schedule_of_two_exporters(
 
 
 def check(store: TableStore, checked: int) -> int:
-    """Each metadata file goes on from the one before, and its newest snapshot has the files of its version.
+    """Each metadata file continues from the previous one, and its newest snapshot has the files of its version.
 
     Returns how many metadata files there are; ``checked`` of them are known to be right.
     """

@@ -431,7 +431,7 @@ def test_a_plan_continues_over_a_definition_that_writes_rows_as_before() -> None
     assert isinstance(decision, Conflict)
     assert [(each.rule, each.winner_version) for each in decision.reasons] == [("MetadataChangedError", 7)]
     by_files = propose(remove("f1", "mon"), NEW, read=READ_ALL, planned_on=METADATA)
-    assert isinstance(decide(by_files, [commit(kept)]), Conflict), "it is not executed again"
+    assert isinstance(decide(by_files, [commit(kept)]), Conflict), "it does not rerun"
 
 
 def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:

@@ -60,7 +60,7 @@ class Story:
 
 
 class Later(ambient.Ambient):
-    """Ten minutes after now, for so many seconds of which the machine was suspended."""
+    """Ten minutes from now; the machine was suspended for this many of those seconds."""
 
     def __init__(self, suspended_s: float) -> None:
         self._suspended_s = suspended_s

@@ -20,7 +20,7 @@ V2 = {"v2": ["v2Checkpoint"], "classic": []}
 
 
 def log_of(columns: list[str], stats: Any, policy: str, limits: Limits, **properties: str) -> DeltaLog:
-    """A table of so many like files in memory, each with ``stats(number)``."""
+    """A table of this many similar files in memory, each with ``stats(number)``."""
     schema = {
         "type": "struct",
         "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in columns],

@@ -16,7 +16,7 @@ from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_dis
 
 
 @pytest.mark.parametrize(("dimensions", "bits"), [(1, 5), (2, 4), (3, 3), (4, 2), (2, 1)])
-def test_the_curve_visits_every_point_once_and_goes_to_a_neighbour_each_time(dimensions: int, bits: int) -> None:
+def test_the_curve_visits_every_point_once_and_goes_to_a_neighbor_each_time(dimensions: int, bits: int) -> None:
     axes = np.meshgrid(*[np.arange(1 << bits)] * dimensions, indexing="ij")
     points = np.array(axes).reshape(dimensions, -1).astype(np.uint64)
     distances = hilbert_distance(points, bits)

@@ -1,4 +1,4 @@
-"""The maintainer: what is due in a round, when, and what happens to it beside others and under faults."""
+"""The maintainer: what is due in a round, when, and what happens to it alongside others and under faults."""
 
 from __future__ import annotations
 

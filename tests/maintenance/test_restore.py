@@ -378,7 +378,7 @@ def test_a_commit_that_lands_meanwhile_is_a_conflict(tmp_path: Path) -> None:
 
 
 def test_a_restore_that_finds_nothing_to_do_still_conflicts_with_rows_that_land_meanwhile(tmp_path: Path) -> None:
-    """Two operators restore the same version, the second while somebody appends: its answer must hold."""
+    """Two operators restore the same version, the second during an append: its answer must hold."""
     other = make(tmp_path)
     other.append(rows(1))
     other.overwrite(rows(2))

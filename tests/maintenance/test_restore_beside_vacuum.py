@@ -1,4 +1,4 @@
-"""A restore, or a new name, beside a vacuum that began before it: never a version whose files are gone."""
+"""A restore, or a new name, during a vacuum that began earlier: never a version with missing files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(store: TableStore) -> txlog.Table:
 
 
 def vacuum_meeting(store: TableStore, operation: str, meets: Callable[[], object]) -> txlog.Table:
-    """A table whose vacuum meets somebody before its first call of ``operation`` on a data file."""
+    """A table whose vacuum meets another process before its first ``operation`` on a data file."""
     met: list[str] = []
 
     def decide(call: StoreCall) -> None:

@@ -27,7 +27,7 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
         (commit_name(2**63 - 1), LogFileKind.COMMIT, 2**63 - 1),
     ],
 )
-def test_a_written_name_is_recognised(name: str, kind: LogFileKind, version: int) -> None:
+def test_a_written_name_is_recognized(name: str, kind: LogFileKind, version: int) -> None:
     found = parse_log_name(name)
     assert found is not None
     assert (found.kind, found.version, found.first_version, found.name) == (kind, version, version, name)
@@ -69,5 +69,5 @@ def test_parts_and_ranges_are_read_back() -> None:
         "",
     ],
 )
-def test_a_foreign_name_is_not_recognised(name: str) -> None:
+def test_a_foreign_name_is_not_recognized(name: str) -> None:
     assert parse_log_name(name) is None

@@ -1,4 +1,4 @@
-"""Statistics beside a deletion vector: every bound stays true of the rows that are left."""
+"""Statistics with a deletion vector: every bound stays true for the remaining rows."""
 
 from __future__ import annotations
 

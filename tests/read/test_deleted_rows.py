@@ -140,7 +140,7 @@ BODY = vector_file(BITMAP)[0]
 @pytest.mark.parametrize(
     ("body", "reported"),
     [
-        (None, "gone"),
+        (None, "missing"),
         (b"", "format version"),
         (b"\x02" + BODY[1:], "format version"),
         (BODY[:-1], "short"),

@@ -32,7 +32,7 @@ WAIT_S = 20
 
 @dataclass
 class Files:
-    """Data files that count how many of them are open. ``on_open`` is called with each path, outside of the lock."""
+    """Data files that count how many of them are open. ``on_open`` is called with each path, outside the lock."""
 
     inner: MemoryFileStore = field(default_factory=MemoryFileStore)
     on_open: Callable[[str], object] = lambda path: None

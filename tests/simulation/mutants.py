@@ -97,7 +97,7 @@ def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> N
 
 
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
-    """Whatever stands at the version is somebody else's, and our own transaction is not looked for in the tail."""
+    """Any commit at the version counts as another writer's, without a search for our own transaction in the tail."""
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
     patch.setattr(alone, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
 
@@ -252,7 +252,7 @@ def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
-    """A task saw a version that a power cut takes back; its checkpoint is sealed all the same."""
+    """A task saw a version that a power cut undoes; its checkpoint is sealed anyway."""
     patch.setattr(GlobalCommitter, "make_bases_durable", lambda self, job, committables: None)
 
 
@@ -302,7 +302,7 @@ def creates_the_name_and_then_writes_the_bytes(patch: pytest.MonkeyPatch) -> Non
 
 
 def looks_whether_the_name_is_free_and_then_overwrites(patch: pytest.MonkeyPatch) -> None:
-    """Check, then rename: somebody else's commit may have come between."""
+    """Check, then rename: another commit may have come in between."""
 
     def put(self: Any, name: str, body: Any) -> PutOutcome:
         if name in self.objects:

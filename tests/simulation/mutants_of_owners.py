@@ -1,4 +1,4 @@
-"""Bugs around versions that somebody else decides, as a catalog does.
+"""Bugs around versions that an owner decides, as a catalog does.
 
 In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `OWNER_MUTANTS` is a part of ``mutants.MUTANTS``.
 """

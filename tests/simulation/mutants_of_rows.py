@@ -1,4 +1,4 @@
-"""Bugs in changes of rows that run again after a lost race, each put into txlog's own code on purpose.
+"""Bugs in row changes that rerun after a lost race, each put into txlog's own code on purpose.
 
 In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone. `ROW_MUTANTS` names the scenario that finds it.
 """

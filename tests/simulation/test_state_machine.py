@@ -48,7 +48,7 @@ new_rows = st.lists(st.tuples(days, st.integers(-5, 5)), min_size=1, max_size=4)
 
 
 class VirtualClock(ambient.Ambient):
-    """Time passes when somebody sleeps or a rule says so; identifiers are numbered, so that a run can be repeated."""
+    """Time passes when an actor sleeps or a rule says so; identifiers are numbered, so a run can be repeated."""
 
     def __init__(self) -> None:
         self.moment_ms = 20_000 * MS_PER_DAY

@@ -1,4 +1,4 @@
-"""A checkpoint that cannot be committed is given up, and the stream behind it goes on."""
+"""A checkpoint that cannot be committed is given up, and the stream behind it continues."""
 
 from __future__ import annotations
 

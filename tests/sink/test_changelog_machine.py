@@ -1,4 +1,4 @@
-"""Random checkpoints of random changes beside other writers, each held against a plain dict; crashes at every call.
+"""Random checkpoints of random changes alongside other writers, compared with a plain dict; crashes at every call.
 
 The oracle is Python: a dict from key to row, to which changes are applied one after the other.
 """
@@ -87,7 +87,8 @@ def feed_of(table: txlog.Table) -> Rows:
 
 
 class Checkpoints(RuleBasedStateMachine):
-    """One application with random checkpoints, restarts and replays, beside writers of other keys and of the same."""
+    """One application with random checkpoints, restarts and replays, alongside writers of other keys and of the same
+    keys."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +202,7 @@ def a_table(properties: dict[str, str]) -> TableStore:
 
 
 def life(store: TableStore, attempt: int) -> None:
-    """An application: what an earlier life sealed is committed; else its checkpoint is written, sealed, committed."""
+    """An application: commits a checkpoint that an earlier life sealed; otherwise writes, seals and commits it."""
     table = txlog.Table(OpenTable(store))
     merges = "txlog.merge-engine" in table.snapshot().properties
     sequence_by = None if merges else "at"
@@ -291,7 +292,7 @@ def test_a_sink_of_changes_that_dies_at_any_call_is_ended_by_its_next_life(
 
 
 def test_a_coordinator_that_wakes_up_after_anothers_commit_changes_nothing() -> None:
-    """A coordinator that stood still before its commit wakes up after another one has ended the checkpoint."""
+    """A coordinator that was suspended before its commit wakes up after another one has ended the checkpoint."""
     store = a_table(TABLES[0])
     twin = txlog.Sink(txlog.Table(OpenTable(store)), "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
     for task_id, rows in enumerate(GIVEN):

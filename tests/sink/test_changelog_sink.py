@@ -202,7 +202,7 @@ def test_custom_words_for_row_kinds_are_mapped_by_row_kinds_and_refused_without_
     [
         (("+U", None, "a", 1), "key id is null in row 1"),
         ((None, 1, "a", 1), "Invalid row kind null in column op, row 1"),
-        (("+U", 1, "a", None), "column v must not be null, and is in row 1"),
+        (("+U", 1, "a", None), "column v must not be null, but is in row 1"),
     ],
 )
 def test_rows_without_a_valid_kind_are_refused_by_number(tmp_path: Path, row: tuple[Any, ...], message: str) -> None:
@@ -223,9 +223,9 @@ def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
         ({"keys": None}, 'mode="upsert" needs keys'),
         ({"keys": "id"}, "Invalid keys 'id': expected a list"),
         ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
-        ({"mode": "append"}, "keys is for changes of rows"),
+        ({"mode": "append"}, "keys is for row changes"),
         ({"row_kinds": {"X": "delete"}}, r"Invalid row_kinds\['X'\] 'delete': expected"),
-        ({"row_kind": None, "row_kinds": {"X": "-D"}}, "give row_kind"),
+        ({"row_kind": None, "row_kinds": {"X": "-D"}}, "pass row_kind"),
         ({"row_mode": "fast"}, "Invalid row_mode 'fast': expected 'merge-on-read'"),
     ],
 )

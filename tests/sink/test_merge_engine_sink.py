@@ -152,7 +152,7 @@ def test_a_sink_that_asks_for_another_merge_than_the_table_is_refused(tmp_path: 
     plain = made(tmp_path / "p", {})
     with pytest.raises(InvalidInputError, match=r'set_properties\(\{"txlog.merge-engine": "first-row"\}\)'):
         sink_of(plain, merge_engine="first-row")
-    with pytest.raises(InvalidInputError, match="orders rows of one key by arrival"):
+    with pytest.raises(InvalidInputError, match="orders rows with one key by arrival"):
         sink_of(table, sequence_by="s").task(0)
 
 
@@ -212,7 +212,7 @@ REMOVED = COUNT | {"fields.t.aggregate-function": "max", "aggregation.remove-rec
         (PRODUCT, ("+I", row(1, 5, 2)), ("-D", row(1, 5, 2))),
         (REMOVED, ("+I", row(1, 5, 2)), ("-D", row(1, 5, 2))),
     ],
-    ids=["tie", "nulls", "tie of a group", "outside of groups", "tie of a function", "product", "remove on delete"],
+    ids=["tie", "nulls", "tie of a group", "outside groups", "tie of a function", "product", "remove on delete"],
 )
 def test_rows_of_two_tasks_whose_order_decides_and_is_unknown_are_refused_before_the_seal(
     tmp_path: Path, options: dict[str, str], one: tuple[str, Row], two: tuple[str, Row]
@@ -273,7 +273,7 @@ def test_a_deleted_row_may_lack_values_unless_the_feed_shows_it_as_it_came(tmp_p
         table = txlog.Table.create(str(tmp_path / producer), schema, properties=properties)
         table.append(pa.table({"k": [1, 2], "r": [1, 2]}))
         sink = sink_of(table)
-        with pytest.raises(InvalidInputError, match="column r must not be null, and is in row 0"):
+        with pytest.raises(InvalidInputError, match="column r must not be null, but is in row 0"):
             sink.task(0).write(pa.table({"k": [1], "r": pa.array([None], pa.int64()), "op": ["+U"]}))
         if producer == "lookup":
             with sink.task(0) as task:

@@ -232,7 +232,7 @@ def test_mismatches_are_judged_on_the_version_that_the_checkpoint_lands_on(
 def test_a_held_back_key_stays_so_although_its_rows_are_deleted_by_the_commit(
     table: txlog.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a commit could be executed again for ever, while others add rows of a key and delete them."""
+    """Otherwise a commit could rerun forever while others add rows with a key and delete them."""
     sink = sink_of(table, {"missing": "fail", "several": "quarantine"})
     log = type(table._open_table.store.log)
     put = log.put_if_absent

@@ -243,7 +243,7 @@ def test_a_checkpoint_waits_for_an_earlier_one_that_is_sealed(table: txlog.Table
     sealed(sink, 2, 2)
     direct = staged(sink, 3, 0, 3)
     for refused in (lambda: sink.commit(2), lambda: sink.commit(3, [direct])):
-        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is sealed and not committed"):
+        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is sealed but not committed"):
             refused()
     assert table.snapshot().version == 0
     assert [sink.commit(1).version, sink.commit(2).version, sink.commit(3, [direct]).version] == [1, 2, 3]
@@ -480,7 +480,7 @@ def test_the_staging_folder_is_invisible_to_vacuums_and_readers_of_other_engines
 
 
 class Meddled:
-    """A store whose ``moments`` count every call; before call number ``at`` of them somebody else acts."""
+    """A store whose ``moments`` count every call; before call number ``at``, another process acts."""
 
     def __init__(self, inner: Any, moments: Moments) -> None:
         self._inner, self._moments = inner, moments
@@ -707,7 +707,7 @@ def test_committables_may_come_from_a_generator(table: txlog.Table, sink: txlog.
 
 
 def seen_before_it_was_on_disk(store: TableStore) -> txlog.Sink:
-    """A task has staged what it wrote for v1, which somebody's sync has not put on disk."""
+    """A task has staged what it wrote for v1, and no sync has put it on disk."""
     store.log.before_sync = lambda name: False  # type: ignore[attr-defined]
     with pytest.raises(txlog.CommitStateUnknownError):
         txlog.Table(OpenTable(store)).append(rows_of(7))

@@ -1,4 +1,4 @@
-"""Pruning by columns beside the rule for one file: one verdict on every file, whatever its statistics look like."""
+"""Pruning by columns compared with the rule for one file: the same verdict on every file, whatever its statistics."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ rows = st.lists(
 
 
 def statistics(given: list[dict[str, Any]], slack: int) -> str:
-    """Bounds that are ``slack`` too wide, as beside a vector; of floats without NaN, as some writers have them."""
+    """Bounds that are ``slack`` too wide, as with a vector; for floats without NaN, as some writers have them."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}

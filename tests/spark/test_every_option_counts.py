@@ -54,8 +54,8 @@ hooks = Hooks()
 
 @dataclass(frozen=True)
 class Case:
-    """One option in a situation in which it can matter. ``beside`` are further options, with and without it, and
-    ``beside_keys`` are those that only changes of rows have."""
+    """One option in a situation in which it can matter. ``beside`` are more options, with and without it, and
+    ``beside_keys`` are the ones that only row changes have."""
 
     given: dict[str, str]
     rows: dict[str, list[Any]] = field(default_factory=lambda: ROWS)

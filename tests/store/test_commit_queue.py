@@ -1,4 +1,4 @@
-"""Writers of one machine queue before they commit to a local log, and none waits for ever."""
+"""Writers on one machine queue before they commit to a local log, and none waits forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import ``small_table``, which lies beside them."""
+"""Lets the tests in this folder import ``small_table`` from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions that somebody else decides: the same contract as the folder, and whole tables on them."""
+"""Versions that an owner decides: the same contract as the folder, and whole tables on them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def lines(*actions: dict[str, Any]) -> bytes:
 
 
 class World:
-    """A log whose commits carry the times a test gives them. ``table`` opens it anew."""
+    """A log whose commits have the times that a test sets. ``table`` reopens it."""
 
     def __init__(self, retention_days: int = 3, protocol: dict[str, Any] | None = None, **configuration: str) -> None:
         self.log = FlakyLogStore()
@@ -242,7 +242,7 @@ def test_time_travel_starts_after_a_checkpoint_whose_commit_is_missing() -> None
     log = world.table()
     assert log.version_at(NOW_MS - 4 * DAY_MS) == 3
     assert log.version_at(NOW_MS - 3 * DAY_MS) == 4
-    with pytest.raises(NotFoundError, match="before the earliest version that can be read, 3"):
+    with pytest.raises(NotFoundError, match="before the earliest readable version, 3"):
         log.version_at(NOW_MS - 5 * DAY_MS)
 
 

@@ -1,4 +1,4 @@
-"""Checksum files: exact or absent when written, believed only beside the commit they belong to when read."""
+"""Checksum files: exact or absent when written, believed only with the commit they belong to when read."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_durations_count_the_time_that_the_machine_was_suspended(monkeypatch: py
 @pytest.mark.parametrize(
     ("ran_s", "wall_moved_s", "age_s"),
     [(5.0, 5, 5.0), (5.0, 2_592_000, 2_592_000.0), (5.0, -3600, 5.0), (0.0, 0, 0.0)],
-    ids=["both agree", "the monotonic clock stood still", "wall time was set back", "now"],
+    ids=["both agree", "the monotonic clock was suspended", "wall time was set back", "now"],
 )
 def test_an_age_is_the_larger_of_two_clocks(ran_s: float, wall_moved_s: int, age_s: float) -> None:
     clock = Scripted(1000.0, 1_700_000_000_000)

@@ -113,13 +113,6 @@ def test_camel_case_is_answered_with_our_spelling(table: txlog.Table) -> None:
         table.addColumns("x int")  # type: ignore[attr-defined]
 
 
-def test_the_hints_for_changed_columns_work(table: txlog.Table) -> None:
-    table.append(ROWS)
-    assert ELSEWHERE["Table"]["rename_column"].startswith('table.overwrite(rows, schema_mode="overwrite")')
-    table.overwrite(table.snapshot().to_arrow().rename_columns(["number", "day"]), schema_mode="overwrite")
-    assert table.schema.names == ["number", "day"]
-
-
 def test_the_hints_for_transactions_work(table: txlog.Table) -> None:
     reported = ELSEWHERE["Transaction"]
     assert reported["commit"] == reported["rollback"] == reported["abort"] == WITH_BLOCK

@@ -1,4 +1,4 @@
-"""Whole numbers are taken from every library, wherever one is asked for; no error message prints somebody's data."""
+"""Whole numbers are taken from every library, wherever one is asked for; no error message prints user data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `verify` says of Iceberg metadata beside a table."""
+"""What `verify` says about a table's Iceberg metadata."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def set_properties(
     """
     to_set = pairs(properties, "txlog set")
     if not to_set and not unset:
-        raise typer.BadParameter("give KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
+        raise typer.BadParameter("pass KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
     both = sorted({*to_set} & {*(unset or ())})
     if both:
         raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
@@ -68,7 +68,7 @@ def add_columns(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Add columns, or members of structs. They are null in the rows of the table."""
+    """Add columns or struct fields. They are null in the rows of the table."""
     with opened(uri, storage_options, as_json) as (table, out):
         result = table.add_columns(columns, user_metadata=user_metadata)
         _show(out, table, result, f"it has {columns}")

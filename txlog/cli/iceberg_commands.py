@@ -35,7 +35,7 @@ def iceberg(
 ) -> None:
     """Export the newest version for Iceberg readers.
 
-    Writes Iceberg metadata beside the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
+    Writes Iceberg metadata next to the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
     every commit does this automatically.
     """
     with opened(uri, storage_options, as_json) as (table, out):

@@ -93,7 +93,7 @@ class MergeBuilder(Generic[Done]):
 
         Args:
             predicate: A condition in SQL on the source; the clause applies only to rows where it is true. None: always.
-            except_cols: Columns that get their default, else null; the source need not have them.
+            except_cols: Columns that get their default, or null; the source need not have them.
 
         Returns:
             This builder.

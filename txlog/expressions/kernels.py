@@ -260,7 +260,7 @@ def _microseconds_later(call: Call, moments: Any) -> Any:
 
 
 def _from_epoch(call: Call, numbers: Any) -> Any:
-    """The moment that is so many units of the option's length in microseconds after the epoch."""
+    """The moment that is this many units (of the option's length in microseconds) after the epoch."""
     return pc.multiply_checked(numbers, pa.scalar(call.options[0], pa.int64())).cast(type_to_arrow(call.type))
 
 

@@ -66,7 +66,7 @@ def _size(values: Expression) -> Expression:
 
 
 def _element_at(values: Expression, key: Expression) -> Expression:
-    """An element of an array, counted from 1 or from the end by a negative place, or a value of a map."""
+    """An element of an array, counted from 1, or from the end if negative; or a value of a map."""
     return _map_value(values, key) if isinstance(values.type, Map) else _element("element_at", values, key)
 
 

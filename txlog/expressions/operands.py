@@ -1,6 +1,6 @@
-"""What a function asks of its operands: a type, or a literal.
+"""What a function requires of its operands: a type, or a literal.
 
-In: a bound operand and the name of the function, for the error. Out: the operand, or its value; ``ValueError`` else.
+In: a bound operand and the name of the function, for the error. Out: the operand, or its value; or ``ValueError``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Regular expressions that Java and RE2, which Arrow uses, understand alike.
+"""Regular expressions that mean the same in Java and in RE2, which Arrow uses.
 
 In: a pattern as Spark's ``rlike`` takes it. Out: the same for RE2, or ``ValueError`` with the construct that the two
 engines read differently. Java's ``.`` excludes more line ends than RE2's, its ``\\s`` includes a vertical tab, and its
@@ -32,10 +32,10 @@ def java_pattern(pattern: str, *, may_end: bool = True, captures: bool = True) -
     Args:
         pattern: What Java's ``Pattern.compile`` takes, without flags.
         may_end: Whether ``$`` is allowed at the end.
-        captures: Whether groups capture; else they only group.
+        captures: Whether groups capture; otherwise they only group.
 
     Raises:
-        ValueError: The pattern is invalid, or has a construct outside of the common ones.
+        ValueError: The pattern is invalid, or has a construct that is not common to both.
     """
     return _Reader(pattern, may_end=may_end, captures=captures).read()
 

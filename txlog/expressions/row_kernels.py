@@ -1,7 +1,7 @@
 """Functions that no Arrow kernel computes as Spark does: value by value in Python.
 
 In: a call and its arguments as arrays or scalars. Out: an array, or a scalar if all arguments are scalars. A null
-argument makes the result null, without a call of the function.
+argument makes the result null without calling the function.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _digest(call: Call, value: str | bytes) -> str:
 
 def _unhex(call: Call, text: str) -> bytes | None:
     if re.fullmatch("[0-9a-fA-F]*", text) is None:
-        raise pa.ArrowInvalid(f"unhex() of {text!r}, which is no hexadecimal number")
+        raise pa.ArrowInvalid(f"unhex() of {text!r}, which is not a hexadecimal number")
     return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
@@ -116,7 +116,7 @@ _CONTEXT = decimal.Context(prec=400, Emax=9999, Emin=-9999)
 
 
 def _rounded(call: Call, value: Any) -> Any:
-    """Doubles are rounded as they are written: 2.675 to 2.68, whatever is nearest in binary."""
+    """Doubles are rounded as they are written: 2.675 to 2.68, whatever the nearest binary value is."""
     (digits,) = call.options
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -267,7 +267,7 @@ class IcebergExporter:
 
 
 def _format_version(state: TableState, before: Exported | None) -> int:
-    """The format that the table's property requests, else that of the last export."""
+    """The format that the table's property requests, otherwise the last export's format."""
     wanted = state.properties.iceberg
     if wanted is not None:
         return 3 if wanted == "v3" else 2

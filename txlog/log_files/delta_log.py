@@ -281,8 +281,8 @@ class DeltaLog:
 
     @contextlib.contextmanager
     def files_ahead(self) -> Iterator[None]:
-        """Meanwhile, keep the live files of the version that is known at the beginning, listed beside what the caller
-        does next, such as a look for a newer version. Does nothing if that is no use or takes no request."""
+        """Meanwhile, keep the live files of the version known at the beginning, listed in parallel with the caller's
+        next request, such as a look for a newer version. Does nothing if that is no use or takes no request."""
         known = self._state
         is_cheap = self.versions.capabilities.has_cheap_calls
         if known is None or is_cheap or not self.state_is_fresh() or self._held_files(known)[1] is not None:

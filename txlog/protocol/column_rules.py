@@ -1,7 +1,7 @@
 """The rules of columns that a new schema would drop: NOT NULL, comments, expressions, defaults, lengths of text.
 
-In: the schema of a table, and the one that replaces it. Out: what the new one lacks, as phrases; or the new one with
-the rules that the table has. Columns are the same if their names are. PROTOCOL.md, "Change Metadata".
+In: the schema of a table, and the schema that replaces it. Out: what the new one lacks, as phrases; or the new one with
+the table's rules. Columns are the same if their names are equal. PROTOCOL.md, "Change Metadata".
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class _Expressions:
                 yield "default", self._text(at + 1, self._end(at + 1, (",", "NOT", "COMMENT", "GENERATED")))
 
     def _words(self, at: int, count: int) -> list[str]:
-        """So many tokens in capitals; "" for quoted ones."""
+        """This many tokens in capitals; "" for quoted ones."""
         tokens = self._tokens[at : at + count]
         return ["" if each.token_type.name in ("STRING", "IDENTIFIER") else each.text.upper() for each in tokens]
 

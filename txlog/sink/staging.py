@@ -15,8 +15,8 @@ starts with its format and checksum. It is never changed, only deleted.
 The order of writes. A task writes its data files and makes them durable, then stages its committable. When all tasks
 are done, the coordinator seals the checkpoint: the manifest lists its tasks, each with the one attempt to commit and
 the checksum of its committable, and says whether the commit appends to the table or replaces its content. From then on
-only this may be committed as that checkpoint, and any process may do it. The committer commits it, then deletes first
-the manifest, then the tasks' committables. This module never deletes data files: only a vacuum knows which are orphans.
+only this may be committed as that checkpoint, by any process. The committer commits it, then deletes first the
+manifest, then the tasks' committables. This module never deletes data files: only a vacuum knows which are orphans.
 
 What a crash leaves, and what `Sink.recover` does about it:
 

@@ -174,7 +174,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
                 raise InvalidInputError(
                     f"column {column.name} is generated as {column.sql}, but row {row} of the data, counting from 0,"
                     f" has another value, with {values}. Nothing was committed. Leave the column out, so that it is"
-                    " computed, or correct it; times are those of UTC",
+                    " computed, or correct it; times are in UTC",
                     table=self.table,
                 )
 

@@ -395,7 +395,7 @@ _ROW_CHANGES: tuple[Program, ...] = (
     maintain,
     read,
 )
-"""Programs that change rows of a table with rows, beside other engines."""
+"""Programs that change rows of a table with rows, alongside other engines."""
 
 _UPKEEP: tuple[Program, ...] = (
     recover_sealed,
@@ -451,7 +451,7 @@ _BESIDE_AN_OWNER: tuple[Program, ...] = (
     publish_versions,
     read,
 )
-"""Programs on a table whose versions somebody else decides."""
+"""Programs on a table whose versions an owner decides."""
 
 _TOGETHER: tuple[Program, ...] = (
     append_together,
@@ -470,7 +470,7 @@ _TOGETHER: tuple[Program, ...] = (
     add_column,
     checkpoint,
 )
-"""Threads of one process, which share a handle, beside other processes."""
+"""Threads of one process that share a handle, alongside other processes."""
 
 _COLUMNS: tuple[Program, ...] = (
     rename_value,

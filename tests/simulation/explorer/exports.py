@@ -105,7 +105,7 @@ class ExportHistory:
         version = self.versions[number] = exported.version
         before = self.versions.get(number - 1, -1)
         if before is None and len(document["snapshots"]) > 1:
-            raise InvariantBroken("nothing is made of another library's metadata", f"{name} goes on from it")
+            raise InvariantBroken("nothing is made of another library's metadata", f"{name} continues from it")
         if before is not None and before > version:
             raise InvariantBroken("Iceberg readers never go back", f"{name} shows v{version}, the one before v{before}")
         if version not in states:

@@ -162,7 +162,7 @@ class Ledger:
         again = {action["remove"]["path"] for action in entry.actions if "remove" in action}  # with another vector
         added = {action["add"]["path"] for action in entry.actions if "add" in action}
         paths = tuple(sorted(added - again))
-        # In a table without deletion vectors, changes of rows also add copies of files.
+        # In a table without deletion vectors, row changes also add copies of files.
         may_copy = any(action.get("commitInfo", {}).get("operation") == "MERGE" for action in entry.actions)
         info: Mapping[str, Any] = next((each["commitInfo"] for each in entry.actions if "commitInfo" in each), {})
         gives_up = info.get("operation") == "ABANDON CHECKPOINT"

@@ -1,4 +1,4 @@
-"""Programs of a story's actors that change rows: upserts, deletes, updates and overwrites, beside other engines.
+"""Programs of a story's actors that change rows: upserts, deletes, updates and overwrites, alongside other engines.
 
 In: a `Session` on a table that ``has_rows``. Out: nothing. Each program declares how its operation changes the rows of
 the version on which it is committed; `RowHistory` compares the table with that. Files are real Parquet: reading or
@@ -154,7 +154,7 @@ def vacuum_later(session: Session, *, hours: int) -> None:
 
 
 def update_and_vacuum_later(session: Session, *, hours: int) -> None:
-    """Update rows, so that live files have deletion vectors that are as old as that when the vacuum runs."""
+    """Update rows, so live files have deletion vectors of that age when the vacuum runs."""
     update_where(session)
     vacuum_later(session, hours=hours)
 

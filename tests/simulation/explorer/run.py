@@ -338,7 +338,7 @@ class Run:
         return offered[choice - 1]
 
     def _pause(self) -> None:
-        """Let the current actor stand still for a long time, which passes for all: nobody's clock goes on alone.
+        """Suspend the current actor for a long time; it passes for everyone: no clock moves alone.
 
         Otherwise it would take for old what others have just written.
         """

@@ -97,7 +97,7 @@ class Clock(ambient.Ambient):
         self.elapsed_ms += max(1, int(seconds * 1000))
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Let others act. Who is resumed before the event has waited in vain."""
+        """Let others act. An actor that resumes before the event has timed out."""
         if self.waits is not None:
             self.waits(event)
         if not event.is_set():

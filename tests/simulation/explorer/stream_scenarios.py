@@ -51,7 +51,7 @@ STREAM_SCENARIOS = (
     _in_sequence("late-upserter-and-optimizer", upsert_late, optimize_rows, upsert_in_sequence),
     _in_sequence("deleting-upserter-power-cut", upsert_in_sequence, upsert_late, power_cuts=1, splits_sync=True),
 )
-"""What operators give up, what commits hold back and what deletes leave, beside other writers."""
+"""What operators give up, what commits hold back and what deletes leave, alongside other writers."""
 
 LARGE_STREAM_SCENARIOS = (
     Scenario("backlog-whose-first-is-abandoned", actors_of(staging_backlog, abandon), crashes=1),

@@ -60,7 +60,7 @@ def _needs_no_turn_to_export(call: StoreCall, store: MemoryLogStore, others: Seq
 
 
 def file_needs_no_turn(call: StoreCall, others: Sequence[Actor]) -> bool:
-    """The same for a call on a data file: vacuums delete data files, and recoveries delete files of keys."""
+    """The same for a call on a data file: vacuums delete data files, and recoveries delete key files."""
     return call.operation == "stat" and not any(actor.vacuums or actor.stages for actor in others)
 
 

@@ -76,7 +76,7 @@ FILE_BYTES = _one_row()
 
 
 class _Still(ambient.Ambient):
-    """A clock that stands still, and UUIDs from a counter."""
+    """A stopped clock, and UUIDs from a counter."""
 
     uses_threads = False
 

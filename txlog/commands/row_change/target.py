@@ -99,7 +99,7 @@ class Target:
 
     @property
     def reads(self) -> Predicate | None:
-        """The rows that the change depends on if it is not executed again; None: every row of the table."""
+        """The rows that the change depends on if it does not rerun; None: every row of the table."""
         if not self.is_spread:
             return self._operation.reads
         return None if self.source is not None and self.source.spec.reads_every_file else self._range

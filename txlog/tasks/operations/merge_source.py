@@ -221,7 +221,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
         """Whether each source row joins a row of the table, given the source rows ``matched`` by such rows: where keys
-        alone decide, any one of those with the key of each row; else all of them."""
+        alone decide, any one of those with the key of each row; otherwise all of them."""
         found = np.zeros(self.rows.num_rows, dtype=bool)
         if not self.is_by_keys:
             for rows in matched:

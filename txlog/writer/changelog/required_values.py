@@ -49,7 +49,7 @@ def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_
 
 
 def check_members(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int) -> None:
-    """The same for fields of structs that are not null themselves."""
+    """The same for struct fields whose struct is not null."""
     at = [place for place, field in enumerate(schema.fields) if has_required(field.type)]
     if not at:
         return
