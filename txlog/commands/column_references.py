@@ -90,11 +90,11 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
 
 
 def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
-    """The properties, without a dropped column in the list of columns with statistics."""
+    """The properties, without a dropped column in the list of columns with statistics, which Spark also writes anew."""
     listed = _statistics_columns(configuration)
-    kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
-    if len(kept) == len(listed):
+    if not listed:
         return dict(configuration)
+    kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
     return {**configuration, STATISTICS_KEY: ",".join(map(path_text, kept))}
 
 
