@@ -314,11 +314,9 @@ def test_a_merge_engine_unlike_the_tables_is_refused_before_any_task(tmp_path: P
         )
 
     planned(mergeEngine="aggregate", **{"txlog.fields.n.aggregate-function": "SUM"})
-    with pytest.raises(
-        txlog.InvalidInputError, match=r"differ from txlog\.merge-engine = first-row: each of its writers"
-    ):
+    with pytest.raises(txlog.InvalidInputError, match=r"differ from txlog\.merge-engine = first-row: all its writers"):
         planned(mergeEngine="first-row")
-    with pytest.raises(txlog.InvalidInputError, match=r"differ from txlog\.sequence\.field = s: each of its writers"):
+    with pytest.raises(txlog.InvalidInputError, match=r"differ from txlog\.sequence\.field = s: all its writers"):
         planned(sequenceBy="s")
     txlog.Table.create(tmp_path / "plain", MERGED)
     at_plain = {"path": str(tmp_path / "plain"), "upsertKeys": "k", "txlog.fields.x.aggregate-function": "sum"}

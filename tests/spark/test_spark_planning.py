@@ -67,7 +67,7 @@ def test_a_process_that_writes_again_reuses_the_open_table(options: SparkWriteOp
 
 def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: SparkWriteOptions) -> None:
     asked = replace(options, properties={"delta.appendOnly": "true"})
-    with pytest.raises(txlog.InvalidInputError, match=r'by .*set_properties\(\{"delta\.appendOnly": "true"\}\)'):
+    with pytest.raises(txlog.InvalidInputError, match=r'with .*set_properties\(\{"delta\.appendOnly": "true"\}\)'):
         plan(asked, SCHEMA, overwrite=False)
     txlog.Table.open(options.path).set_properties({"delta.appendOnly": "true"})
     assert not plan(asked, SCHEMA, overwrite=False)[0].creates_table
@@ -207,7 +207,7 @@ def test_errors_name_a_batch_by_the_options_that_the_user_set(options: SparkWrit
     write(first, plan(first, SCHEMA, overwrite=False)[0])
     for given, job, expected in (
         (late[0], jobs[0], "txnVersion 3 of txnAppId 'orders' is older than the last one committed, 7"),
-        (late[1], jobs[1], "txnVersion 7 of txnAppId 'orders' is in version 1 already, made from other input (txnFing"),
+        (late[1], jobs[1], "txnVersion 7 of txnAppId 'orders' is already in version 1, made from other input (txnFing"),
     ):
         with pytest.raises(TxlogErrorInSpark) as caught, crossing():
             _ = plan(given, SCHEMA, overwrite=False) if job is None else commit(given, job, [])
@@ -226,7 +226,7 @@ def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: SparkWriteOption
         if query_id == "first":
             writer.commit([], 4)
             continue
-        with pytest.raises(Exception, match="micro-batch 4 of stream 'clicks' is in version 1 already") as caught:
+        with pytest.raises(Exception, match="micro-batch 4 of stream 'clicks' is already in version 1") as caught:
             writer.commit([], 4)
     assert "checkpoint 4" not in str(caught.value)
 

@@ -27,7 +27,17 @@ from txlog.util.wording import Door, advice, argument, batch, call, in_python, i
 ROOT = Path(txlog.__file__).parent
 MARKS = re.compile("[\ufdd0\ufdd1]")
 IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be given
-    *("attempt", "condition", "credential_provider", "data", "description", "except_cols", "file", "from_file"),
+    *(
+        "attempt",
+        "column_rules",
+        "condition",
+        "credential_provider",
+        "data",
+        "description",
+        "except_cols",
+        "file",
+        "from_file",
+    ),
     *("key_cache_size", "max_attempts"),
     *("modification_time", "n", "name", "num_tasks", "on_change", "on_progress", "path", "paths", "retry", "size"),
     *(

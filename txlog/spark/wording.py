@@ -40,7 +40,7 @@ _NEW_CHECKPOINT = "start the stream with a new checkpointLocation"
 _SKIPS_CHANGES = "skipChangeCommits=true skips such versions"
 _READS_CHANGES = "readChangeFeed=true reads the change of each row, if the table has a change feed"
 _ADVICE = {
-    "follow a new definition": "Restart the query, so that it reads with the columns of that version",
+    "follow a new definition": "Restart the query to read with the columns of that version",
     "follow an old definition": (f"Set the option columns to the columns that stayed the same, or {_NEW_CHECKPOINT}"),
     "follow changed rows": (
         f"{_SKIPS_CHANGES}; ignoreChanges=true reads the files that they added, which repeats unchanged rows;"

@@ -162,7 +162,8 @@ class _Options:
             column = self._schema.find(part)
             if column is None:
                 names = ", ".join(self._schema.names)
-                raise InvalidInputError(f"{PREFIX}{option} names {part!r}, which is not a column; there are {names}")
+                problem = f"{PREFIX}{option} names {part!r}, which is not a column"
+                raise InvalidInputError(f"{problem}; the columns are {names}")
             found.append(column.name)
         if len(set(found)) < len(found):
             raise InvalidInputError(f"{PREFIX}{option} names a column twice: {text}")
