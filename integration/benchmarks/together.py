@@ -1,29 +1,40 @@
-"""Appends of one machine to a table on an S3 server behind a slow network: threads on one handle, and processes.
+"""Appends of one machine to a table whose store takes time: threads on one handle, and processes.
 
-Threads append as fast as they can, once as txlog does, and once with every append committed alone. What had not
-finished when the time was up counts as a wait too.
+Threads append to a store in memory that answers as late as an object store, so that nothing but txlog needs the
+processors: once as txlog does, and once with every append committed alone. Processes append to an S3 server behind a
+slow network. What had not finished when the time was up counts as a wait too.
 """
 
 from __future__ import annotations
 
+import random
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from fair_race import run_race
 from servers import start_server
 from slow_network import slow_network
 
+import txlog
 from benchmarks.measure import Bench, markdown_table
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.result import counted
+from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.table_store import TableStore
+from txlog.table import Table
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
-TITLE = "Appends of one machine to an object store"
+TITLE = "Appends of one machine to a store that answers late"
 
 DELAY_S = 0.025
+LATE_S = {"put_if_absent": 0.05, "put": 0.05, "write": 0.05, "read": 0.025, "stat": 0.025, "list_from": 0.04}
+SPREAD = 0.3
 WARM_S = 2.0
 
 
@@ -46,24 +57,23 @@ class Run:
 
 
 def run(bench: Bench) -> str:
-    sizes, seconds = bench.scale(((1, 8, 64), 15.0), ((2,), 2.0))
+    sizes, seconds = bench.scale(((1, 8, 64), 10.0), ((2,), 2.0))
     rows: list[tuple[str, ...]] = []
+    for threads in sizes:
+        for way in ("each alone", "together"):
+            found = _threads(threads, seconds, is_alone=way == "each alone")
+            bench.say(f"{threads} threads, {way}: {found.per_s:.1f}/s, p99 {found.wait_s(0.99):.3f} s")
+            bench.record(threads=threads, way=way, appends=found.appends, waits_s=found.waits_s)
+            rows.append((f"{counted(threads, 'thread')}, {way}", *_cells(found)))
     with (
         tempfile.TemporaryDirectory() as folder,
         start_server("versitygw", Path(folder) / "server") as server,
         slow_network(server.url, DELAY_S) as network,
     ):
         options = {**server.storage_options, "endpoint_url": network.url}
-        for threads in sizes:
-            for way in ("each alone", "together"):
-                uri = f"s3://{server.bucket}/{way.replace(' ', '-')}-{threads}"
-                found = _threads(uri, options, threads, seconds, is_alone=way == "each alone")
-                bench.say(f"{threads} threads, {way}: {found.per_s:.1f}/s, p99 {found.wait_s(0.99):.3f} s")
-                bench.record(threads=threads, way=way, appends=found.appends, waits_s=found.waits_s)
-                rows.append((f"{threads} threads, {way}", *_cells(found)))
         processes = bench.scale(16, 2)
         uri = f"s3://{server.bucket}/processes"
-        _create(uri, options)
+        txlog.Table.create(uri, {"id": pa.int64()}, storage_options=options)
         race = run_race("txlog", uri, options, processes, seconds)
         bench.say(f"{processes} processes: {race}")
         bench.record(processes=processes, appends=race.appends, longest_s=race.longest_s)
@@ -82,10 +92,11 @@ def run(bench: Bench) -> str:
         ["writers", "appends/s", "versions/s", "p50, s", "p99, s", "longest wait, s", "fewest of mean"], rows
     )
     return (
-        f"{table}\n\nEach run takes {seconds:.0f} s on a new table, on versitygw behind {1000 * DELAY_S:.0f} ms of"
-        f' delay each way; the waits of threads are those after the first {WARM_S:.0f} s. "Each alone" is the same code'
-        " with every append committed by itself, as before. The longest wait includes appends that had not finished at"
-        " the end."
+        f"{table}\n\nEach run takes {seconds:.0f} s on a new table. Threads: a store in memory where a put takes"
+        f" {1000 * LATE_S['put']:.0f} ms, a read {1000 * LATE_S['read']:.0f} ms, each {SPREAD:.0%} more or less; their"
+        f' waits are those after the first {WARM_S:.0f} s. "Each alone" is the same code with every append committed by'
+        f" itself, as before. Processes: versitygw behind {1000 * DELAY_S:.0f} ms of delay each way. The longest wait"
+        " includes appends that had not finished at the end."
     )
 
 
@@ -95,16 +106,38 @@ def _cells(run: Run) -> tuple[str, ...]:
     return f"{run.per_s:.1f}", f"{run.versions / run.seconds:.1f}", *waits, f"{min(run.appends)} of {mean:.1f}"
 
 
-def _create(uri: str, options: Mapping[str, str]) -> Any:
-    import txlog
+class _Late:
+    """A store whose answers take time."""
 
-    return txlog.Table.create(uri, {"id": pa.int64()}, storage_options=options)
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found, late_s = getattr(self._inner, name), LATE_S.get(name)
+        if late_s is None:
+            return found
+
+        def late(*given: Any, **named: Any) -> Any:
+            time.sleep(late_s * random.uniform(1 - SPREAD, 1 + SPREAD))
+            return found(*given, **named)
+
+        return late
 
 
-def _threads(uri: str, options: Mapping[str, str], threads: int, seconds: float, *, is_alone: bool) -> Run:
-    table = _create(uri, options)
+def _new_table(*, is_alone: bool) -> Table:
+    log, files = MemoryLogStore(), MemoryFileStore()
+    log.capabilities = OBJECT_STORE
+    open_table = OpenTable(TableStore("memory://table", cast("Any", _Late(log)), cast("Any", _Late(files))))
+    definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), {}))
+    commit_definition(open_table, None, definition, "CREATE TABLE", {})
     if is_alone:
-        table._open_table._committer = table._open_table._committer._lone
+        committer: Any = open_table._committer
+        open_table._committer = committer._lone
+    return Table(open_table)
+
+
+def _threads(threads: int, seconds: float, *, is_alone: bool) -> Run:
+    table = _new_table(is_alone=is_alone)
     row = pa.table({"id": pa.array([1], pa.int64())})
     appends, waits, began = [0] * threads, list[tuple[float, float]](), [0.0] * threads
     end_s = time.monotonic() + seconds
@@ -122,7 +155,8 @@ def _threads(uri: str, options: Mapping[str, str], threads: int, seconds: float,
     for worker in workers:
         worker.start()
     time.sleep(max(0.0, end_s - time.monotonic()))
-    done, versions = tuple(appends), table._open_table.log.known_state.version
+    state = table._open_table.log.known_state
+    done, versions = tuple(appends), state.version if state else 0
     unfinished = [(began_s, end_s - began_s) for began_s in began]
     for worker in workers:
         worker.join()
