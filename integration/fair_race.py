@@ -1,4 +1,4 @@
-"""Processes that append to one table as fast as they can for some time, and how evenly the store serves them.
+"""Processes that append to one table as fast as they can, or at a pace, and how evenly the store serves them.
 
 In: a table on an S3 server, the library, and how many writers. Out: a `Race`, which counts an append that had not
 finished at the end as a wait too: a writer that starves never finishes one.
@@ -26,12 +26,20 @@ _LATEST_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What each writer got done in ``seconds``, its longest wait for one append, and what failed."""
+    """What each writer got done in ``seconds``, all waits for an append, ascending, and what failed."""
 
     seconds: float
     appends: tuple[int, ...]
-    longest_s: float
+    waits_s: tuple[float, ...]
     failed: int
+
+    @property
+    def longest_s(self) -> float:
+        return self.waits_s[-1]
+
+    def wait_s(self, share: float) -> float:
+        """The wait that this share of all waits does not exceed."""
+        return self.waits_s[min(len(self.waits_s) - 1, int(share * len(self.waits_s)))]
 
     @property
     def per_s(self) -> float:
@@ -52,12 +60,15 @@ def run_race(
     seconds: float,
     *,
     machines: Path | None = None,
+    period_s: float = 0.0,
 ) -> Race:
     """Let ``writers`` processes append to the table at ``uri``, which exists.
 
     With ``machines``, a folder, each process has a folder for temporary files of its own, as on a machine of its own.
+    With ``period_s``, an append of each is due that often, and waits from then on; else each appends at full speed.
     """
-    command = [sys.executable, __file__, library, uri, json.dumps(dict(storage_options)), str(seconds)]
+    given = [library, uri, json.dumps(dict(storage_options)), str(seconds), str(period_s)]
+    command = [sys.executable, __file__, *given]
     processes = []
     for number in range(writers):
         environment = dict(os.environ, OMP_NUM_THREADS="1", TOKIO_WORKER_THREADS="1")
@@ -83,21 +94,26 @@ def run_race(
     return Race(
         seconds,
         tuple(report["appends"] for report in reports),
-        max(report["longest_s"] for report in reports),
+        tuple(sorted(wait_s for report in reports for wait_s in report["waits_s"])),
         sum(report["failed"] for report in reports),
     )
 
 
-def _work(library: str, uri: str, storage_options: dict[str, str], seconds: float) -> None:
+def _work(library: str, uri: str, storage_options: dict[str, str], seconds: float, period_s: float) -> None:
     append = _append_with(library, uri, storage_options)
     print("ready", flush=True)
     sys.stdin.readline()
     end_s = time.monotonic() + seconds
-    done: dict[str, Any] = {"appends": 0, "longest_s": 0.0, "failed": 0}
-    began_s = [time.monotonic()]
+    done: dict[str, Any] = {"appends": 0, "waits_s": [], "failed": 0}
+    due_s = time.monotonic() + (os.getpid() % 100) / 100 * period_s
+    began_s = [due_s]
     threading.Thread(target=_report_at, args=(end_s, done, began_s), daemon=True).start()
     while True:
-        began_s[0] = time.monotonic()
+        if period_s:
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            began_s[0], due_s = due_s, due_s + period_s
+        else:
+            began_s[0] = time.monotonic()
         try:
             append()
         except Exception as error:
@@ -105,14 +121,15 @@ def _work(library: str, uri: str, storage_options: dict[str, str], seconds: floa
             print(error, file=sys.stderr)
         else:
             done["appends"] += 1
-        done["longest_s"] = max(done["longest_s"], time.monotonic() - began_s[0])
+        done["waits_s"].append(time.monotonic() - began_s[0])
+        began_s[0] = due_s if period_s else time.monotonic()
 
 
 def _report_at(end_s: float, done: dict[str, Any], began_s: list[float]) -> None:
     """Print the report at ``end_s`` and end the process, whatever it is in."""
     time.sleep(max(0.0, end_s - time.monotonic()))
-    longest_s = max(done["longest_s"], time.monotonic() - began_s[0])
-    print(json.dumps({**done, "longest_s": longest_s}), flush=True)
+    waits_s = [*done["waits_s"], max(0.0, time.monotonic() - began_s[0])]
+    print(json.dumps({**done, "waits_s": waits_s}), flush=True)
     os._exit(0)
 
 
@@ -132,4 +149,4 @@ def _append_with(library: str, uri: str, storage_options: dict[str, str]) -> Cal
 
 
 if __name__ == "__main__":
-    _work(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), float(sys.argv[4]))
+    _work(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]))

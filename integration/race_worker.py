@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,9 @@ Call = Callable[[int], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Race:
-    """What one worker does: ``calls`` writes of one row each. ``engine`` is one of ``ENGINES``."""
+    """What one worker does: ``calls`` writes of one row each. ``engine`` is one of ``ENGINES``. ``machine`` is its own
+    folder for temporary files, as on a machine of its own.
+    """
 
     uri: str
     worker: int
@@ -38,6 +41,7 @@ class Race:
     ledger: str
     engine: str = "txlog"
     storage_options: dict[str, str] = field(default_factory=dict)
+    machine: str = ""
 
     def row(self, number: int) -> pa.Table:
         return pa.table([[self.worker], [number]], schema=SCHEMA)
@@ -62,6 +66,9 @@ def work(race: Race, started: Any = None, call: Call | None = None) -> None:
 
     ``call`` is what it does, where that is none of ``ENGINES``.
     """
+    if race.machine:
+        Path(race.machine).mkdir(exist_ok=True)
+        os.environ["TMPDIR"], tempfile.tempdir = race.machine, None
     call = call or ENGINES[race.engine](race)
     if started is not None:
         started.wait()

@@ -32,6 +32,7 @@ LONG = frozenset(
         *("compactor-power-cut", "late-upserter", "late-upserter-and-optimizer", "late-upserter-and-sink"),
         *("holding-sink-and-appender", "holding-sink-and-deleter", "one-application-twice"),
         *("optimizer-and-vacuum-of-the-same-day", "short-retention", "suspended-before-its-put", "three-appenders"),
+        *("one-in-line-and-one-that-leaves", "one-in-line-crashes", "two-in-line"),
         *("two-appenders", "updater-upserter-and-deleter"),
     )
 )

@@ -29,6 +29,7 @@ BENCHMARKS = (
         "writers",
         "fairness",
         "together",
+        "group_commit",
         "round_trips",
         "bulk",
         "upsert",

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_definitions import DEFINITION_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
+from mutants_of_gathering import GATHERING_MUTANTS
 from mutants_of_joining import JOINING_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
@@ -409,6 +410,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | EXPORT_MUTANTS
     | OWNER_MUTANTS
     | JOINING_MUTANTS
+    | GATHERING_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

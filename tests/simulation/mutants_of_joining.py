@@ -53,7 +53,7 @@ def loses_one_of_those_that_it_gathered(patch: pytest.MonkeyPatch) -> None:
 def takes_an_interrupted_commit_for_one_that_did_not_land(patch: pytest.MonkeyPatch) -> None:
     """Those that it carried try again on the newest version, without a look at the one that was sent."""
 
-    def send_away(self: Any, leaving: Any, sent_as: Any) -> None:
+    def send_away(self: Any, commit: Any, leaving: Any, sent_as: Any) -> None:
         for each in list(leaving):
             self._waiting.append(each)
             each.go_on(_Part.WAITS)

@@ -184,6 +184,16 @@ def test_one_transaction_that_landed_twice_is_found(table: Path) -> None:
     assert verification.findings[0].version == 5
 
 
+def test_a_transaction_that_landed_behind_its_fence_is_found(table: Path) -> None:
+    fence = {"operation": "FENCE", "operationParameters": {"txnIds": '["late", "another"]'}}
+    edit(table, 3, lambda actions: with_commit_info(actions, **fence))
+    assert verify(table).is_sound
+    edit(table, 5, lambda actions: with_commit_info(actions, txnId="late"))
+    verification = verify(table)
+    assert rules(verification) == ["fenced-transaction"]
+    assert verification.findings[0].version == 5
+
+
 def test_an_application_that_goes_back_is_a_warning(table: Path) -> None:
     edit(table, 5, lambda actions: [*without(actions, "txn"), {"txn": {"appId": "app", "version": 2}}])
     verification = verify(table)

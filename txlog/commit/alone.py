@@ -38,8 +38,8 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import CommitHooks, LostRace, call
-from txlog.log.conflicts import AlreadyCommitted, Apart, Committed, Conflict, Rebase, Reexecute, decide, decide_unread
-from txlog.log.joined import holds, txn_ids
+from txlog.log.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide, decide_unread
+from txlog.log.joined import holds, members, txn_ids
 from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
 from txlog.log.state import TableState
@@ -84,6 +84,10 @@ class Company(Protocol):
 
     def gather(self, state: TableState) -> Proposal:
         """What to send on top of ``state``, and what else with it: called for each attempt, while no put is open."""
+
+    def gather_here(self, state: TableState) -> Proposal:
+        """The same without what other processes handed over, which try by themselves: for an offer to other machines,
+        which stays as it is."""
 
     def is_carried(self, state: TableState) -> bool:
         """During the wait for a turn: offer the commit to whoever has the turn, and return whether it has landed."""
@@ -224,6 +228,7 @@ class CommitRun:
         self.offer: Offer | None = None  # what is proposed, for other writers to commit
         self.is_withdrawing = False
         self.withdrawals = 0
+        self.landed: dict[str, int] = {}  # in the version of another writer, by txnId
         self.moved_s = self.began_s  # when it last looked at the log, or sent something
 
     @property
@@ -249,7 +254,6 @@ class CommitRun:
             raise
         except KeyboardInterrupt:
             self._report_interrupted()
-            raise
             raise
         finally:
             self.place.leave()
@@ -328,8 +332,10 @@ class CommitRun:
 
         Meanwhile a writer that has the turn may commit this commit with its own: then that is the outcome.
         """
+        if self.is_offered:  # the line of all machines has the order
+            return None
         started_s, company, state = ambient.monotonic_s(), self.company, self.state
-        if company is None or state is None or self.may_land_unread or self.is_offered:
+        if company is None or state is None or self.may_land_unread:
             self.turn = self.log.store.commit_queue.take(self.began_s, self._read_ahead)
             taken = None
         else:
@@ -392,6 +398,8 @@ class CommitRun:
         try:
             if self._leave_offer(self.state):
                 return self._gather()
+            if not self.place.is_needed(self.lost_races):  # the folder refused the offer
+                return None
             return cast("Ended | None", self.place.wait(self._follow_next, self._require_time))
         finally:
             self.waited_s += ambient.monotonic_s() - began_s
@@ -414,6 +422,8 @@ class CommitRun:
         if self.offer is None:
             return False
         was_offered, was_open = self.is_offered, self.offer.is_open
+        if self.company is not None and not was_offered:
+            self.proposal = self.company.gather_here(state)
         self.is_offered = True  # before anybody can see it
         if not self.offer.leave(self.proposal, state, self.unsent):
             self.is_offered = was_offered
@@ -427,15 +437,16 @@ class CommitRun:
         """
         assert self.offer is not None
         while True:
+            assert self.state is not None
             self.moved_s = ambient.monotonic_s()
+            listing = self.offer.begin_look(self.state.version)
             settled = self._follow_next() if self.log.state_is_fresh() else self._catch_up()
             if settled is not None:
                 return settled
-            assert self.state is not None
             if self.pacing.is_over():
                 self.is_withdrawing = True
                 return None
-            if self.offer.is_turn(self.state.version):
+            if self.offer.is_turn(self.state.version, listing):
                 return None
             self.offer.pause()
 
@@ -446,10 +457,8 @@ class CommitRun:
         if not self.is_withdrawing:
             return self.proposal if self.offer is None else self.offer.gathered(self.proposal, self.state)
         from txlog.log.fences import fence
-        from txlog.log.intents import members_of
 
-        txn_ids = [each.txn_id for each in members_of(self.proposal)]
-        return fence(self.state, txn_ids, txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
+        return fence(self.state, sorted(self._own_txn_ids()), txn_id=ambient.uuid4(), now_ms=ambient.now_ms())
 
     def _follow_next(self) -> Ended | None:
         """Decide on the versions that landed while this commit waited in line."""
@@ -559,17 +568,29 @@ class CommitRun:
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
+        if self.offer is not None:  # the next commit builds on the version of the writer that carried this one
+            for winner in winners:
+                self.state = self.log.advance(self.state, winner, asked)
+                self._note(winner)
+                self.landed.update(dict.fromkeys(txn_ids(winner), winner.version))
+            self.turn.note(self.target - 1)
         if isinstance(decision, Apart):
             return decision
         self._make_found_commit_durable(decision.version)
-        if self.offer is not None:  # mostly the version that another writer made, on which the next commit builds
-            for winner in winners:
-                if decision.version is not None and winner.version <= decision.version:
-                    self.state = self.log.advance(self.state, winner, asked)
-                    self._note(winner)
-            self.turn.note(self.target - 1)
-        word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
-        return self._outcome(decision.version, word, None)
+        if isinstance(decision, AlreadyCommitted):
+            return self._outcome(decision.version, "already_committed", None)
+        found = next(winner for winner in winners if winner.version == decision.version)
+        has_others = self.offer is not None and not {each.txn_id for each in members(found)} <= self._own_txn_ids()
+        return replace(self._outcome(decision.version, "committed", None), holds_others=has_others)
+
+    def found(self, txn_id: str) -> CommitOutcome | None:
+        """The outcome of an append that another writer has committed, if it was in the offer of this run."""
+        version = self.landed.get(txn_id)
+        return None if version is None else replace(self._outcome(version, "committed", None), holds_others=True)
+
+    def _own_txn_ids(self) -> set[str]:
+        """Those of all appends that are proposed."""
+        return {each.txn_id for each in self.proposal.members or (self.proposal,)}
 
     def _note(self, commit: Commit) -> None:
         """A version has landed, which those may hold that others wait for."""
@@ -740,7 +761,8 @@ class CommitRun:
                 self.offer.landed_alone()
         except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
             logger.warning("%s: v%d is committed, but its state was not cached: %s", self.log.uri, version, error)
-        return self._outcome(version, "committed", state)
+        has_others = self.offer is not None and self.offer.took_others
+        return replace(self._outcome(version, "committed", state), holds_others=has_others)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
         races = self.lost_races, self.waited_s, self.lost_to
@@ -759,6 +781,10 @@ class CommitRun:
 
     def _report_interrupted(self) -> None:
         """After Ctrl-C: log whether the commit landed, before the interrupt is raised again."""
+        if self.is_offered:
+            where = self.log.uri, self.txn_id, self.txn_id, self.target
+            logger.warning("%s: interrupted; other writers may commit %s: resolve(%r, %d) finds out", *where)
+            return
         if self.sent is None:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return

@@ -303,6 +303,13 @@ class JoiningCommitter:
                 self._gather_offers(place, commit, joining, state)
             return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
 
+    def gather_here(self, commit: _Joined, state: TableState) -> Proposal:
+        """What the leader offers to other machines on ``state``: appends of this process."""
+        with self._lock:
+            self._answer_offers(commit, landed=False, refused=())
+            joining = self._gather_here(commit, state)
+            return joining.proposal(ambient.uuid4() if len(joining.members) > 1 else "", state.version)
+
     def _gather_here(self, commit: _Joined, state: TableState) -> Joining:
         """Those of this process."""
         with self._lock:
@@ -310,7 +317,7 @@ class JoiningCommitter:
             for each in commit.others if commit.is_here else ():
                 joining.take(each.proposal)
             for appends, _ in commit.foreign.values() if commit.is_here else ():
-                joining.take_all(appends)
+                joining.take(*appends)
             waiting = self._waiting if commit is self._commit and commit.is_here else ()
             for each in list(waiting):
                 if each.state.version > state.version:
@@ -339,7 +346,7 @@ class JoiningCommitter:
             found = handed_over.from_bytes(self._lone.log.uri, body, state)
             if found is None or not place.take(name, version):
                 continue
-            if joining.take_all(found):
+            if joining.take(*found):
                 commit.foreign[name] = found, version
             else:
                 place.give_back(name, version)
@@ -392,7 +399,10 @@ class JoiningCommitter:
                 self._send_away(commit, commit.carried, run.sent_as)
             else:
                 for each in reversed(commit.carried):
-                    if each.txn_id in ended.txn_ids:
+                    each.outcome = run.found(each.txn_id)
+                    if each.outcome is not None:
+                        each.go_on(_Part.ENDED)
+                    elif each.txn_id in ended.txn_ids:
                         each.go_on(_Part.ALONE)
                     else:  # up to the decision's version the log does not hold it, and nothing of it is under way
                         self._waiting.appendleft(each)
@@ -450,6 +460,9 @@ class _Company:
 
     def gather(self, state: TableState) -> Proposal:
         return self._committer.gather(self._commit, state)
+
+    def gather_here(self, state: TableState) -> Proposal:
+        return self._committer.gather_here(self._commit, state)
 
     def is_carried(self, state: TableState) -> bool:
         return self._committer.is_carried(self._commit, state)

@@ -15,8 +15,9 @@ Once the intent is there, only a version can tell what became of the append: tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from txlog.commit.read_versions import ReadVersions
 from txlog.commit.waiting_line import STALL_S, WaitingLine
@@ -25,13 +26,16 @@ from txlog.log.gathering import Standing, joined_with, standing
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.store.base import WAITING
+from txlog.store.base import WAITING, ObjectMeta
 from txlog.util import ambient
 from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
+from txlog.util.parallel import begin, parallel_map
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["Offer"]
+
+Listing: TypeAlias = Callable[[], Sequence[ObjectMeta]]
+"""Waits for a list of the folder that was begun before."""
 
 _LOOKS_WITHOUT_NEWS = 6  # looks for the next version until the folder is listed again
 _LOOK_MIN_S = 0.01
@@ -83,22 +87,29 @@ class Offer:
         self._left_s = self._moved_s = ambient.monotonic_s()
         return True
 
-    def is_turn(self, version: int) -> bool:
+    def begin_look(self, version: int) -> Listing | None:
+        """List the folder beside what the caller does next, if a version has landed, or none for some time."""
+        self._looks += 1
+        folder = self._line.marks
+        if folder is None or (version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS):
+            return None
+        self._listed_at, self._looks = version, 1
+        return begin(lambda: folder.list_from(""))
+
+    def is_turn(self, version: int, listing: Listing | None) -> bool:
         """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
         ahead are late, or the folder does not tell."""
-        self._looks += 1
-        if version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS:
+        if listing is None:
             return self._is_late()
-        self._listed_at, self._looks = version, 1
         try:
-            found = self._stand(version)
+            found = self._stand(version, listing())
         except TxlogError:
             self._line.is_out_of_order()
             found = None
         if found is None:  # nobody knows of this append, or how old the others are
             self._standing = Standing()
             return True
-        if len(found.ahead) < len(self._ahead) or not set(self._ahead) <= {*found.ahead}:
+        if not {*self._ahead} <= {*found.ahead}:
             self._moved_s = ambient.monotonic_s()
         self._standing, self._ahead = found, found.ahead
         self._line.saw((*found.ahead, *found.others))
@@ -136,12 +147,9 @@ class Offer:
 
     # --- the folder ---------------------------------------------------------------------------------------------
 
-    def _stand(self, version: int) -> Standing | None:
-        folder = self._line.marks
-        assert folder is not None
-        listed = folder.list_from("")
+    def _stand(self, version: int, listed: Sequence[ObjectMeta]) -> Standing | None:
         bases = [found[0] for each in listed if (found := named_intent(each.name)) is not None]
-        known = self._read.known(version, min(bases, default=None))
+        known = self._read.known(version, bases)
         waited_ms = int(1000 * (ambient.monotonic_s() - self._left_s))
         return standing(listed, self._name, known, waited_ms=waited_ms)
 

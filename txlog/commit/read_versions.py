@@ -6,6 +6,8 @@ files. PROTOCOL.md, "Delta Log Entries".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from txlog.errors import NotFoundError
@@ -33,39 +35,44 @@ class ReadVersions:
         self._lock = new_lock()
         self._commits: dict[int, Commit] = {}
         self._settled: dict[str, int] = {}
+        self._run = range(0)  # the versions known to follow each other
 
     def note(self, commit: Commit) -> None:
         """Remember a commit that is in the log for good."""
         actions = tuple(each for each in commit.actions if not isinstance(each, AddFile | RemoveFile | AddCDCFile))
         with self._lock:
             self._commits[commit.version] = replace(commit, actions=actions, files_skipped=True)
+            if commit.version == self._run.stop:
+                self._run = range(self._run.start, commit.version + 1)
             for txn_id in (*txn_ids(commit), *fenced_off(commit)):
                 self._settled[txn_id] = commit.version
             if len(self._commits) > 2 * _KEPT:
                 self._forget(max(self._commits) - _KEPT)
 
-    def known(self, newest: int, wanted: int | None = None) -> Known:
-        """What the handle knows at version ``newest``.
-
-        If there are intents on ``wanted``, an older version than it knows, it reads the versions since, if these are
-        few.
-        """
+    def known(self, newest: int, bases: Iterable[int] = ()) -> Known:
+        """What the handle knows at version ``newest``. For intents with these base versions, it reads a few more."""
         after = self._after(newest)
-        if wanted is not None and newest - _READ_BACK_MAX <= wanted < after and self._keeps_all():
-            after = self._read_back(wanted, after)
+        wanted = [base for base in bases if newest - _READ_BACK_MAX <= base < after]
+        if wanted and self._keeps_all():
+            after = self._read_back(min(wanted), after)
         return Known(after, newest, self._settled)
 
     def since(self, known: Known) -> list[Commit]:
-        """The commits that ``known`` is about, ascending."""
+        """The commits that ``known`` is about, ascending; without those that were forgotten meanwhile."""
         with self._lock:
-            return [self._commits[version] for version in range(known.after + 1, known.newest + 1)]
+            after = self._after(known.newest)
+            return [self._commits[version] for version in range(max(after, known.after) + 1, known.newest + 1)]
 
     def _after(self, newest: int) -> int:
         with self._lock:
-            version = newest
-            while version in self._commits:
-                version -= 1
-            return version
+            if newest not in self._run or self._run.start - 1 in self._commits:
+                first = last = newest
+                while first in self._commits:
+                    first -= 1
+                while last in self._commits:
+                    last += 1
+                self._run = range(first + 1, last)
+            return self._run.start - 1 if newest in self._run else newest
 
     def _keeps_all(self) -> bool:
         """Whether no version that an intent can be about has been cleaned up: a later put would have taken its name."""
@@ -83,3 +90,4 @@ class ReadVersions:
     def _forget(self, below: int) -> None:
         self._commits = {version: commit for version, commit in self._commits.items() if version >= below}
         self._settled = {txn_id: version for txn_id, version in self._settled.items() if version >= below}
+        self._run = range(max(self._run.start, below), self._run.stop)

@@ -26,7 +26,7 @@ import msgspec
 from txlog.errors import InvalidInputError
 from txlog.log.conflicts import Rebase, decide
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, members_of, named_intent
-from txlog.log.joined import BYTES_MAX, MEMBERS_MAX, Joining
+from txlog.log.joined import BYTES_MAX, MEMBERS_MAX, Joining, may_join
 from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.segment import ListedFile
 from txlog.protocol.commit_file import Commit
@@ -126,4 +126,4 @@ def _is_valid(member: Proposal, since: Sequence[Commit], *, append_only: bool) -
         validate_proposal(member, append_only=append_only)
     except InvalidInputError:
         return False
-    return isinstance(decide(member, since), Rebase)
+    return may_join(member) and isinstance(decide(member, since), Rebase)

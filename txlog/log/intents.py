@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from txlog.errors import InvalidInputError
+from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.joined import MEMBERS_MAX, may_join
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.state import TableState
@@ -159,9 +159,12 @@ def _action(line: Any) -> Action:
 
 
 def _is_new_and_below(add: AddFile) -> bool:
-    """Raises ``CorruptLogError`` for a path that no writer may produce."""
-    is_new = add.deletion_vector is None and add.base_row_id is None and add.default_row_commit_version is None
-    return is_new and resolve_data_path(add.path).is_relative
+    if add.deletion_vector is not None or add.base_row_id is not None or add.default_row_commit_version is not None:
+        return False
+    try:
+        return resolve_data_path(add.path).is_relative
+    except CorruptLogError:  # a path that no writer may produce
+        return False
 
 
 def _text_or_none(value: Any) -> str | None:

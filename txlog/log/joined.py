@@ -129,15 +129,6 @@ class Joining:
         self._bytes = size_bytes
         return True
 
-    def take_all(self, proposals: Sequence[Proposal]) -> bool:
-        """Add all of these appends, or none."""
-        before = len(self.members), set(self._app_ids), set(self._paths), self._bytes
-        if all(self.take(each) for each in proposals):
-            return True
-        del self.members[before[0] :]
-        _, self._app_ids, self._paths, self._bytes = before
-        return False
-
     def proposal(self, txn_id: str, version: int) -> Proposal:
         """The commit of all members, valid on ``version``, under a new id. A single member is committed under its own
         id."""

@@ -4,7 +4,8 @@ In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each r
 
 1. partitions with many small files are compacted, by the thresholds of auto compaction;
 2. a checkpoint is written if one is due;
-3. at most once an hour: the log is cleaned up, and a vacuum runs if the last one was long ago.
+3. at most once an hour: the log is cleaned up, what crashed writers left for others is deleted, and a vacuum runs if
+   the last one was long ago.
 
 If a step fails, the other steps still run, and the next round tries it again. Any number of maintainers may run at the
 same time, alongside any writers: each step is safe by itself. `_last_vacuum_info`, which every vacuum writes, holds the
@@ -24,6 +25,7 @@ from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFea
 from txlog.log.state import TableState
 from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
 from txlog.maintenance.last_vacuum import LAST_VACUUM
+from txlog.maintenance.offered_appends import delete_dead_offers
 from txlog.maintenance.optimize import optimize
 from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
 from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
@@ -77,10 +79,12 @@ class Maintainer:
         now_ms = ambient.now_ms()
         if now_ms >= self._hourly_from_ms:
             cleaned_up = self._step("log clean-up", self._clean_up)
+            if not self._options.dry_run:
+                self._step("offered appends", lambda: delete_dead_offers(self._open_table.store, now_ms))
             if self._step("vacuum", self._vacuum_is_due):
                 options = VacuumOptions(dry_run=self._options.dry_run)
                 vacuumed = self._step("vacuum", lambda: vacuum(self._open_table, options, self._on_step))
-            if not self._failures.keys() & {"log clean-up", "vacuum"}:
+            if not self._failures.keys() & {"log clean-up", "offered appends", "vacuum"}:
                 self._hourly_from_ms = now_ms + HOUR_MS
         return MaintenanceResult(
             version=self._open_table.log.newest_state(refresh=False).version,

@@ -7,7 +7,8 @@ In: a table's log at its newest version, its staging, and the moment before whic
 - files that were removed after that moment, with their deletion vectors: versions within the retention need them;
 - change data of commits after that moment;
 - the files of named versions;
-- files that sinks have staged. Commits may not name them yet, so another engine's vacuum does not see them.
+- files that sinks have staged, or that writers offer each other. Commits may not name them yet, so another engine's
+  vacuum does not see them.
 
 PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 """
@@ -25,6 +26,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
 from txlog.maintenance.named_versions import NamedVersion, files_of_named, named_versions
+from txlog.maintenance.offered_appends import offered_paths
 from txlog.maintenance.path_set import PathSet
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
@@ -50,6 +52,7 @@ class NeededFiles:
         self._named: set[NamedVersion] = set()
         self.paths.add(self._staging.named_paths())  # first: staged files are committed before their staging is removed
         self._take_named(self.paths)
+        self.paths.add(offered_paths(log.store, log.newest_state(refresh=False)))  # before the log, as staged files
         self.state = log.newest_state()
         self._take_files(self.state, self.paths)
         if self._checkpoint_may_lack_removes(self.state):
@@ -60,6 +63,7 @@ class NeededFiles:
         raises."""
         self._since.add(self._staging.named_paths())
         self._take_named(self._since)
+        self._since.add(offered_paths(self._log.store, self.state))
         newest = self._log.newest_state()
         try:
             for commit in self._log.commits_between(self.state.version + 1, newest.version):

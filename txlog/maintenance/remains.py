@@ -29,6 +29,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
 from txlog.iceberg.names import content_version
+from txlog.log.intents import named_intent
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.log_files.listing import list_log
@@ -338,7 +339,7 @@ class _Check:
             for page in self._log.store.files.list(folder):
                 for meta in page:
                     if meta.size and meta.modified_ms < self._given_up_until_ms and not _is_known(meta.name):
-                        is_of_crash = folder == LOG_DIRECTORY and meta.name.endswith(".tmp")
+                        is_of_crash = (folder == LOG_DIRECTORY and meta.name.endswith(".tmp")) or _is_offer(meta.name)
                         until_ms = meta.modified_ms + DAY_MS if is_of_crash else None
                         yield Remnant(meta.name, meta.size, kept_by, None, until_ms)
 
@@ -376,9 +377,16 @@ def _is_known(path: str) -> bool:
         return _HADOOP_CHECKSUM.search(name) is not None
     if folder == LOG_DIRECTORY:
         return parse_log_name(name) is not None or name in ("_last_checkpoint", LAST_VACUUM)
+    if _is_offer(path):  # it has the bounds of its files
+        return False
     return folder in (f"{LOG_DIRECTORY}/{SIDECARS}", STAGING, VERSIONS, WAITING, ICEBERG) or f"{folder}/".startswith(
         f"{QUARANTINE}/"
     )
+
+
+def _is_offer(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder == WAITING and named_intent(name) is not None
 
 
 def _last_name(path: str) -> str:

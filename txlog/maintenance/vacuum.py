@@ -36,6 +36,7 @@ from txlog.log.state import TableState
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
+from txlog.maintenance.offered_appends import delete_dead_offers
 from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
 from txlog.protocol.actions import operation_parameters
@@ -110,6 +111,7 @@ class _Vacuum:
             self._note_expired(expired_version)
             if self._log.store.named_versions is not None:
                 delete_unnamed(self._log.store, self._now_ms)
+            delete_dead_offers(self._log.store, self._now_ms)
             version = self._end("COMPLETED", doomed.num_rows)
         return VacuumResult(
             paths=tuple(doomed["path"].to_pylist()),

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from txlog.errors import CorruptLogError, TxlogError
+from txlog.log.fences import fenced_off
 from txlog.log.joined import txn_ids
 from txlog.protocol.actions import (
     Action,
@@ -65,6 +66,7 @@ class LogState(msgspec.Struct):
     _partition_fields: dict[str, Field | None] | None = None
     _readable: set[tuple[str, str | None]] = msgspec.field(default_factory=set)
     _version_of_txn_id: dict[str, int] = msgspec.field(default_factory=dict)
+    _version_of_fence: dict[str, int] = msgspec.field(default_factory=dict)
     _in_commit_timestamp: int | None = None
 
     def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
@@ -120,6 +122,11 @@ class LogState(msgspec.Struct):
             earlier = self._version_of_txn_id.setdefault(txn_id, commit.version)
             if earlier != commit.version:
                 yield Breach("duplicate-txn-id", f"has the txnId of version {earlier}: one transaction landed twice")
+            fence = self._version_of_fence.get(txn_id)
+            if fence is not None:
+                why = f"has transaction {txn_id}, of which version {fence} says that it never lands"
+                yield Breach("fenced-transaction", why)
+        self._version_of_fence.update(dict.fromkeys(fenced_off(commit), commit.version))
         timestamp, previous = commit.in_commit_timestamp_ms, self._in_commit_timestamp
         if timestamp is not None and previous is not None and timestamp <= previous:
             yield Breach(

@@ -40,6 +40,7 @@ from explorer.export_programs import (
     foreign_iceberg_commit,
     move_on_and_export,
 )
+from explorer.gathering_scenarios import GATHERERS, GATHERING_SCENARIOS, LARGE_GATHERING_SCENARIOS, SLOW_S
 from explorer.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
     Program,
@@ -261,7 +262,10 @@ _OF_ROWS = (
 
 SCENARIOS = {
     scenario.name: scenario
-    for scenario in (*_SMALL, *_OWNED, *_OF_ROWS, *DEFINITION_SCENARIOS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS)
+    for scenario in (
+        *(*_SMALL, *_OWNED, *GATHERING_SCENARIOS, *_OF_ROWS),
+        *(*DEFINITION_SCENARIOS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS),
+    )
 }
 """Scenarios small enough to be explored completely."""
 
@@ -279,7 +283,10 @@ _LARGE = (
 
 SAMPLED = {
     scenario.name: scenario
-    for scenario in (*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS, *TOGETHER)
+    for scenario in (
+        *(*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS),
+        *(*TOGETHER, *LARGE_GATHERING_SCENARIOS),
+    )
 }
 """Scenarios of which only some schedules are explored."""
 
@@ -502,6 +509,7 @@ _CASTS = (
     _BESIDE_AN_OWNER,
     _TOGETHER,
     _COLUMNS,
+    GATHERERS,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""
@@ -536,6 +544,7 @@ def any_story(choices: Choices) -> Scenario:
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
     is_upkeep, is_owned, is_mapped = cast is _UPKEEP, cast is _BESIDE_AN_OWNER, cast is _COLUMNS
+    gathers = cast is GATHERERS
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
     properties = tables[choices.choose(len(tables), calm=0.75)]
@@ -552,7 +561,7 @@ def any_story(choices: Choices) -> Scenario:
         faults=choices.choose(4),
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),
-        store="object" if is_owned else ("local", "object")[choices.choose(2)],
+        store="object" if is_owned or gathers else ("local", "object")[choices.choose(2)],
         deletes=by_itself or not set(programs).isdisjoint(CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
@@ -567,4 +576,6 @@ def any_story(choices: Choices) -> Scenario:
         owned=is_owned,
         mapped=is_mapped,
         asks_beside=True,
+        gathers=gathers,
+        round_trip_s=SLOW_S if gathers else 0.0,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from explorer.session import Clock, wait_always
+from explorer.session import Clock, see_others
 from explorer.versions import InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
 from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
@@ -93,7 +93,7 @@ def gather_what_waits(run: Run) -> None:
     """One more writer that read the whole log commits all that may still be committed, and nothing else lands."""
     with ambient.use(Clock(252)):
         table = opened(_store(run), None, {})
-        wait_always(table)
+        see_others(table)
         path = "part=a/last.parquet"
         run.world.files.publish(path, FILE_BYTES)
         run.world.files.make_durable([path])

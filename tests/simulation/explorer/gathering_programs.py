@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from explorer.programs import resolve_on
-from explorer.session import Session
+from explorer.session import Session, see_others
 from explorer.versions import Attempt
 from txlog.table import Table
 from txlog.transaction import Transaction
@@ -18,6 +18,7 @@ __all__ = [
     "append_in_line",
     "append_in_line_and_leave",
     "append_in_line_and_resolve",
+    "append_together_in_line",
     "gather_in_line",
     "ingest_in_line",
     "stop_gathering",
@@ -26,8 +27,9 @@ __all__ = [
 
 def append_in_line(session: Session, *, fresh: bool = False, times: int = 1) -> None:
     """Append blindly, as a writer that has just seen others wait: it leaves its append for others at once."""
-    table = session.table(fresh=fresh, waits=True)
+    table = session.table(fresh=fresh)
     for _ in range(times):
+        see_others(table)
         _append(session, table)
 
 
@@ -44,6 +46,14 @@ def append_in_line_and_resolve(session: Session) -> None:
     """The same; if it is unknown what became of it, ask."""
     table = session.table(waits=True, total_timeout=0.0)
     resolve_on(session, _append(session, table), table)
+
+
+def append_together_in_line(session: Session, *, times: int = 1) -> None:
+    """Append in line through the handle that all such actors share, as threads of a process do."""
+    table = session.shared_table()
+    for _ in range(times):
+        see_others(table)
+        _append(session, table)
 
 
 def ingest_in_line(session: Session, *, app_id: str = "app") -> None:

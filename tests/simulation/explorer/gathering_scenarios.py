@@ -15,6 +15,7 @@ from explorer.gathering_programs import (
     append_in_line,
     append_in_line_and_leave,
     append_in_line_and_resolve,
+    append_together_in_line,
     gather_in_line,
     ingest_in_line,
     stop_gathering,
@@ -22,15 +23,14 @@ from explorer.gathering_programs import (
 from explorer.programs import Program, append, append_and_resolve, overwrite, resolve_for_others, set_properties
 from explorer.run import Scenario
 
-__all__ = ["GATHERERS", "GATHERING_SCENARIOS", "LARGE_GATHERING_SCENARIOS"]
+__all__ = ["GATHERERS", "GATHERING_SCENARIOS", "LARGE_GATHERING_SCENARIOS", "SLOW_S"]
 
-_SLOW_S = 0.2  # where commits without an intent wait until those ahead count as crashed
-_LOST = ("fail_before", "fail_after", "late", "conflict")
+SLOW_S = 0.2  # where commits without an intent wait until those ahead count as crashed
 
 
 def _of_gatherers(name: str, *programs: Program, restarts: int = 0, **options: Any) -> Scenario:
     actors = actors_of(*programs, restarts=restarts)
-    return Scenario(name, actors, store="object", versions=2, gathers=True, kinds=_LOST, **options)
+    return Scenario(name, actors, store="object", versions=2, gathers=True, **options)
 
 
 GATHERING_SCENARIOS = (
@@ -38,12 +38,18 @@ GATHERING_SCENARIOS = (
     _of_gatherers("one-in-line-and-one-that-leaves", append_in_line, append_in_line_and_leave),
     _of_gatherers("one-in-line-crashes", append_in_line, append_in_line, crashes=1),
     _of_gatherers("one-in-line-beside-an-older-release", append_in_line, append_as_before),
-    _of_gatherers("one-in-line-and-a-new-definition", append_in_line, append_in_line, set_properties),
 )
 
 LARGE_GATHERING_SCENARIOS = (
+    _of_gatherers(
+        "two-in-line-and-a-new-definition",
+        *(append_in_line, gather_in_line, set_properties),
+        crashes=1,
+        round_trip_s=SLOW_S,
+    ),
     _of_gatherers("three-in-line", append_in_line, append_in_line, gather_in_line, faults=1, crashes=1),
     _of_gatherers("answers-are-lost-in-line", append_in_line, append_in_line, faults=2),
+    _of_gatherers("one-fails-in-line", append_in_line, append_in_line, faults=1, kinds=("refused",)),
     _of_gatherers("late-to-the-line", append_in_line, append_in_line, gather_in_line),
     _of_gatherers("one-in-line-asks", append_in_line, append_in_line_and_resolve, gather_in_line, faults=1),
     _of_gatherers(
@@ -52,9 +58,22 @@ LARGE_GATHERING_SCENARIOS = (
     _of_gatherers(
         "one-application-twice-in-line", ingest_in_line, ingest_in_line, append_in_line, crashes=1, restarts=1
     ),
-    _of_gatherers("the-line-ends", append_in_line, append_in_line, stop_gathering, crashes=1, round_trip_s=_SLOW_S),
     _of_gatherers(
-        "changes-wait-among-appends", append_in_line, overwrite, append_in_line, faults=1, round_trip_s=_SLOW_S
+        "threads-in-line",
+        *(append_together_in_line, append_together_in_line, append_together_in_line, append_in_line),
+        faults=1,
+        crashes=1,
+        round_trip_s=SLOW_S,
+    ),
+    _of_gatherers(
+        "threads-in-line-and-a-new-definition",
+        *(append_together_in_line, append_together_in_line, append_in_line, set_properties),
+        crashes=1,
+        round_trip_s=SLOW_S,
+    ),
+    _of_gatherers("the-line-ends", append_in_line, append_in_line, stop_gathering, crashes=1, round_trip_s=SLOW_S),
+    _of_gatherers(
+        "changes-wait-among-appends", append_in_line, overwrite, append_in_line, faults=1, round_trip_s=SLOW_S
     ),
 )
 
@@ -65,6 +84,8 @@ GATHERERS: tuple[Program, ...] = (
     gather_in_line,
     append_in_line_and_leave,
     append_in_line_and_resolve,
+    append_together_in_line,
+    partial(append_together_in_line, times=2),
     append_as_before,
     append,
     partial(append, times=3),

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import greenlet
 import msgspec
+from msgspec.structs import replace
 
 from explorer.ending import export_what_was_exported, gather_what_waits, recover_what_is_sealed
 from explorer.invariants import Ledger
@@ -180,6 +181,8 @@ class Run:
             stores = (_OfActor(self, name) for name in ("log", "files", "staging"))
             hooks = self.observers.hooks if self.observers else None
             store = TableStore("memory://table", *cast("Any", stores))
+            if self.scenario.gathers:
+                store = replace(store, waiting=cast("Any", _OfActor(self, "waiting")))
             is_from_before = self.cuts_left == self.scenario.power_cuts
             self._shared = opened(store, self.base if is_from_before else None, retry, hooks)
         return self._shared

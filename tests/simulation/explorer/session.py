@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from txlog.testing.memory_store import MemoryLogStore
     from txlog.transaction import Transaction
 
-__all__ = ["Actor", "Clock", "Session", "wait_always"]
+__all__ = ["Actor", "Clock", "Session", "see_others"]
 
 Out = TypeVar("Out")
 
@@ -166,7 +166,7 @@ class Session:
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
         if waits:
-            wait_always(table)
+            see_others(table)
         self.handles.append(table)
         return table
 
@@ -352,8 +352,8 @@ class Session:
         return self.run.at_call(self, call, store)
 
 
-def wait_always(table: Table) -> None:
-    """Let a handle behave as if it had just seen others wait, so that its appends join the line at once."""
+def see_others(table: Table) -> None:
+    """Let a handle behave as if it had just seen others wait, so that its next append joins the line at once."""
     table._open_table._committer._lone.line.crowded_until_s = math.inf  # type: ignore[attr-defined]
 
 

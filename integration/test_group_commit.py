@@ -1,0 +1,173 @@
+"""Writers of several machines that commit each other's appends on an S3 server: killed, refused, and beside deltalake.
+
+Each process has a folder for temporary files of its own, so that the queue of one machine does not keep them apart, and
+the network has a delay, so that they lose races. `race_worker` says what each of them notes, `races.judge` what must be
+true in the end.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from race_worker import SCHEMA, Race
+from races import acknowledged, judge, run, run_and_kill
+from servers import S3Location, S3Server
+from slow_network import slow_network
+
+import txlog
+from txlog.errors import TxlogError
+from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
+
+Record = Callable[[str, object], None]
+
+_DELAY_S = 0.01
+_CONTENTION = (
+    Fault.CONFLICT_409,
+    Fault.SLOW_DOWN_503,
+    Fault.LAND_503,
+    Fault.ERROR_500,
+    Fault.LAND_DROP,
+    Fault.DROP,
+)
+"""What S3 answers to requests that meet, or that are too many: nothing landed, or nobody knows. A 412 is no fault."""
+
+
+@pytest.fixture
+def place(s3_server: S3Server) -> Iterator[S3Location]:
+    """A table's place on a server behind a network that takes its time."""
+    with slow_network(s3_server.url, _DELAY_S) as network:
+        location = s3_server.new_location()
+        yield S3Location(location.uri, {**location.storage_options, "endpoint_url": network.url})
+
+
+def _races(
+    folder: Path, place: S3Location, workers: int, calls: int, engine: str = "txlog", first: int = 0
+) -> list[Race]:
+    return [
+        Race(
+            place.uri,
+            worker,
+            calls,
+            str(folder / f"ledger-{worker}.jsonl"),
+            engine,
+            place.storage_options,
+            str(folder / f"machine-{worker}"),
+        )
+        for worker in range(first, first + workers)
+    ]
+
+
+def _create(place: S3Location) -> txlog.Table:
+    return txlog.Table.create(
+        place.uri, SCHEMA, properties={"txlog.groupCommit": True}, storage_options=place.storage_options
+    )
+
+
+def _writers_of_versions(races: list[Race]) -> dict[int, set[int]]:
+    """Which workers' appends each version carries, by their acknowledgements."""
+    found: dict[int, set[int]] = {}
+    for entry in acknowledged(races):
+        if entry.get("outcome") == "committed":
+            found.setdefault(entry["version"], set()).add(entry["worker"])
+    return found
+
+
+def test_processes_commit_each_others_appends_beside_deltalake(place: S3Location, tmp_path: Path) -> None:
+    _create(place)
+    races = [
+        *_races(tmp_path, place, 6, 12),
+        *_races(tmp_path, place, 2, 12, "txlog.sink", first=6),
+        *_races(tmp_path, place, 1, 4, "deltalake", first=8),
+    ]
+    ledger = run([race for race in races if race.engine != "deltalake"])
+    run([race for race in races if race.engine == "deltalake"])
+    judge(races)
+    assert len(ledger) == 8 * 12
+    assert max(len(workers) for workers in _writers_of_versions(races).values()) > 1, "no version carried several"
+
+
+def test_killed_processes_that_commit_each_others_appends_lose_and_repeat_nothing(
+    place: S3Location, tmp_path: Path, record_property: Record
+) -> None:
+    _create(place)
+    races = [
+        *_races(tmp_path, place, 5, 10),
+        *_races(tmp_path, place, 3, 10, "txlog.sink", first=5),
+        *_races(tmp_path, place, 1, 5, "deltalake", first=8),
+    ]
+    _kill_and_judge(races, kills=8, seed=1, record_property=record_property)
+
+
+@pytest.mark.hunt(part="races")
+def test_thirty_two_killed_processes_that_commit_each_others_appends_lose_and_repeat_nothing(
+    place: S3Location, tmp_path: Path, record_property: Record
+) -> None:
+    _create(place)
+    races = [*_races(tmp_path, place, 24, 12), *_races(tmp_path, place, 8, 12, "txlog.sink", first=24)]
+    _kill_and_judge(races, kills=30, seed=2, record_property=record_property)
+
+
+def _kill_and_judge(races: list[Race], kills: int, seed: int, record_property: Record) -> None:
+    killed = run_and_kill(races, kills, seed, 0.3)
+    judge(races)
+    versions = _writers_of_versions(races)
+    several = sum(len(workers) > 1 for workers in versions.values())
+    record_property("measured", f"{killed} kills, {len(versions)} versions, {several} of them of several processes")
+    assert killed
+    assert several
+
+
+# --- what the store answers when many meet --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_busy_store_answers_loses_and_repeats_nothing(seed: int) -> None:
+    choose = random.Random(seed)
+    answers: dict[int, str] = {}
+    with FaultyS3() as server:
+        uri, options = "s3://bucket/busy", {**server.storage_options, "timeout": "2s"}
+        properties = {"txlog.groupCommit": True}
+        txlog.Table.create(uri, {"id": pa.int64()}, properties=properties, storage_options=options)
+        retry = txlog.RetryPolicy(total_timeout=60.0, min_wait=0.01, max_wait=0.1)
+
+        def work(worker: int) -> None:
+            table = txlog.Table.open(uri, storage_options=options, retry=retry)
+            for number in range(6):
+                see_others(table)
+                row = worker * 100 + number
+                try:
+                    table.append(pa.table({"id": pa.array([row], pa.int64())}))
+                    answers[row] = "committed"
+                except txlog.CommitStateUnknownError as error:
+                    server.clear_scripts()
+                    landed = table.resolve(error.txn_id or "", error.version or 0)
+                    answers[row] = "committed" if landed else "refused"
+                except TxlogError:
+                    answers[row] = "refused"
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(5)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            server.script(*choose.sample((*_CONTENTION, *[Fault.NONE] * len(_CONTENTION)), k=4))
+            server.script_lists(ListFault.NONE, choose.choice((ListFault.SLOW_DOWN_503, ListFault.ERROR_500)))
+            for thread in threads:
+                thread.join(0.05)
+        server.clear_scripts()
+        table = txlog.Table.open(uri, storage_options=options)
+        found = sorted(table.snapshot().to_arrow()["id"].to_pylist())
+        assert found == sorted(row for row, answer in answers.items() if answer == "committed")
+        assert len(answers) == 30
+        assert not table.verify().findings
+        assert any(request.fault in _CONTENTION for request in server.requests)
+
+
+def see_others(table: Any) -> None:
+    """Let the next append of a handle join the line at once, as if it had just seen others wait there."""
+    table._open_table._committer._lone.line.crowded_until_s = float("inf")

@@ -1,0 +1,143 @@
+"""Bugs of writers that commit each other's appends: landed twice, landed after a refusal, or lost.
+
+In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `GATHERING_MUTANTS` is a part of
+``mutants.MUTANTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from txlog.commit import offer, read_versions, resolve
+from txlog.commit.alone import CommitRun
+from txlog.commit.offer import Offer
+from txlog.commit.read_versions import ReadVersions
+from txlog.log import conflicts, gathering
+from txlog.log.gathering import Known
+from txlog.log.intents import members_of, named_intent
+from txlog.log.joined import Joining
+
+__all__ = ["GATHERING_MUTANTS"]
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def does_not_compare_intents_with_what_it_read(patch: pytest.MonkeyPatch) -> None:
+    """What is in the folder counts as not committed yet."""
+    known = ReadVersions.known
+    patch.setattr(ReadVersions, "known", lambda self, newest, bases=(): _without_settled(known(self, newest, bases)))
+    patch.setattr(gathering, "_is_valid", lambda member, since, append_only: True)
+
+
+def takes_intents_older_than_what_it_read(patch: pytest.MonkeyPatch) -> None:
+    """An append is taken by a handle that has not read the version that holds it."""
+    patch.setattr(gathering, "may_be_taken", _may_be_taken_at_any_age)
+    patch.setattr(offer, "joined_with", _joined_at_any_age)
+    patch.setattr(ReadVersions, "_keeps_all", lambda self: False)
+
+
+def takes_an_append_back_by_deleting_it(patch: pytest.MonkeyPatch) -> None:
+    """Who has read it before may still commit it."""
+
+    def gather(self: Any) -> Any:
+        if self.pacing.is_over():
+            self.is_withdrawing = True
+            raise self._exhausted()
+        return real(self)
+
+    real = CommitRun._gather
+    patch.setattr(CommitRun, "_gather", gather)
+
+
+def ignores_fences(patch: pytest.MonkeyPatch) -> None:
+    """A version that names an append stops only puts of that version."""
+    for module in (conflicts, read_versions):
+        patch.setattr(module, "fenced_off", lambda commit: frozenset())
+
+
+def fences_without_a_name(patch: pytest.MonkeyPatch) -> None:
+    """``resolve`` puts a version that no gatherer can know for what it is."""
+    real = resolve.fence
+    patch.setattr(resolve, "fence", lambda state, txn_ids, **how: real(state, ("another",), **how))
+
+
+def gives_up_while_others_may_commit_it(patch: pytest.MonkeyPatch) -> None:
+    """A failure after an append was offered is reported as if it could not land any more."""
+    real = CommitRun.run
+
+    def run(self: Any) -> Any:
+        try:
+            return real(self)
+        except Exception as error:
+            raise error.__cause__ or error from None
+
+    patch.setattr(CommitRun, "run", run)
+
+
+def deletes_the_files_of_what_it_offers(patch: pytest.MonkeyPatch) -> None:
+    """They count as unsent, since their own writer has not put a version yet."""
+    real = Offer.leave
+    patch.setattr(Offer, "leave", lambda self, proposal, state, unsent: real(self, proposal, state, None))
+    patch.setattr(CommitRun, "_put", _put_without_a_mark)
+
+
+def does_not_find_itself_in_the_version_of_another(patch: pytest.MonkeyPatch) -> None:
+    """A version is somebody's own only if it has no other's name."""
+    patch.setattr(conflicts, "holds", lambda commit, txn_id: commit.txn_id == txn_id)
+
+
+def gathers_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
+    """Whoever gathers does not decide on what landed since."""
+    patch.setattr(gathering, "_is_valid", lambda member, since, append_only: True)
+
+
+def joins_two_checkpoints_of_one_application(patch: pytest.MonkeyPatch) -> None:
+    """A version has two of them, or one that another writer has committed already."""
+
+    def take(self: Any, *proposals: Any) -> bool:
+        self.members += proposals
+        return True
+
+    patch.setattr(Joining, "take", take)
+
+
+def _without_settled(known: Known) -> Known:
+    return Known(known.after, known.newest, ())
+
+
+def _may_be_taken_at_any_age(name: str, known: Known) -> bool:
+    intent = named_intent(name)
+    return intent is not None and intent[0] <= known.newest and intent[1] not in known.settled
+
+
+def _joined_at_any_age(own: Any, intents: Any, winners: Any, **how: Any) -> Joining:
+    joining = Joining(*members_of(own))
+    for intent in intents:
+        joining.take(*intent.members)
+    return joining
+
+
+def _put_without_a_mark(self: Any, attempt: Any) -> Any:
+    self.sent = self.target
+    return self.versions.put(attempt)
+
+
+GATHERING_MUTANTS: dict[str, tuple[Mutant, str]] = {
+    mutant.__name__: (mutant, scenario)
+    for mutant, scenario in (
+        (does_not_compare_intents_with_what_it_read, "late-to-the-line"),
+        (takes_intents_older_than_what_it_read, "late-to-the-line"),
+        (takes_an_append_back_by_deleting_it, "one-in-line-and-one-that-leaves"),
+        (ignores_fences, "one-in-line-and-one-that-leaves"),
+        (fences_without_a_name, "another-asks-for-those-in-line"),
+        (gives_up_while_others_may_commit_it, "one-fails-in-line"),
+        (deletes_the_files_of_what_it_offers, "one-in-line-asks"),
+        (does_not_find_itself_in_the_version_of_another, "two-in-line"),
+        (gathers_over_a_changed_definition, "two-in-line-and-a-new-definition"),
+        (joins_two_checkpoints_of_one_application, "one-application-twice-in-line"),
+    )
+}
+"""Each bug, and the scenario whose exploration must find it."""
