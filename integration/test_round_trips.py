@@ -15,8 +15,8 @@ from go_servers import ServerUnavailable
 from servers import S3Location, start_server
 
 import txlog
-from tests.commands import COMMANDS, FILE_ROWS, FILES, rows_of
 from tests.round_trips import RoundTrips
+from tests.timed_commands import COMMANDS, FILE_ROWS, FILES, rows_of
 from txlog.store.object_client import ObjectClient
 
 MORE = {"vacuum": 1}  # the client is asked once more, and knows by itself that the list of all files has ended

@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 
 import txlog
 from tests.bucket import ROW, Bucket
-from tests.commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
+from tests.timed_commands import COMMANDS, COPIES, FILE_ROWS, FILES, VECTORS, Command, rows_of
 from txlog.commit.open_table import OpenTable
 from txlog.log.checkpoint import columns as checkpoint_columns
 from txlog.protocol.log_names import checkpoint_name, multipart_names
