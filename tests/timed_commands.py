@@ -97,7 +97,7 @@ COMMANDS: dict[str, Command] = {
     "merge by copies": Command(4, _merge, COPIES),
     "merge by vectors": Command(4, _merge, VECTORS),
     "optimize": Command(8, lambda table, opened: table.optimize),
-    "vacuum": Command(22, _vacuum),
+    "vacuum": Command(23, _vacuum),
     "restore": Command(6, lambda table, opened: lambda: table.restore(3)),
     "history": Command(3, lambda table, opened: table.history),
     "open": Command(3, lambda table, opened: opened),

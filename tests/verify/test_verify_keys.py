@@ -164,7 +164,7 @@ def test_the_repeated_keys_with_most_rows_are_reported_and_all_are_counted(
     assert [each.values["id"] for each in found.examples] == list(range(29, 9, -1))
     findings = table.verify(["id"]).findings
     assert len(findings) == 21
-    assert findings[-1].message.startswith("and 10 keys more")
+    assert findings[-1].message.startswith("and 10 more keys")
 
 
 def test_a_key_in_many_files_is_reported_with_some_of_them(make_table: Callable[..., txlog.Table]) -> None:
@@ -214,7 +214,7 @@ def test_the_command_fails_for_repeated_keys_and_prints_them(make_table: Callabl
     table = make_table(rows([1, 2]), schema=SCHEMA)
     sound = CliRunner().invoke(app, ["verify", table.uri, "--keys", "id"])
     assert sound.exit_code == 0
-    assert "read the key (id) of 2 rows: 0 keys of several rows, 0 null keys" in sound.stdout
+    assert "read the key (id) of 2 rows: 0 keys with several rows, 0 null keys" in sound.stdout
     table.append(rows([2, None]))
     broken = CliRunner().invoke(app, ["verify", table.uri, "-k", "id"])
     assert broken.exit_code == 1

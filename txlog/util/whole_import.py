@@ -18,6 +18,7 @@ it.
 
 from __future__ import annotations
 
+import _imp
 import importlib
 import sys
 import threading
@@ -95,7 +96,10 @@ class _Loader:
             self._loader.exec_module(module)
             self._executed[name] = module
 
-        _apart_from_the_main_thread(execute)
+        if _imp.lock_held():  # an import of this thread that was broken off left it so: no other thread could import
+            execute()
+        else:
+            _apart_from_the_main_thread(execute)
         self._executed.pop(name, None)
 
 
