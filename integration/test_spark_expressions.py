@@ -177,7 +177,7 @@ TEXTS = [
         "sha2(s, 0)",
         "sha2(s, 512)",
         "crc32(s)",
-        "base64(CAST(s AS BINARY))",
+        "base64(s)",
     ),
     *(
         "hex(s)",
@@ -225,7 +225,7 @@ TEXTS = [
         "ts + INTERVAL 5 HOURS",
         "tn - INTERVAL '90' MINUTES",
     ),
-    *("ts - INTERVAL 1 MONTH", "INTERVAL 2 WEEKS + dt", "ts + INTERVAL 1 DAY > tn", "tn + INTERVAL 3 YEARS"),
+    *("ts - INTERVAL 1 MONTH", "INTERVAL 2 WEEKS + dt", "ts + INTERVAL 1 DAY > ts", "tn + INTERVAL 3 YEARS"),
     *("NULL + 1", "NULL = 1", "NULL AND b", "NULL OR b", "concat(s, NULL)", "coalesce(NULL, i)"),
 ]
 EXTRA = {

@@ -17,7 +17,7 @@ from txlog.expressions.string_functions import STRING_FUNCTIONS
 from txlog.expressions.time_functions import TIME_FUNCTIONS
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import common_type, is_floating, is_integer, is_numeric, is_ordered
-from txlog.protocol.schema import BOOLEAN, DOUBLE, LONG, VOID, DataType, Decimal, type_name
+from txlog.protocol.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, DataType, Decimal, type_name
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
 
@@ -135,7 +135,14 @@ def _decode(value: Expression, *rest: Expression) -> Expression:
     pairs = len(rest) // 2
     conditions = [as_condition(compare("<=>", value, each)) for each in rest[0 : 2 * pairs : 2]]
     default = rest[-1] if len(rest) % 2 else literal(None)
-    return chosen(conditions, [*rest[1 : 2 * pairs : 2], default])
+    found = chosen(conditions, [*rest[1 : 2 * pairs : 2], default])
+    if value.type != STRING or not is_numeric(found.type):
+        return found
+    if not is_integer(found.type):
+        raise ValueError(
+            f"decode() of a string makes strings or whole numbers, not {type_name(found.type)}: write CASE"
+        )
+    return convert(found, LONG)  # as Spark does
 
 
 def _sqrt(value: Expression) -> Expression:

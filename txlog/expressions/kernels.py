@@ -204,10 +204,6 @@ def _concat(call: Call, *values: Any) -> Any:
     return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
 
 
-def _concat_ws(call: Call, separator: Any, *values: Any) -> Any:
-    return pc.binary_join_element_wise(*values, separator, null_handling="skip")
-
-
 def _like_any_case(call: Call, values: Any) -> Any:
     return pc.match_like(_lower(call, values), call.options[0])
 
@@ -351,7 +347,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "rlike": lambda call, values: pc.match_substring_regex(values, call.options[0]),
     "regexp_replace": lambda call, values: pc.replace_substring_regex(values, *call.options[:2]),
     "regexp_extract": _regexp_extract,
-    "concat_ws": _concat_ws,
     "split": _split,
     "upper": _upper,
     "lower": _lower,

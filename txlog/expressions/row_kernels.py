@@ -31,8 +31,8 @@ _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
 
 
-def _by_row(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that calls ``function(call, *values)`` for each row without a null."""
+def _by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
+    """A kernel that calls ``function(call, *values)`` for each row without a null, or for every row."""
 
     def kernel(call: Call, *given: Any) -> Any:
         kind = type_to_arrow(call.type)
@@ -42,7 +42,9 @@ def _by_row(function: Callable[..., Any]) -> Callable[..., Any]:
             for values in given
         ]
         rows = zip(*columns) if lengths else [tuple(values.as_py() for values in given)]  # noqa: B905  repeat() has no end
-        found = [None if any(value is None for value in row) else function(call, *row) for row in rows]
+        found = [
+            None if not takes_null and any(value is None for value in row) else function(call, *row) for row in rows
+        ]
         return pa.array(found, kind) if lengths else pa.scalar(found[0], kind)
 
     return kernel
@@ -51,10 +53,20 @@ def _by_row(function: Callable[..., Any]) -> Callable[..., Any]:
 # --- strings --------------------------------------------------------------------------------------------------
 
 
-def _locate(call: Call, search: str, text: str, start: int) -> int:
+def _locate(call: Call, search: str | None, text: str | None, start: int | None) -> int | None:
+    """As in Spark, a place that is null or before the text is found nowhere, whatever else is null."""
+    if start is None:
+        return 0
+    if search is None or text is None:
+        return None
     if start < 1:
         return 0
     return text.find(search, start - 1) + 1 if search else 1
+
+
+def _joined(call: Call, separator: str | None, *texts: str | None) -> str | None:
+    """Without the nulls. (Arrow's kernel repeats the value of an earlier row where the last text is null.)"""
+    return None if separator is None else separator.join(text for text in texts if text is not None)
 
 
 def _padded(call: Call, text: str, length: int, pad: str) -> str:
@@ -207,7 +219,8 @@ def _contains(call: Call, values: list[Any], wanted: Any) -> bool | None:
 
 
 ROW_KERNELS: dict[str, Callable[..., Any]] = {
-    "locate": _by_row(_locate),
+    "locate": _by_row(_locate, takes_null=True),
+    "concat_ws": _by_row(_joined, takes_null=True),
     "lpad": _by_row(_padded),
     "rpad": _by_row(_padded),
     "repeat": _by_row(_repeated),
