@@ -104,14 +104,15 @@ def append_all(uri: str, options: Mapping[str, str], racer: int) -> list[int]:
     return [result.version for result in results if result.version is not None]
 
 
-def test_processes_that_race_have_a_version_for_each_append(
+def test_processes_that_race_lose_no_append(
     cloud: Cloud, cloud_location: S3Location, spawned: ProcessPoolExecutor
 ) -> None:
     created(cloud_location)
     options = cloud_location.storage_options
     running = [spawned.submit(append_all, cloud_location.uri, options, racer) for racer in range(PROCESSES)]
-    versions = sorted(version for each in running for version in each.result())
-    assert versions == list(range(1, PROCESSES * APPENDS + 1))
+    versions = [version for each in running for version in each.result()]
+    assert len(versions) == PROCESSES * APPENDS
+    assert {*versions} == {*range(1, opened(cloud_location).version + 1)}, "appends may share a version"
     assert ids_as_deltalake_reads(cloud, cloud_location) == list(range(PROCESSES * APPENDS))
     assert opened(cloud_location).verify().is_sound
 

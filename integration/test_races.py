@@ -49,12 +49,12 @@ def _create(race: Race) -> None:
 
 
 def _assert_all_is_there(races: list[Race], ledger: list[dict[str, Any]]) -> None:
-    """Every call was acknowledged, with its own version."""
+    """Every call was acknowledged. On a disk each has its own version; on an object store processes may share one."""
     expected = {(race.worker, number) for race in races for number in range(race.calls)}
     assert {(entry["worker"], entry["number"]) for entry in ledger} == expected
     assert rows_as_we_see_them(races[0]) == dict.fromkeys(expected, 1)
     versions = [entry["version"] for entry in ledger if "version" in entry]
-    assert len(set(versions)) == len(versions)
+    assert "://" in races[0].uri or len(set(versions)) == len(versions)
     judge(races)
 
 
