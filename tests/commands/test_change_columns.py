@@ -16,11 +16,10 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import force_setattr
 
 import txlog
+from tests.losing_writer import losing_to
 from txlog.errors import ConflictError, InvalidInputError, MetadataChangedError, SchemaMismatchError, TxlogError
-from txlog.store.commit_queue import OPEN
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 
@@ -522,23 +521,6 @@ def test_a_table_has_a_description_and_a_name(tmp_path: Path) -> None:
 
 
 # --- beside others ------------------------------------------------------------------------------------------------
-
-
-def losing_to(table: Table, rival: Change) -> Table:
-    """Another handle whose first put comes after what the rival does."""
-    ours = Table.open(table.uri)
-    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
-    log = ours._open_table.store.log
-    real, overtaken = log.put_if_absent, []
-
-    def put(name: str, body: bytes) -> Any:
-        if not overtaken:
-            overtaken.append(name)
-            rival(Table.open(table.uri))
-        return real(name, body)
-
-    log.put_if_absent = put  # type: ignore[method-assign]
-    return ours
 
 
 CHANGES: dict[str, Change] = {

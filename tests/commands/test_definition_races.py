@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import force_setattr
 
 import txlog
-from txlog.store.commit_queue import OPEN
+from tests.losing_writer import losing_to
 from txlog.table import Table
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
@@ -25,23 +24,6 @@ CHANGES: dict[str, Callable[[Table], Any]] = {
     "merge": lambda t: t.merge(pa.table({"k": [1], "v": [-1]}), ["k"]).when_matched_update_all().execute(),
     "optimize": lambda t: t.optimize(),
 }
-
-
-def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
-    """Another handle whose first put comes after what the rival does."""
-    ours = Table.open(table.uri)
-    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
-    log = ours._open_table.store.log
-    real, overtaken = log.put_if_absent, []
-
-    def put(name: str, body: bytes) -> Any:
-        if not overtaken:
-            overtaken.append(name)
-            rival(Table.open(table.uri))
-        return real(name, body)
-
-    log.put_if_absent = put  # type: ignore[method-assign]
-    return ours
 
 
 def made(path: Path, properties: dict[str, str]) -> Table:

@@ -10,11 +10,10 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from msgspec.structs import force_setattr
 
 import txlog
+from tests.losing_writer import losing_to
 from txlog.errors import ConcurrentAppendError, InvalidInputError, MetadataChangedError
-from txlog.store.commit_queue import OPEN
 from txlog.table import Table
 from txlog.transaction import Transaction
 from txlog.verify.verify import verify_table
@@ -111,23 +110,6 @@ def test_a_new_not_null_is_checked_and_counts_as_a_read_of_the_table(tmp_path: P
     table.append(pa.table({"id": pa.array([3], pa.int32())}))
     with pytest.raises(InvalidInputError, match="NOT NULL of column v"), table.transaction() as txn:
         txn.alter_column("v", nullable=False)
-
-
-def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
-    """Another handle whose first put comes after what the rival does."""
-    ours = Table.open(table.uri)
-    force_setattr(ours._open_table.store, "commit_queue", OPEN)
-    log = ours._open_table.store.log
-    real, overtaken = log.put_if_absent, []
-
-    def put(name: str, body: bytes) -> Any:
-        if not overtaken:
-            overtaken.append(name)
-            rival(Table.open(table.uri))
-        return real(name, body)
-
-    log.put_if_absent = put  # type: ignore[method-assign]
-    return ours
 
 
 def _read_then_rename(txn: Transaction) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from msgspec.structs import force_setattr
 
 import txlog
-from txlog.store.commit_queue import OPEN
+from tests.losing_writer import losing_to
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 
@@ -48,22 +47,6 @@ def upserted(table: Table, source: pa.Table = MORE) -> Any:
 
 def rows(table: Table) -> list[dict[str, Any]]:
     return sorted(Table.open(table.uri).snapshot().to_arrow().to_pylist(), key=lambda row: row["k"])
-
-
-def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
-    ours = Table.open(table.uri)
-    force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
-    log = ours._open_table.store.log
-    real, overtaken = log.put_if_absent, []
-
-    def put(name: str, body: bytes) -> Any:
-        if not overtaken:
-            overtaken.append(name)
-            rival(Table.open(table.uri))
-        return real(name, body)
-
-    log.put_if_absent = put  # type: ignore[method-assign]
-    return ours
 
 
 @TABLES
