@@ -67,6 +67,7 @@ class MergeRows(RowOperation):
         paths = [key.path for key in source.keys]
         self._pruner = KeyPruner(paths, source.key_values, table.schema, table.partition_columns) if paths else None
         self._range = source.condition_on_target(table.schema)
+        self._excludes_more_than_keys = not paths or source.target_term is not None or bool(source.ranges)
         self._schema, self._partition_columns = table.schema, table.partition_columns
         conditions = self._conditions_on_target()
         looked_at = conditions | source.target_columns
@@ -111,7 +112,7 @@ class MergeRows(RowOperation):
         if self._clauses.of["not matched by source"]:
             return np.ones(files.num_rows, dtype=bool)
         mask = np.ones(files.num_rows, dtype=bool) if self._pruner is None else self._pruner.mask_of_table(files)
-        if self._range is None or (self._pruner is not None and self._keys_decide):
+        if self._range is None or not self._excludes_more_than_keys:
             return mask
         return mask & flags_of(prune_files(files, self._range, self._schema, self._partition_columns))
 
