@@ -1,8 +1,8 @@
 """Explore schedules for any length of time: ``python integration/simulate.py --seconds 600 --seed 1``.
 
 Every small scenario completely, some schedules of each large one, then random stories until the time is up.
-``--stories 1000000`` runs that many random stories, and nothing else, with a line a minute; ``--processes 2`` shares them
-among processes, each with a seed of its own (the seed, the seed + 1, ...). ``--replay LINE`` repeats one schedule.
+``--stories 1000000`` runs that many random stories, and nothing else, with a line a minute; ``--processes 2`` shares
+them among processes, each with a seed of its own (the seed, the seed + 1, ...). ``--replay LINE`` repeats one schedule.
 """
 
 from __future__ import annotations
