@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
@@ -49,6 +50,31 @@ def test_another_writer_writes_an_overdue_checkpoint_and_the_rest_notice(
     append_and_drain(third)
     assert checkpoints_of(first) == [21]
     assert not checkpoint_is_due(third._open_table.log.newest_state(), checkpoint_size_bytes=0)
+
+
+KILLED_AT_ONCE = """
+import os, sys, time
+import pyarrow as pa
+import txlog
+from txlog.log_files.checkpoint_writer import CheckpointWriter
+
+write = CheckpointWriter.write
+CheckpointWriter.write = lambda self, state: time.sleep(1) or write(self, state)  # as of a large table
+txlog.Table.open(sys.argv[1]).append(pa.table({"id": pa.array([1], pa.int64())}))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(("versions", "written"), [(28, []), (29, [30])])
+def test_a_checkpoint_three_intervals_late_is_written_even_by_a_job_that_is_killed_at_once(
+    tmp_path: Path, versions: int, written: list[int]
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
+    table._open_table.post_commit.after = lambda state, txn_id=None: None  # type: ignore[method-assign]
+    for _ in range(versions):
+        table.append(ROW)
+    subprocess.run([sys.executable, "-c", KILLED_AT_ONCE, table.uri], check=True, timeout=120)
+    assert checkpoints_of(table) == written
 
 
 def test_a_hint_at_a_missing_checkpoint_keeps_no_writer_from_writing_the_next_one(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "BY_REQUEST",
     "ReadingCost",
     "checkpoint_is_due",
+    "checkpoint_is_overdue",
     "retained_tombstones",
     "retained_transactions",
     "trusted_s",
@@ -92,13 +93,22 @@ def checkpoint_is_due(
     Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, the
     next writer that starts does with its first commit, and any writer once twice as many commits have gathered.
     """
+    gathered, interval = _gathered(state, checkpoint_size_bytes, reading)
+    return gathered >= 2 or (gathered >= 1 and (is_first or state.version % interval == 0))
+
+
+def checkpoint_is_overdue(state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST) -> bool:
+    """Whether so many commits have gathered that each writer must have ended before it could write the checkpoint."""
+    return _gathered(state, checkpoint_size_bytes, reading)[0] >= 3
+
+
+def _gathered(state: TableState, checkpoint_size_bytes: int, reading: ReadingCost) -> tuple[float, int]:
+    """How many intervals of commits follow the last checkpoint, and the interval in commits."""
     segment, interval = state.segment, state.properties.checkpoint_interval
     commits = state.version - (segment.checkpoint.version if segment.checkpoint else 0)
     if interval is not None:
-        gathered = commits / interval
-    else:
-        checkpoint_cost = max(checkpoint_size_bytes, reading.checkpoint_bytes_min)
-        tail_cost = commits * reading.commit_bytes + segment.tail_bytes
-        gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
-        interval = max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))
-    return gathered >= 2 or (gathered >= 1 and (is_first or state.version % interval == 0))
+        return commits / interval, interval
+    checkpoint_cost = max(checkpoint_size_bytes, reading.checkpoint_bytes_min)
+    tail_cost = commits * reading.commit_bytes + segment.tail_bytes
+    gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
+    return gathered, max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))

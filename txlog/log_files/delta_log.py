@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
-from txlog.log.retention import BY_FILE, BY_REQUEST, checkpoint_is_due, trusted_s
+from txlog.log.retention import BY_FILE, BY_REQUEST, ReadingCost, checkpoint_is_due, checkpoint_is_overdue, trusted_s
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader, unsynced_versions
@@ -432,13 +432,26 @@ class DeltaLog:
 
         ``is_first`` states that ``state`` follows the first commit of its writer.
         """
-        checkpoint = state.segment.checkpoint
         return checkpoint_is_due(
             state,
-            checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
-            reading=BY_FILE if self.versions.capabilities.has_cheap_calls else BY_REQUEST,
+            checkpoint_size_bytes=self._checkpoint_size_bytes(state),
+            reading=self._reading_cost,
             is_first=is_first,
         )
+
+    def checkpoint_is_overdue(self, state: TableState) -> bool:
+        """Whether so many commits have gathered that each writer must have ended before it could write the
+        checkpoint."""
+        size_bytes = self._checkpoint_size_bytes(state)
+        return checkpoint_is_overdue(state, checkpoint_size_bytes=size_bytes, reading=self._reading_cost)
+
+    @property
+    def _reading_cost(self) -> ReadingCost:
+        return BY_FILE if self.versions.capabilities.has_cheap_calls else BY_REQUEST
+
+    def _checkpoint_size_bytes(self, state: TableState) -> int:
+        checkpoint = state.segment.checkpoint
+        return self._files.checkpoint_bytes(checkpoint) if checkpoint else 0
 
     def write_checkpoint(self, state: TableState) -> int:
         """Publish a checkpoint of ``state``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.

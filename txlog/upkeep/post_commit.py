@@ -33,6 +33,7 @@ Step = Callable[[TableState], bool]
 
 _CHECKSUM_EVERY = 10  # versions, at any commit rate, so a writer that opens the table finds a recent one
 _CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of them gets a checksum file
+_OVERDUE_WAIT_S = 30.0  # a job that is killed or frozen right after each commit writes no checkpoint in the background
 _CLEANED_UP_AT_ONCE = 1000  # an ending process waits for the cleanup; the next checkpoint deletes the rest
 _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search before the (long) log is listed again
 
@@ -95,6 +96,8 @@ class PostCommit:
         work = partial(self._work, state, txn_id, checkpoint=write, checksum=checksum)
         what = "checkpoint" if checkpoint else "checksum"
         self._background.begin(f"the {what} of {self._log.uri} at v{state.version}", work, waits=checkpoint)
+        if checkpoint and is_first and self._log.checkpoint_is_overdue(state):
+            self._background.drain(_OVERDUE_WAIT_S)
 
     def drain(self) -> None:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
