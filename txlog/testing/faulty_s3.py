@@ -28,7 +28,8 @@ __all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 
 
 class Fault(enum.Enum):
-    """What happens to one conditional PUT. "Land" means that the object is stored if the condition holds."""
+    """What happens to one conditional PUT. "Land" means that the object is stored if the condition holds. An answer 503
+    has ``Retry-After: 1``."""
 
     NONE = "none"
     LAND_500 = "land, then answer 500"
@@ -352,7 +353,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, status: int, code: str) -> None:
         text = f"<Error><Code>{code}</Code><Message>scripted or real</Message></Error>"
-        self._answer(status, text.encode(), {"Content-Type": "application/xml"})
+        wait = {"Retry-After": "1"} if status == 503 else {}
+        self._answer(status, text.encode(), {"Content-Type": "application/xml", **wait})
 
     def _drop(self) -> None:
         self.close_connection = True
