@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,10 @@ import pytest
 import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.store.base import PutOutcome
+from txlog.store.versions import Attempt
 from txlog.table import Table
+from txlog.testing.stopped_clock import StoppedClock
+from txlog.util import ambient
 from txlog.writer.unsent_files import UnsentFiles
 
 ROWS = pa.table({"id": pa.array([7], pa.int64())})
@@ -155,3 +159,48 @@ def test_files_of_a_commit_that_was_never_sent_are_deleted_and_others_stay(files
         sent.own(["b"])
         sent.mark_sent()
     assert set(files.objects) == {"b"}
+
+
+@pytest.mark.parametrize("hours", [5, 7, 24 * 8])
+@pytest.mark.parametrize("is_vacuumed", [True, False])
+def test_a_write_suspended_for_hours_commits_no_file_that_a_vacuum_deleted(
+    tmp_path: Path, hours: int, is_vacuumed: bool
+) -> None:
+    clock = StoppedClock()
+    with ambient.use(clock):
+        table = Table.create(tmp_path / "t", ROWS.schema)
+        transaction = table.transaction()
+        transaction.__enter__()
+        transaction.append(ROWS)
+        clock.pass_hours(hours)
+        (file,) = (tmp_path / "t").glob("*.parquet")
+        if is_vacuumed and hours > 6:
+            file.unlink()
+            with pytest.raises(txlog.NotFoundError, match=f"1 of 1 data files .* {hours}.0 hours ago .*{file.name}"):
+                transaction.__exit__(None, None, None)
+            assert Table.open(table.uri).version == 0
+        else:
+            transaction.__exit__(None, None, None)
+            assert Table.open(table.uri).to_arrow() == ROWS
+
+
+def test_a_commit_that_waited_for_a_day_looks_for_its_files_before_it_sends_again(
+    table: OpenTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, put = StoppedClock(), table.log.versions.put
+    attempts, before = [], {*table.store.files.objects}
+
+    def wait_before_the_put(attempt: Attempt) -> PutOutcome:
+        attempts.append(attempt)
+        if len(attempts) == 1:
+            clock.pass_hours(24)
+            for path in table.store.files.objects.keys() - before:
+                table.store.files.delete(path)
+            append(Table(OpenTable(table.store)))
+        return put(attempt)
+
+    monkeypatch.setattr(table.log.versions, "put", wait_before_the_put)
+    with ambient.use(clock), pytest.raises(txlog.NotFoundError, match="are missing"):
+        append(Table(table))
+    assert len(attempts) == 1
+    assert rows_of(table) == 3  # one each of the table, as it was, and of the other writer

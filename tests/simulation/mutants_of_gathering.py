@@ -19,6 +19,7 @@ from txlog.log import conflicts, gathering
 from txlog.log.gathering import Known
 from txlog.log.intents import members_of, named_intent
 from txlog.log.joined import Joining
+from txlog.maintenance import needed_files
 
 __all__ = ["GATHERING_MUTANTS"]
 
@@ -104,6 +105,11 @@ def joins_two_checkpoints_of_one_application(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Joining, "take", take)
 
 
+def vacuums_what_is_offered(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum deletes files that a writer has offered for longer than they are kept, and a commit names them."""
+    patch.setattr(needed_files, "offered_paths", lambda store, state: set())
+
+
 def _without_settled(known: Known) -> Known:
     return Known(known.after, known.newest, ())
 
@@ -138,6 +144,7 @@ GATHERING_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (does_not_find_itself_in_the_version_of_another, "two-in-line"),
         (gathers_over_a_changed_definition, "two-in-line-and-a-new-definition"),
         (joins_two_checkpoints_of_one_application, "one-application-twice-in-line"),
+        (vacuums_what_is_offered, "a-vacuum-after-a-day-in-line"),
     )
 }
 """Each bug, and the scenario whose exploration must find it."""

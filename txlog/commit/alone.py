@@ -422,6 +422,8 @@ class CommitRun:
         if self.offer is None:
             return False
         was_offered, was_open = self.is_offered, self.offer.is_open
+        if not was_offered:
+            self._require_kept_files(state)
         if self.company is not None and not was_offered:
             self.proposal = self.company.gather_here(state)
         self.is_offered = True  # before anybody can see it
@@ -496,7 +498,14 @@ class CommitRun:
             if not self._pause():
                 raise self._unknown("no readable answer came before the retry policy ended")
 
+    def _require_kept_files(self, state: TableState | None) -> None:
+        """Look for files that were written long ago, as long as nothing that names them can have landed."""
+        if self.unsent is not None and state is not None and not self.uncertain:
+            self.unsent.require_kept(state.properties.deleted_file_retention_ms)
+
     def _put(self, attempt: Attempt) -> PutOutcome:
+        if not self.is_offered:
+            self._require_kept_files(self.state)
         self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()

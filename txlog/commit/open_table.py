@@ -213,6 +213,8 @@ class OpenTable:
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
         try:
             with TxlogError.located(self.uri):
+                if unsent is not None and state is not None:
+                    unsent.require_kept(state.properties.deleted_file_retention_ms)
                 outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.report_conflict(error)

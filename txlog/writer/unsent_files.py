@@ -3,6 +3,9 @@
 In: the paths that a write created, and a call from the commit run before its first put. Out: when the write ends, for
 whatever reason, files that no commit can name are deleted, and all others stay. The error's class does not matter:
 after a put the commit may be in the log, and later code, such as a log handler, may raise any error.
+
+A vacuum deletes files that no commit names once they are older than the table's retention. A writer that was suspended
+that long must not commit them, so it looks for files that are hours old before it sends anything.
 """
 
 from __future__ import annotations
@@ -10,11 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from txlog.errors import TxlogError
+from txlog.errors import NotFoundError, TxlogError
 from txlog.store.base import FileStore
+from txlog.util import ambient
 from txlog.util.logs import logger
 
 __all__ = ["UnsentFiles"]
+
+_LOOKED_FOR_AFTER_S = 6 * 3600.0
+_REQUESTS_AT_ONCE = 16
+_NAMED_MAX = 5
 
 
 class UnsentFiles:
@@ -24,10 +32,42 @@ class UnsentFiles:
         self._files = files
         self._paths: list[str] = []
         self._is_sent = False
+        self._since: ambient.Instant | None = None
 
     def own(self, paths: Iterable[str]) -> None:
         """Take responsibility for written files that no commit names."""
+        if self._since is None:
+            self._since = ambient.instant()
         self._paths += paths
+
+    def require_kept(self, retention_ms: int) -> None:
+        """Look for the files if they are six hours old, or a quarter of ``delta.deletedFileRetentionDuration``.
+
+        Raises ``NotFoundError`` naming the missing ones, ``StorageError``.
+        """
+        if self._since is None:
+            return
+        age_s = ambient.age_s(self._since)
+        if age_s < min(_LOOKED_FOR_AFTER_S, retention_ms / 4000):
+            return
+        from txlog.util.parallel import parallel_map
+
+        there = [*parallel_map(self._is_there, self._paths, threads=_REQUESTS_AT_ONCE)]
+        missing = [path for path, is_there in zip(self._paths, there, strict=True) if not is_there]
+        if missing:
+            named = ", ".join(missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
+            raise NotFoundError(
+                f"{len(missing)} of {len(there)} data files that this write made {age_s / 3600:.1f} hours ago are"
+                f" missing: {named}. A vacuum deletes files that no commit names once they are older than its retention."
+                " Nothing was committed: write the rows again"
+            )
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._files.stat(path)
+            return True
+        except NotFoundError:
+            return False
 
     def mark_sent(self) -> None:
         """Called by the commit run before each put: from now on a commit may name the files."""

@@ -26,6 +26,7 @@ from explorer.export_programs import (
     foreign_iceberg_commit,
     move_on_and_export,
 )
+from explorer.gathering_programs import vacuum_what_waits
 from explorer.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
     Program,
@@ -61,7 +62,7 @@ _STAGERS: tuple[Any, ...] = (
     *(change_sink, staging_change_sink, recover_changes, recover_sealed, abandon),
     *(holding_sink, staging_holding_sink, recover_held, sink_in_sequence),
 )
-_VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later)
+_VACUUMS = (vacuum_rows, vacuum_later, update_and_vacuum_later, vacuum_what_waits)
 _TAGGERS = (tag_version,)
 _EXPORT_CLEANERS = (clean_up_exports, export_anew)
 _EXPORTERS = (

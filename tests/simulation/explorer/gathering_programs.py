@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from explorer.programs import resolve_on
+from explorer.row_programs import vacuum_later
 from explorer.session import Session, see_others
 from explorer.versions import Attempt
 from txlog.table import Table
@@ -18,10 +19,12 @@ __all__ = [
     "append_in_line",
     "append_in_line_and_leave",
     "append_in_line_and_resolve",
+    "append_in_line_for_days",
     "append_together_in_line",
     "gather_in_line",
     "ingest_in_line",
     "stop_gathering",
+    "vacuum_what_waits",
 ]
 
 
@@ -35,6 +38,11 @@ def append_in_line(session: Session, *, fresh: bool = False, times: int = 1) -> 
 
 gather_in_line = partial(append_in_line, fresh=True)
 """The same by a writer that opens the table only now, so that it has read none of its versions."""
+
+
+def append_in_line_for_days(session: Session) -> None:
+    """The same by a writer that does not give up when days pass."""
+    _append(session, session.table(waits=True, total_timeout=10 * 86_400.0))
 
 
 def append_in_line_and_leave(session: Session) -> None:
@@ -67,6 +75,14 @@ def append_as_before(session: Session, *, times: int = 2) -> None:
     table = session.table(is_old=True)
     for _ in range(times):
         _append(session, table)
+
+
+def vacuum_what_waits(session: Session) -> None:
+    """If an append waits in line, let more than a day pass, and vacuum with a retention of a day."""
+    folder = session.table(fresh=True)._open_table.store.waiting
+    assert folder is not None
+    if [*folder.list_from("")]:
+        vacuum_later(session, hours=36)
 
 
 def stop_gathering(session: Session) -> None:

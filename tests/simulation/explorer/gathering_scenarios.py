@@ -15,12 +15,15 @@ from explorer.gathering_programs import (
     append_in_line,
     append_in_line_and_leave,
     append_in_line_and_resolve,
+    append_in_line_for_days,
     append_together_in_line,
     gather_in_line,
     ingest_in_line,
     stop_gathering,
+    vacuum_what_waits,
 )
 from explorer.programs import Program, append, append_and_resolve, overwrite, resolve_for_others, set_properties
+from explorer.row_programs import vacuum_rows
 from explorer.run import Scenario
 
 __all__ = ["GATHERERS", "GATHERING_SCENARIOS", "LARGE_GATHERING_SCENARIOS", "SLOW_S"]
@@ -75,6 +78,8 @@ LARGE_GATHERING_SCENARIOS = (
     _of_gatherers(
         "changes-wait-among-appends", append_in_line, overwrite, append_in_line, faults=1, round_trip_s=SLOW_S
     ),
+    _of_gatherers("a-vacuum-beside-the-line", append_in_line, append_in_line, vacuum_rows, crashes=1, trimmed=True),
+    _of_gatherers("a-vacuum-after-a-day-in-line", append_in_line_for_days, vacuum_what_waits, trimmed=True),
 )
 
 GATHERERS: tuple[Program, ...] = (
