@@ -58,8 +58,8 @@ class UnsentFiles:
             named = ", ".join(missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
             raise NotFoundError(
                 f"{len(missing)} of {len(there)} data files that this write made {age_s / 3600:.1f} hours ago are"
-                f" missing: {named}. A vacuum deletes files that no commit names once they are older than its retention."
-                " Nothing was committed: write the rows again"
+                f" missing: {named}. A vacuum deletes files that no commit names once they are older than its"
+                " retention. Nothing was committed: write the rows again"
             )
 
     def _is_there(self, path: str) -> bool:
