@@ -135,19 +135,48 @@ def test_the_error_is_found_in_the_cause_of_an_exception_and_as_itself() -> None
 
 
 def test_characters_that_spark_or_json_could_change_survive() -> None:
-    message = "column 'ä\u2028\x00\"\\' {a:1} <b> %s $1 [txlog-error:1:00000000:AAAA] 🦆\n second line"
+    message = "column 'ä\u2028\x00\"\\' {a:1} <b> %s $1 [txlog-error {} 00000000] 🦆\n second line"
     found = error_from(RuntimeError(crossed(InvalidInputError(message))))
     assert found is not None
     assert found.message == message
 
 
-def test_a_marker_that_was_cut_or_altered_is_ignored() -> None:
-    marker = encode(CONFLICT)
-    assert error_from(RuntimeError(marker[:-10] + "]")) is None
-    middle = len(marker) // 2
-    altered = marker[:middle] + ("A" if marker[middle] != "A" else "B") + marker[middle + 1 :]
+def test_fields_that_were_cut_or_altered_are_ignored() -> None:
+    text = encode(CONFLICT)
+    assert error_from(RuntimeError(text[:-10] + "]")) is None
+    altered = text.replace('"version":11', '"version":12')
+    assert altered != text
     assert error_from(RuntimeError(altered)) is None
-    assert error_from(RuntimeError(f"{altered}\n{marker}")) is not None
+    assert error_from(RuntimeError(f"{altered}\n{text}")) is not None
+
+
+def test_all_that_people_read_of_an_error_is_readable() -> None:
+    first, second = crossed(CONFLICT).splitlines()
+    assert second.startswith('[txlog-error {"kind":"ConcurrentAppendError","table":"s3://b/flights","version":11,')
+    assert "v12 (WRITE) added files matching" in first
+    assert "matching" not in second, "the message is not repeated"
+
+
+@pytest.mark.parametrize("altered", ["matching", "s3://b/flights v11: "])
+def test_an_error_whose_text_spark_changed_keeps_its_type_and_fields(altered: str) -> None:
+    found = error_from(RuntimeError(crossed(CONFLICT).replace(altered, altered + " ", 1)))
+    assert isinstance(found, ConcurrentAppendError)
+    assert found.reasons == CONFLICT.reasons
+    assert "added files" in found.message
+
+
+def test_an_error_whose_text_was_cut_off_keeps_its_type_and_fields() -> None:
+    found = error_from(RuntimeError(crossed(CONFLICT).splitlines()[1]))
+    assert isinstance(found, ConcurrentAppendError)
+    assert (found.table, found.version) == (CONFLICT.table, CONFLICT.version)
+
+
+def test_the_text_of_an_error_is_found_among_others_of_its_kind() -> None:
+    other = ConcurrentAppendError("another", table="/t", version=1)
+    text = f"{other.kind}: {other}\n{crossed(CONFLICT)}\n{other.kind}: {other}"
+    found = error_from(RuntimeError(text))
+    assert found is not None
+    assert found.message == CONFLICT.message
 
 
 def test_an_error_that_txlog_did_not_raise_gives_none() -> None:
@@ -159,12 +188,11 @@ def test_errors_that_are_not_txlogs_pass_a_crossing_unchanged() -> None:
         _ = 1 / 0
 
 
-def test_a_very_long_message_is_cut_so_that_the_marker_stays_short() -> None:
-    import os
-
-    message = os.urandom(100_000).hex()
-    error = InvalidInputError(message)
-    assert len(encode(error)) < 20_000
-    found = error_from(RuntimeError(encode(error)))
+@pytest.mark.parametrize("letter", ["a", "ä"])
+def test_the_fields_of_an_error_with_a_very_long_message_stay_short(letter: str) -> None:
+    message = letter * 100_000
+    text = encode(InvalidInputError(message))
+    assert len(text.splitlines()[1]) < 10_000
+    found = error_from(RuntimeError(text))
     assert found is not None
     assert message.startswith(found.message.removesuffix(" ..."))

@@ -1,20 +1,20 @@
 """Typed errors across Spark: how a txlog error gets from a Python worker to the user's program.
 
 Spark turns an exception raised in a worker into a string (AnalysisException, PythonException, StreamingQueryException,
-or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error that begins with txlog's own kind and
-message, and ends with a marker line that holds the error's fields, compressed and checksummed. In: `error_from` finds
-that line in whatever Spark raised and rebuilds the error.
+or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error whose first line is txlog's own kind and
+message, and whose second holds the error's fields, readable and checksummed. In: `error_from` finds these lines in
+whatever Spark raised and rebuilds the error.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, NoReturn
+from urllib.parse import quote, unquote
 
 from msgspec.structs import asdict
 
@@ -26,7 +26,10 @@ from txlog.util.wording import spelled
 
 __all__ = ["TxlogErrorInSpark", "crossing", "error_from", "typed_errors"]
 
-_MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
+_FIELDS = re.compile(r"\[txlog-error (\{[^\n]*?\}) ([0-9a-f]{8})\]")
+_READABLE = " ,.:;()/=+-_*<>@#$&!?|~^`"
+"""What stays as it is in the fields' strings, besides letters and digits. Everything else could end them, or be changed
+by whoever escapes, encodes or prints the text."""
 NOT_FOUND_ADVICE = (
     "Spark did not find the data source 'txlog'. In a thread that the program started, it finds no Python data source"
     " until the session is active there: ThreadPoolExecutor(8, initializer=txlog.spark.register), or call"
@@ -42,22 +45,21 @@ _SPARK_MESSAGES = {
 }
 """Messages that Spark raises before it calls the data source -> what the user should do."""
 _MESSAGE_CHARACTERS_MAX = 8_192
-"""A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would break it."""
-_JSON_BYTES_MAX = 1 << 20
+"""A longer message is cut: Spark Connect and log collectors cut long lines, which would break the fields."""
 _KINDS: dict[str, type[TxlogError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TxlogError)
 }
 
 
 class TxlogErrorInSpark(Exception):
-    """The exception that a worker raises in place of a `TxlogError`: the same message, plus a marker for `error_from`.
+    """The exception that a worker raises in place of a `TxlogError`: the same message, and fields for `error_from`.
 
     Spark shows the traceback first. Python shows an exception's cause before its traceback, so the cause is the
     `TxlogError` without its traceback. The cause is a property because Spark's short tracebacks clear the attribute.
     """
 
     def __init__(self, error: TxlogError) -> None:
-        super().__init__(f"{error.kind}: {error}\n{encode(error)}")
+        super().__init__(encode(error))
         self._error = error
 
     @property
@@ -76,7 +78,7 @@ def crossing() -> Iterator[None]:
         yield
     except TxlogError as error:
         error.template = spelled(error.template, in_spark)
-        # The marker does not carry the traceback, so the worker's own log records it.
+        # The fields do not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
 
@@ -122,8 +124,8 @@ def error_from(exc: BaseException) -> TxlogError | None:
         if isinstance(link, TxlogError):
             return link
         for text in _texts(link):
-            for match in _MARKER.finditer(text):
-                error = _decode(match[1], match[2])
+            for match in _FIELDS.finditer(text):
+                error = _decode(match, text[: match.start()])
                 if error is not None:
                     return error
             for pattern, advice in _SPARK_MESSAGES.items():
@@ -133,44 +135,80 @@ def error_from(exc: BaseException) -> TxlogError | None:
 
 
 def encode(error: TxlogError) -> str:
-    """The marker of an error: ``[txlog-error:1:CRC32:BASE64URL(ZLIB(JSON))]``, one line of plain characters."""
+    """The error in two lines: ``KIND: TEXT`` and ``[txlog-error JSON CRC32]``, where the JSON has all fields.
+
+    Of the message, the JSON has only its place in the text and its checksum, unless it could be changed on its way.
+    """
     fields = {name: _plain(value) for name, value in vars(error).items() if value is not None and name != "template"}
-    fields["message"] = _cut(error.message)
-    body = json.dumps({"kind": error.kind, "fields": fields}, default=str, separators=(",", ":")).encode()
-    packed = zlib.compress(body, 9)
-    return f"[txlog-error:1:{zlib.crc32(packed):08x}:{base64.urlsafe_b64encode(packed).decode().rstrip('=')}]"
+    shown, message = str(error), error.message
+    if shown.isascii() and shown.isprintable():
+        fields["shown"] = [shown.index(message), len(message), _crc(message)]
+    else:
+        fields["message"] = _cut_and_quoted(message)
+    body = json.dumps({"kind": error.kind, **fields}, default=str, separators=(",", ":"))
+    return f"{error.kind}: {shown}\n[txlog-error {body} {_crc(body)}]"
 
 
-def _decode(checksum: str, encoded: str) -> TxlogError | None:
-    """The error in a marker; None if the marker was cut, altered, or written by a release with unknown error kinds."""
+def _decode(found: re.Match[str], before: str) -> TxlogError | None:
+    """The error; None if its fields were cut, altered, or written by a release with other ones."""
+    body, checksum = found.groups()
+    if _crc(body) != checksum:
+        return None
     try:
-        packed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
-        if zlib.crc32(packed) != int(checksum, 16):
-            return None
-        body = json.loads(zlib.decompressobj().decompress(packed, _JSON_BYTES_MAX))
-        fields: dict[str, Any] = body["fields"]
-        kind = _KINDS.get(body["kind"], TxlogError)
+        fields: dict[str, Any] = {name: _unquoted(value) for name, value in json.loads(body).items()}
+        name = fields.pop("kind")
+        shown, message = fields.pop("shown", None), fields.pop("message", None)
         if "reasons" in fields:
             fields["reasons"] = tuple(ConflictReason(**reason) for reason in fields["reasons"])
         if "features" in fields:
             fields["features"] = tuple(fields["features"])
-        return kind(**fields)
-    except (ValueError, KeyError, TypeError, zlib.error):
+        error = _KINDS.get(name, TxlogError)("", **fields)
+        error.message = _message(error, name, before, *shown) if message is None else message
+        return error
+    except (ValueError, KeyError, TypeError):
         return None
+
+
+def _message(error: TxlogError, kind: str, before: str, place: int, length: int, checksum: str) -> str:
+    """The message of an error whose text stands before its fields; the rest of the line if somebody changed it."""
+    start = f"{kind}: "
+    last = at = before.rfind(start)
+    while at >= 0:
+        begin = at + len(start) + place
+        message = before[begin : begin + length]
+        if _crc(message) == checksum:
+            return message
+        at = before.rfind(start, 0, at)
+    rest = before[last + len(start) :] if last >= 0 else before
+    return rest.strip().partition("\n")[0].removeprefix(str(error))
+
+
+def _crc(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, ConflictReason):
-        return asdict(value)
+        return {name: _plain(field) for name, field in asdict(value).items()}
     if isinstance(value, (tuple, list, frozenset, set)):
         return [_plain(item) for item in value]
-    return value
+    return quote(value, safe=_READABLE) if isinstance(value, str) else value
 
 
-def _cut(message: str) -> str:
-    if len(message) <= _MESSAGE_CHARACTERS_MAX:
-        return message
-    return message[:_MESSAGE_CHARACTERS_MAX] + " ..."
+def _unquoted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unquoted(field) for name, field in value.items()}
+    if isinstance(value, list):
+        return [_unquoted(item) for item in value]
+    return unquote(value) if isinstance(value, str) else value
+
+
+def _cut_and_quoted(message: str) -> str:
+    quoted = quote(message, safe=_READABLE)
+    if len(quoted) <= _MESSAGE_CHARACTERS_MAX:
+        return quoted
+    kept = message[: len(message) * _MESSAGE_CHARACTERS_MAX // len(quoted)]
+    return quote(kept + " ...", safe=_READABLE)
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
