@@ -30,7 +30,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs format integration servers lowest hunt bench clean
+.PHONY: help install demo test check docs format integration servers lowest hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -96,6 +96,12 @@ $(SPARK)/.installed: pyproject.toml
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks
+
+wheel:  ## the wheel, in dist/: pip install dist/*.whl
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
+
+release:  ## wheel, sdist and release notes in dist/, checked and installed in empty environments; publishes nothing
+	$(PYTHON) integration/release.py
 
 docs: $(INSTALLED)  ## the site of docs/, built into build/site; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

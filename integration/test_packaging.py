@@ -11,6 +11,7 @@ from pathlib import Path
 
 import lowest
 import pytest
+import release
 from lowest import constraints
 
 import txlog
@@ -90,3 +91,15 @@ def test_the_command_line_is_an_extra_that_development_has(wheel: Path) -> None:
     always = {re.split(r"[>=<]", need)[0] for need in needs if "extra ==" not in need}
     assert not always & {"rich", "typer"}
     assert {line.partition("==")[0] for line in constraints(lowest.PROJECT.read_text())} == always | {"rich", "typer"}
+
+
+def test_release_notes_are_the_section_of_the_version() -> None:
+    changelog = "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.1.0 - 2026-12-01\n\n- first\n\n## 0.1\n\n- older\n"
+    assert release.notes_of(changelog, "0.1.0") == "- first\n"
+    assert release.notes_of(changelog, "0.1") == "- older\n"
+    with pytest.raises(ValueError, match=r"needs a section ## 0.2.0"):
+        release.notes_of(changelog, "0.2.0")
+
+
+def test_the_changelog_has_a_section_for_the_version_of_the_code() -> None:
+    assert release.notes_of((ROOT / "CHANGELOG.md").read_text(), txlog.__version__)

@@ -727,7 +727,7 @@ class Table(Readable, metaclass=Hinted):
     def upsert(
         self,
         rows: object,
-        keys: Iterable[str],
+        keys: str | Iterable[str],
         *,
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",

@@ -393,7 +393,7 @@ class Transaction:
     def upsert(
         self,
         rows: object,
-        keys: Iterable[str],
+        keys: str | Iterable[str],
         *,
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",

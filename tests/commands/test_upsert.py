@@ -173,10 +173,20 @@ def test_a_source_that_lacks_members_of_a_column_is_refused(tmp_path: Path, how:
     assert table.to_arrow()["at"].to_pylist() == [None]
 
 
+@pytest.mark.parametrize("keys", ["id", "id, day", ["id", "day"]])
+def test_keys_are_a_list_or_one_string(tmp_path: Path, keys: Any) -> None:
+    rows = pa.table({"id": [1, 2], "day": ["a", "b"], "value": [1, 1]})
+    table = txlog.Table.create(str(tmp_path / "t"), rows.schema)
+    table.append(rows)
+    table.upsert(pa.table({"id": [2, 3], "day": ["b", "c"], "value": [5, 5]}), keys)
+    assert sorted(table.to_arrow()["value"].to_pylist()) == [1, 5, 5]
+
+
 @pytest.mark.parametrize(
     ("keys", "match"),
     [
-        ("id", "list of column names"),
+        ("id, nope", "no column 'nope'"),
+        ("", "at least one"),
         ([], "at least one"),
         (["nope"], "no column 'nope'"),
         (["id", "ID"], "twice"),
@@ -184,8 +194,8 @@ def test_a_source_that_lacks_members_of_a_column_is_refused(tmp_path: Path, how:
         (["m"], "cannot be a key"),
         (["l"], "cannot be a key"),
         (["s"], "cannot be a key"),
-        ([1], "name of a column"),
-        (5, "list of column names"),
+        ([1], "list of names"),
+        (5, "list of names"),
     ],
 )
 def test_what_cannot_be_a_key_is_refused(tmp_path: Path, keys: Any, match: str) -> None:

@@ -221,7 +221,7 @@ def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"keys": None}, 'mode="upsert" needs keys'),
-        ({"keys": "id"}, "Invalid keys 'id': expected a list"),
+        ({"keys": 5}, "Invalid keys 5: expected a list of names"),
         ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
         ({"mode": "append"}, "keys is for row changes"),
         ({"row_kinds": {"X": "delete"}}, r"Invalid row_kinds\['X'\] 'delete': expected"),

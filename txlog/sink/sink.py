@@ -103,7 +103,7 @@ class Sink:
         mode: str = "append",
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
-        keys: Sequence[str] | None = None,
+        keys: str | Sequence[str] | None = None,
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         sequence_by: str | None = None,

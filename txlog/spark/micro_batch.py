@@ -32,7 +32,7 @@ from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
-from txlog.util.arguments import invalid, one_of
+from txlog.util.arguments import invalid, names_in, one_of
 from txlog.util.locks import new_lock
 from txlog.writer.commit_options import CommitOptions
 
@@ -52,7 +52,7 @@ def foreach_batch(
     *,
     app_id: str | None = None,
     mode: str = "append",
-    keys: Iterable[str] | None = None,
+    keys: str | Iterable[str] | None = None,
     options: Mapping[str, str] | None = None,
     skip_committed_batches: bool = False,
 ) -> Callable[[DataFrame, int], None]:
@@ -110,7 +110,7 @@ def foreach_batch(
 
 
 def _upsert_arguments(
-    mode: str, keys: Iterable[str] | None, options: Mapping[str, str]
+    mode: str, keys: str | Iterable[str] | None, options: Mapping[str, str]
 ) -> tuple[Iterable[str], dict[str, str]]:
     """The key columns and the store's options of an upsert; both are empty for other modes."""
     if (mode == "upsert") != (keys is not None):
@@ -124,7 +124,7 @@ def _upsert_arguments(
             'mode="upsert" accepts only the options storage.<key>; for others, pass a function that calls'
             " to.upsert(...). For a table with a merge engine, append with the option upsertKeys"
         )
-    return keys if isinstance(keys, str) else tuple(keys), stored
+    return names_in("keys", keys), stored
 
 
 @explains_calls
@@ -210,7 +210,7 @@ class MicroBatch:
         self,
         frame: DataFrame,
         path: str | os.PathLike[str],
-        keys: Iterable[str],
+        keys: str | Iterable[str],
         *,
         app_id: str | None = None,
         when_matched: WhenMatched = "update",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from txlog.arrow.arrays import from_numbers
 from txlog.arrow.large import joined_chunks, large_type
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
-from txlog.util.arguments import invalid
+from txlog.util.arguments import names_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,19 +98,17 @@ def compared_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.if_else(is_there, exact, pa.scalar(None, exact.type)).cast(kind)
 
 
-def key_columns(names: Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()) -> tuple[KeyColumn, ...]:
-    """The table columns with the names ``names``; paths with dots name struct fields.
+def key_columns(
+    names: str | Iterable[str], schema: Struct, partition_columns: Iterable[str] = ()
+) -> tuple[KeyColumn, ...]:
+    """The table columns with the names ``names``, a list or one string with commas; paths with dots name struct fields.
 
     ``partition_columns`` belong to the table that the keys' rows are written to.
 
     Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """
-    if isinstance(names, str):
-        raise invalid("keys", names, "a list of column names", hint=f"Use [{names!r}]")
-    if not isinstance(names, Iterable):
-        raise invalid("keys", names, "a list of column names")
     partitions = frozenset(partition_columns)
-    found = tuple(_key_column(name, schema, partitions) for name in names)
+    found = tuple(_key_column(name, schema, partitions) for name in names_in("keys", names))
     if not found:
         raise InvalidInputError("keys must name at least one column")
     if len({key.path for key in found}) < len(found):
@@ -118,9 +116,7 @@ def key_columns(names: Iterable[str], schema: Struct, partition_columns: Iterabl
     return found
 
 
-def _key_column(name: Any, schema: Struct, partitions: Set[str]) -> KeyColumn:
-    if not isinstance(name, str):
-        raise invalid("key", name, "the name of a column")
+def _key_column(name: str, schema: Struct, partitions: Set[str]) -> KeyColumn:
     found: list[str] = []
     here: DataType = schema
     for part in [name] if schema.find(name) is not None else name.split("."):

@@ -35,7 +35,7 @@ from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
-from txlog.util.arguments import described
+from txlog.util.arguments import described, names_in
 from txlog.util.wording import argument, setting
 from txlog.writer.commit_options import CommitOptions, OnConflict
 
@@ -145,7 +145,7 @@ def upsert(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     rows: DataFrame,
-    keys: Iterable[str],
+    keys: str | Iterable[str],
     *,
     when_matched: WhenMatched = "update",
     when_not_matched: WhenNotMatched = "insert",
@@ -232,7 +232,7 @@ def merge(
 
 
 def upsert_spec(
-    keys: Iterable[str],
+    keys: str | Iterable[str],
     when_matched: WhenMatched,
     when_not_matched: WhenNotMatched,
     update_columns: Sequence[str] | None,
@@ -244,9 +244,8 @@ def upsert_spec(
     Raises:
         InvalidInputError: An argument is invalid.
     """
-    names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
     updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
-    how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
+    how = UpsertOptions(names_in("keys", keys), when_matched, when_not_matched, updated, on_duplicate, sequence_by)
     if on_duplicate == "first":
         raise InvalidInputError(
             f"{setting('on_duplicate', 'first')} does not work here, since the rows of a DataFrame have no order: keep"

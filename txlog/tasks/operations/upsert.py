@@ -63,7 +63,7 @@ _PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the 
 class UpsertOptions(msgspec.Struct, frozen=True):
     """The options that `Table.upsert` documents. Raises ``InvalidInputError`` for invalid values."""
 
-    keys: Iterable[str]
+    keys: str | Iterable[str]
     when_matched: WhenMatched = "update"
     when_not_matched: WhenNotMatched = "insert"
     update_columns: Sequence[str] | None = None

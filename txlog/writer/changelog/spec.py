@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from txlog.errors import InvalidInputError
-from txlog.util.arguments import invalid, one_of
+from txlog.util.arguments import invalid, names_in, one_of
 from txlog.util.wording import argument
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
@@ -45,7 +45,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
     @classmethod
     def of(
         cls,
-        keys: Iterable[str] | None,
+        keys: str | Iterable[str] | None,
         mode: str,
         row_kind: str | None = None,
         row_kinds: Mapping[Any, str] | None = None,
@@ -57,8 +57,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
             raise invalid("mode", mode, one_of(get_args(ChangelogMode)))
         if keys is None:
             raise InvalidInputError(f'mode="{mode}" needs keys, the columns that identify a row: keys=["id"]')
-        if isinstance(keys, str) or not isinstance(keys, Iterable):
-            raise invalid("keys", keys, "a list of column names")
+        names = names_in("keys", keys)
         for name, value in (("row_kind", row_kind), ("sequence_by", sequence_by)):
             if value is not None and (type(value) is not str or not value):
                 raise invalid(name, value, "the name of a column")
@@ -75,7 +74,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
             RowKinds(row_kinds)
             row_kinds = dict(row_kinds)
         chosen: ChangelogMode = "retract" if mode == "retract" else "upsert"
-        return cls(tuple(keys), chosen, row_kind, row_kinds, sequence_by, merge)
+        return cls(names, chosen, row_kind, row_kinds, sequence_by, merge)
 
     def arguments(self) -> dict[str, Any]:
         """The caller's arguments for this spec."""
@@ -88,7 +87,7 @@ class ChangelogSpec(msgspec.Struct, frozen=True):
 
 
 def changelog_of(
-    mode: str, keys: Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
+    mode: str, keys: str | Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
 ) -> ChangelogSpec | None:
     """How to read the rows of a sink in this mode, if they are changes; None if they are plain rows.
 
