@@ -37,7 +37,7 @@ assert [row["name"] for row in rows] == ["a", "c", "d"], rows
 
 def notes_of(changelog: str, version: str) -> str:
     """The section of a version, without its heading. Raises ``ValueError`` if there is none, or nothing in it."""
-    found = re.search(rf"^## \[?{re.escape(version)}\]?[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## {re.escape(version)}(?: [^\n]*)?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     text = found[1].strip() if found else ""
     if not text:
         raise ValueError(f"CHANGELOG.md says nothing about {version}: a release needs a section ## {version}")
@@ -110,7 +110,9 @@ def main() -> int:
         install_and_use(interpreter, wheel, version)
     for lack in lacks:
         print(f"Before it is published: {lack}")
-    print(f"{version} is in {DIST}, with RELEASE_NOTES.md. Nothing was published: twine upload dist/*.whl dist/*.tar.gz")
+    print(
+        f"{version} is in {DIST}, with RELEASE_NOTES.md. Nothing was published: twine upload dist/*.whl dist/*.tar.gz"
+    )
     return 0
 
 
