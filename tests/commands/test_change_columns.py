@@ -593,9 +593,9 @@ def test_an_upgrade_of_the_protocol_is_said_in_the_result_and_in_the_log(
     with caplog.at_level(logging.WARNING, "txlog"):
         (note,) = table.set_properties(MAPPING).notes
     assert note in caplog.text
-    assert "was reader version 1, writer version 2" in note
-    assert "readers need columnMapping: deltalake's to_pyarrow_table and to_pandas" in note
-    assert "does not use checkConstraints, changeDataFeed, generatedColumns yet" in note
+    assert note.startswith("The table's protocol is now reader version 2, writer version 5. ")
+    assert "Readers need columnMapping: deltalake's to_pyarrow_table and to_pandas" in note
+    assert "checkConstraints, changeDataFeed, generatedColumns, which the table does not use yet" in note
     table.append(pa.Table.from_pylist(ROWS, schema=table.schema))
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist() == [1, 2], "not renamed yet"
     table.rename_column("id", "key")
@@ -609,10 +609,16 @@ def test_an_upgrade_of_the_protocol_is_said_in_the_result_and_in_the_log(
     [
         ({"my.key": "1"}, None),
         ({"delta.appendOnly": "true"}, None),
-        ({"delta.minWriterVersion": "4"}, "does not use checkConstraints, changeDataFeed, generatedColumns yet"),
-        ({"delta.feature.deletionVectors": "supported"}, "does not use deletionVectors yet"),
-        ({"delta.enableChangeDataFeed": "true"}, "every reader still works"),
-        ({"delta.enableDeletionVectors": "true"}, "readers need deletionVectors"),
+        (
+            {"delta.minWriterVersion": "4"},
+            "checkConstraints, changeDataFeed, generatedColumns, which the table does not use yet",
+        ),
+        (
+            {"delta.feature.deletionVectors": "supported"},
+            "Readers need deletionVectors, which the table does not use yet: ",
+        ),
+        ({"delta.enableChangeDataFeed": "true"}, "Every reader still works"),
+        ({"delta.enableDeletionVectors": "true"}, "Readers need deletionVectors: "),
     ],
 )
 def test_properties_that_upgrade_the_protocol_say_what_nothing_uses(
@@ -621,3 +627,9 @@ def test_properties_that_upgrade_the_protocol_say_what_nothing_uses(
     notes = Table.create(tmp_path / "t", SCHEMA).set_properties(properties).notes
     assert (said is None) == (not notes)
     assert said is None or said in notes[0]
+
+
+def test_an_upgrade_that_keeps_the_versions_names_the_new_features(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", {"at": pa.timestamp("us")})
+    (note,) = table.set_properties({"delta.enableDeletionVectors": "true"}).notes
+    assert note.startswith("The table now has deletionVectors. Readers need deletionVectors: ")

@@ -6,6 +6,8 @@ tests what the named readers do. PROTOCOL.md, "Protocol Evolution".
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.features import features_in_use, features_of
 
@@ -40,13 +42,22 @@ def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str |
     if not for_readers and not for_writers:
         return None
     used = features_in_use(metadata)
-    unused = [name for name in (*for_readers, *for_writers) if name not in used]
-    parts = [f"the table's protocol is now {_versions(after)} (was {_versions(before)})"]
-    parts += [f"readers need {name}: {_READERS.get(name, _UNKNOWN)}" for name in for_readers]
-    parts += [f"writers need {', '.join(for_writers)}"] if for_writers else []
-    parts += [] if for_readers else ["every reader still works"]
-    parts += [f"the table does not use {', '.join(unused)} yet"] if unused else []
-    return "; ".join(parts)
+    versions = _versions(after)
+    is_same = versions == _versions(before)
+    names = ", ".join((*for_readers, *for_writers))
+    parts = [f"The table now has {names}" if is_same else f"The table's protocol is now {versions}"]
+    parts += [f"Readers need {name}{_unless_used(name, used)}: {_READERS.get(name, _UNKNOWN)}" for name in for_readers]
+    if for_writers:
+        needed = [name for name in for_writers if name in used]
+        unused = [name for name in for_writers if name not in used]
+        also = f"{', and ' if needed else ''}{', '.join(unused)}, which the table does not use yet" if unused else ""
+        parts.append(f"Writers need {', '.join(needed)}{also}")
+    parts += [] if for_readers else ["Every reader still works"]
+    return ". ".join(parts)
+
+
+def _unless_used(name: str, used: Collection[str]) -> str:
+    return "" if name in used else ", which the table does not use yet"
 
 
 def _versions(protocol: Protocol) -> str:
