@@ -51,7 +51,7 @@ def test_the_result_in_json_has_the_version_and_the_notes(uri: str) -> None:
     found: dict[str, Any] = json.loads(run("rename-column", uri, "note", "remark", "--json"))
     assert found == {"table": uri, "version": 2, "changed": True}
     found = json.loads(run("set", uri, "delta.enableTypeWidening=true", "--json"))
-    assert "readers need typeWidening" in found["notes"][0]
+    assert "Readers need typeWidening" in found["notes"][0]
 
 
 def test_an_error_says_which_command_to_run(tmp_path: Path) -> None:

@@ -155,5 +155,5 @@ def test_an_upgrade_of_the_protocol_in_a_transaction_is_said_too(tmp_path: Path)
         txn.set_properties({"delta.columnMapping.mode": "name"})
         txn.rename_column("id", "key")
         txn.append(pa.table({"key": pa.array([5], pa.int32())}))
-    assert "readers need columnMapping" in txn.result.notes[0]
+    assert "Readers need columnMapping" in txn.result.notes[0]
     assert txlog.Table.open(table.uri).to_arrow(["key"])["key"].to_pylist() == [5]

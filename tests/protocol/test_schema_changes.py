@@ -94,7 +94,7 @@ ALLOWED = {
 """PROTOCOL.md, "Type Widening": the list of type changes, for the types above."""
 
 
-@pytest.mark.parametrize(("old", "new"), itertools.product(TYPES.fields, TYPES.fields))
+@pytest.mark.parametrize(("old", "new"), [*itertools.product(TYPES.fields, TYPES.fields)])
 def test_types_become_wider_as_the_protocol_lists_it_and_in_no_other_way(old: Any, new: Any) -> None:
     allowed = type_name(new.type) in ALLOWED.get(type_name(old.type), "").split()
     assert may_widen(old.type, new.type) == allowed
