@@ -633,3 +633,16 @@ def test_an_upgrade_that_keeps_the_versions_names_the_new_features(tmp_path: Pat
     table = Table.create(tmp_path / "t", {"at": pa.timestamp("us")})
     (note,) = table.set_properties({"delta.enableDeletionVectors": "true"}).notes
     assert note.startswith("The table now has deletionVectors. Readers need deletionVectors: ")
+
+
+@pytest.mark.parametrize(
+    ("properties", "level"),
+    [({"delta.enableChangeDataFeed": "true"}, "INFO"), ({"delta.enableDeletionVectors": "true"}, "WARNING")],
+)
+def test_only_an_upgrade_that_shuts_readers_out_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, properties: dict[str, str], level: str
+) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA)
+    with caplog.at_level(logging.INFO, "txlog"):
+        table.set_properties(properties)
+    assert [record.levelname for record in caplog.records if "protocol is now" in record.message] == [level]

@@ -271,12 +271,13 @@ class OpenTable:
 
     def _noted(self, result: WriteResult, before: TableState, after: TableState) -> WriteResult:
         """Say which programs an upgrade of the protocol concerns. It is ours: another's would have been a conflict."""
-        from txlog.protocol.upgrade_note import upgrade_note
+        from txlog.protocol.upgrade_note import concerns_readers, upgrade_note
 
         note = upgrade_note(before.protocol, after.protocol, after.metadata)
         if note is None:
             return result
-        logger.warning("%s: v%s: %s", self.uri, result.version, note)
+        level = logging.WARNING if concerns_readers(before.protocol, after.protocol) else logging.INFO
+        logger.log(level, "%s: v%s: %s", self.uri, result.version, note)
         return replace(result, notes=(*result.notes, note))
 
     def _log(self, proposal: Proposal, result: WriteResult) -> None:

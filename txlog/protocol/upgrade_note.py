@@ -11,7 +11,7 @@ from collections.abc import Collection
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.features import features_in_use, features_of
 
-__all__ = ["readers_note", "upgrade_note"]
+__all__ = ["concerns_readers", "readers_note", "upgrade_note"]
 
 _READERS = {
     "columnMapping": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then read nulls without an"
@@ -29,6 +29,11 @@ _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delt
 def readers_note(feature: str) -> str:
     """Which known readers can read a table with a reader feature, as a sentence."""
     return f"For readers: {_READERS.get(feature, _UNKNOWN)}."
+
+
+def concerns_readers(before: Protocol, after: Protocol) -> bool:
+    """Whether a program that could read the table may be unable to read it now."""
+    return not {*features_of(after)[0]} <= {*features_of(before)[0]}
 
 
 def upgrade_note(before: Protocol, after: Protocol, metadata: Metadata) -> str | None:
