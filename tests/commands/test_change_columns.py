@@ -499,7 +499,7 @@ def test_rows_that_are_added_while_not_null_is_checked_are_checked_too(tmp_path:
 def test_comments_places_and_defaults_of_columns_change_alone_or_together(tmp_path: Path) -> None:
     table = made(tmp_path)
     result = table.alter_column("day", comment="of the week", default="'sun'", after="id")
-    assert "writers need allowColumnDefaults" in result.notes[0]
+    assert "Writers need allowColumnDefaults" in result.notes[0]
     assert table.schema.names == ["id", "day", "s", "tags"]
     table.alter_column("s.b", first=True)
     assert [field.name for field in table.schema.field("s").type] == ["b", "a"]
