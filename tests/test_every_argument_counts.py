@@ -86,6 +86,7 @@ ARGUMENTS = {
     "partition_by": Given(["id"]),
     "cluster_by": Given(["id"]),
     "properties": Given({"delta.appendOnly": "true"}),
+    "parquet": Given({"parquet.compression": "gzip"}),
     "target_file_size": Given(1, MANY),
     "on_progress": Given(lambda *numbers: called.append("on_progress")),
     "when_matched": Given("ignore"),

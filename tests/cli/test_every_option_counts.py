@@ -51,6 +51,7 @@ OPTIONS = {
     "--app-id": Given(["--app-id", "orders"], beside=["--checkpoint-id", "7"]),
     "--checkpoint-id": Given(["--checkpoint-id", "7"], beside=["--app-id", "orders"]),
     "--user-metadata": Given(["--user-metadata", "by hand"]),
+    "--parquet": Given(["--parquet", "parquet.compression=gzip"]),
     "--storage-option": Given(["--storage-option", "nothing=of value"]),
     "--json": Given(["--json"]),
     "--where": Given(["--where", REGION]),
