@@ -92,6 +92,7 @@ ARGUMENTS = {
     "when_matched": Given("ignore"),
     "when_not_matched": Given("ignore"),
     "update_columns": Given(["id"]),
+    "missing_columns": Given("default", ROWS.select(["id"])),
     "on_duplicate": Given("last", TWICE),
     "sequence_by": Given("day", TWICE, beside={"on_duplicate": "last"}),
     "merge_engine": Given("first-row"),

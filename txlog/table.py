@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         VacuumResult,
     )
     from txlog.store.retry import RetryPolicy
-    from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+    from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
     from txlog.verify.findings import Verification
@@ -749,6 +749,7 @@ class Table(Readable, metaclass=Hinted):
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",
         update_columns: Sequence[str] | None = None,
+        missing_columns: MissingColumns = "error",
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         schema_mode: SchemaMode = "strict",
@@ -771,8 +772,8 @@ class Table(Readable, metaclass=Hinted):
         not protect values computed from an earlier read: pass ``read_version`` for those.
 
         Args:
-            rows: Anything `append` takes, with every column of the table; read once, and stored in a temporary file if
-                large.
+            rows: Anything `append` takes, with every column of the table, or as ``missing_columns`` allows; read once,
+                and stored in a temporary file if large.
             keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
                 boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
                 nothing. If several table rows have the same key, the row in ``rows`` replaces all of them.
@@ -780,6 +781,8 @@ class Table(Readable, metaclass=Hinted):
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
             update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each
                 table row with the key is updated. None: whole rows are replaced.
+            missing_columns: If ``rows`` lack columns of the table: "error"; or "default", by which matched rows keep
+                them, and inserted rows get their defaults, or nulls. A NOT NULL column without a default is an error.
             on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" or the "first" one.
             sequence_by: A column whose greatest value is the last; among equal values, the order of arrival decides.
             schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
@@ -805,7 +808,7 @@ class Table(Readable, metaclass=Hinted):
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
-        how = UpsertOptions(*given, merge_engine, row_kind, row_kinds)
+        how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
         return upsert_rows(self._open_table, rows, how, options)
 
     def merge(

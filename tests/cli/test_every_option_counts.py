@@ -64,6 +64,7 @@ OPTIONS = {
     "--key": Given(["--key", "day"]),
     "--when-matched": Given(["--when-matched", "ignore"]),
     "--when-not-matched": Given(["--when-not-matched", "ignore"]),
+    "--missing-columns": Given(["--missing-columns", "default"], text="id\n1\n"),
     "--on-duplicate": Given(["--on-duplicate", "last"], text="id,day\n1,mon\n1,tue\n"),
     "--sequence-by": Given(["--sequence-by", "day"], text="id,day\n1,tue\n1,mon\n", beside=["--on-duplicate", "last"]),
     "--row-kind": Given(["--row-kind", "kind"], text="id,day,kind\n1,mon,-D\n"),

@@ -30,6 +30,7 @@ OPTIONS = {
     "limit": "--limit",
     "max_bytes": "--max-bytes",
     "merge_engine": "--merge-engine",
+    "missing_columns": "--missing-columns",
     "nullable": "--nullable",
     "on_conflict": "--on-conflict",
     "on_duplicate": "--on-duplicate",

@@ -187,10 +187,11 @@ class DataFileWriter:
 
     def _group_rows(self, table: pa.Table) -> int:
         rows = table.num_rows
-        groups = 1 if self._row_group_rows is None else -(-rows // self._row_group_rows)
+        groups: int = 1 if self._row_group_rows is None else -(-rows // self._row_group_rows)
         if self._row_group_bytes is not None:
             groups = max(groups, min(-(-table.nbytes // self._row_group_bytes), rows))
-        return max(-(-rows // max(groups, 1)), 1)
+        group_rows: int = max(-(-rows // max(groups, 1)), 1)
+        return group_rows
 
     def finish(self) -> PendingFile:
         """Close and publish: the bytes are durable under the final name. Raises StorageError."""
