@@ -362,6 +362,24 @@ def test_the_last_of_several_rows_counts_and_a_replay_changes_nothing(
         txlog.spark.upsert(spark, table.uri, rows, ["id"], on_duplicate="last")
 
 
+def test_a_source_with_some_columns_keeps_and_inserts_the_others(
+    tmp_path: Path, spark: SparkSession, read_delta: ReadDelta, source_size: str
+) -> None:
+    columns = "id bigint, day string DEFAULT 'some day', v int, note string"
+    table = txlog.Table.create(str(tmp_path / "t"), columns, properties={"delta.enableChangeDataFeed": "true"})
+    table.append(pa.table({"id": [1, 2], "day": ["a", "b"], "v": [1, 2], "note": ["x", "y"]}))
+    rows = spark.createDataFrame([(10, 1), (30, 3)], "V int, ID bigint")
+    with pytest.raises(txlog.SchemaMismatchError, match="lacks day, note"):
+        txlog.spark.upsert(spark, table.uri, rows, ["id"])
+    result = txlog.spark.upsert(spark, table.uri, rows, ["id"], missing_columns="default")
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (1, 1)
+    expected = [(1, "a", 10, "x"), (2, "b", 2, "y"), (3, "some day", 30, None)]
+    assert sorted(map(tuple, read_delta(table.uri).collect())) == expected
+    only_keys = spark.createDataFrame([(1,), (4,)], "id bigint")
+    txlog.spark.upsert(spark, table.uri, only_keys, ["id"], missing_columns="default")
+    assert sorted(map(tuple, read_delta(table.uri).collect())) == [*expected, (4, "some day", None, None)]
+
+
 def test_the_source_is_computed_once(table: txlog.Table, spark: SparkSession, source_size: str) -> None:
     rows = spark.range(100, 103).selectExpr("id + cast(rand() * 1000000 as long) * 1000 as id", "'a' as day", "1 as v")
     seen = spark.sparkContext.accumulator(0)

@@ -268,6 +268,22 @@ class Readable:
 
         return polars.DataFrame(self.to_arrow(columns, where))
 
+    def to_lazy(self) -> pl.LazyFrame:
+        """The rows as a polars LazyFrame, which reads only the columns and files that its query needs.
+
+        ``polars.scan_delta(table.uri)`` reads the table too, with the package deltalake.
+
+        Returns:
+            A frame of all columns and rows of this version. Needs polars.
+
+        Raises:
+            TxlogError: What `to_dataset` raises.
+        """
+        import_whole("polars")
+        import polars
+
+        return polars.scan_pyarrow_dataset(self.to_dataset())
+
     def to_dataset(self) -> SnapshotDataset:
         """This version as a ``pyarrow.dataset.Dataset``, for engines that read only what a query needs.
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         VacuumResult,
     )
     from txlog.store.retry import RetryPolicy
-    from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+    from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
     from txlog.verify.findings import Verification
@@ -75,6 +75,7 @@ def write(
     fingerprint: str | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    parquet: Mapping[str, object] | None = None,
     column_rules: ColumnRules | None = None,
     row_mode: RowMode | None = None,
     on_conflict: OnConflict = "fail",
@@ -125,6 +126,7 @@ def write(
         cluster_by=cluster_by,
         properties=properties or {},
         target_file_size_bytes=target_file_size,
+        parquet=parquet or {},
         row_mode=row_mode,
         column_rules=column_rules,
     )
@@ -421,10 +423,13 @@ class Table(Readable, metaclass=Hinted):
 
     def changes(
         self,
-        from_version: int,
+        from_version: int | None = None,
         to_version: int | None = None,
         columns: Sequence[str] | None = None,
         where: str | Predicate | None = None,
+        *,
+        from_timestamp: Moment | None = None,
+        to_timestamp: Moment | None = None,
     ) -> pa.RecordBatchReader:
         """The rows that versions inserted, updated and deleted: the table's change data feed.
 
@@ -437,6 +442,9 @@ class Table(Readable, metaclass=Hinted):
             to_version: The last one, included; None means the newest.
             columns: The table columns to read; None means all.
             where: A condition in SQL on the rows, which may also use the three columns below.
+            from_timestamp: A time in place of ``from_version``: the first version at or after it, as `snapshot` takes
+                times.
+            to_timestamp: A time in place of ``to_version``: the last version at or before it.
 
         Returns:
             A stream of record batches, read once, ascending by version: the columns, in the types of the last version,
@@ -446,14 +454,15 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             InvalidInputError: The feed was off at a version, a version's columns cannot be read with the last schema,
-                or a column or the condition does not fit the table.
+                a column or the condition does not fit the table, or a start is missing or given twice.
             NotFoundError: A version does not exist yet or was cleaned up, or one of its files was vacuumed.
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.commands.changes import read_changes
+        from txlog.commands.changes import Span, read_changes
 
-        return read_changes(self._open_table, from_version, to_version, columns, where)
+        span = Span(from_version, to_version, from_timestamp, to_timestamp)
+        return read_changes(self._open_table, span, columns, where)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits that the log retains, newest first.
@@ -494,6 +503,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Append ``data`` as one new version: atomic, and durable on return.
@@ -514,6 +524,8 @@ class Table(Readable, metaclass=Hinted):
                 error.
             user_metadata: A note for the table's history.
             target_file_size: The size of the data files in bytes.
+            parquet: How the data files are encoded, by the names of the table properties, which it overrides:
+                ``{"parquet.compression": "zstd", "parquet.bloom.filter.enabled#id": True}``.
             on_progress: Called with the number of rows taken so far.
 
         Returns:
@@ -530,6 +542,7 @@ class Table(Readable, metaclass=Hinted):
             schema_mode=schema_mode,
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata),
             target_file_size_bytes=target_file_size,
+            parquet=parquet or {},
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -545,6 +558,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        parquet: Mapping[str, object] | None = None,
         column_rules: ColumnRules | None = None,
         mode: RowMode | None = None,
         on_conflict: OnConflict = "fail",
@@ -591,6 +605,7 @@ class Table(Readable, metaclass=Hinted):
             partition_by=None if partition_by is None else names_in("partition_by", partition_by),
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
+            parquet=parquet or {},
             row_mode=mode,
             column_rules=column_rules,
         )
@@ -606,6 +621,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "fail",
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
@@ -635,6 +651,7 @@ class Table(Readable, metaclass=Hinted):
             schema_mode=schema_mode,
             commit=CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict),
             target_file_size_bytes=target_file_size,
+            parquet=parquet or {},
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -732,6 +749,7 @@ class Table(Readable, metaclass=Hinted):
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",
         update_columns: Sequence[str] | None = None,
+        missing_columns: MissingColumns = "error",
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         schema_mode: SchemaMode = "strict",
@@ -754,8 +772,8 @@ class Table(Readable, metaclass=Hinted):
         not protect values computed from an earlier read: pass ``read_version`` for those.
 
         Args:
-            rows: Anything `append` takes, with every column of the table; read once, and stored in a temporary file if
-                large.
+            rows: Anything `append` takes, with every column of the table, or as ``missing_columns`` allows; read once,
+                and stored in a temporary file if large.
             keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
                 boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
                 nothing. If several table rows have the same key, the row in ``rows`` replaces all of them.
@@ -763,6 +781,8 @@ class Table(Readable, metaclass=Hinted):
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
             update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each
                 table row with the key is updated. None: whole rows are replaced.
+            missing_columns: If ``rows`` lack columns of the table: "error"; or "default", by which matched rows keep
+                them, and inserted rows get their defaults, or nulls. A NOT NULL column without a default is an error.
             on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" or the "first" one.
             sequence_by: A column whose greatest value is the last; among equal values, the order of arrival decides.
             schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
@@ -788,7 +808,7 @@ class Table(Readable, metaclass=Hinted):
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
-        how = UpsertOptions(*given, merge_engine, row_kind, row_kinds)
+        how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
         return upsert_rows(self._open_table, rows, how, options)
 
     def merge(
@@ -1141,6 +1161,7 @@ class Table(Readable, metaclass=Hinted):
         where: str | Predicate | None = None,
         *,
         target_file_size: int | None = None,
+        parquet: Mapping[str, object] | None = None,
         max_bytes: int | None = None,
         cluster_by: str | Sequence[str] | None = None,
         dry_run: bool = False,
@@ -1156,6 +1177,7 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             where: Which partitions, such as ``"day >= '2026-11-01'"``, by partition columns only. None: all.
+            parquet: How the new files are encoded, as for `append`.
             target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, or 128 MiB.
                 Rewrites smaller files, and files with more than 5 % dead rows.
             max_bytes: The maximum bytes to rewrite in this call; files with the most gain for their size come first.
@@ -1186,6 +1208,7 @@ class Table(Readable, metaclass=Hinted):
             self._open_table,
             where,
             target_file_size_bytes=target_file_size,
+            parquet=parquet,
             max_bytes=max_bytes,
             cluster_by=cluster_by,
             dry_run=dry_run,
@@ -1560,6 +1583,10 @@ class Table(Readable, metaclass=Hinted):
         return resolve(self._open_table, txn_id, version)
 
     # --- as a value ---------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """The location, so that ``polars.scan_delta(table)`` and others that take a path find the table."""
+        return self.uri
 
     def __repr__(self) -> str:
         """Shows the newest version that the handle knows, without reading the log."""

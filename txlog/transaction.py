@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.options import OnFiles
     from txlog.expressions.predicates import Predicate
     from txlog.tasks.operation import RowOperation
-    from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+    from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.writer.write_intent import RowMode
 
@@ -398,6 +398,7 @@ class Transaction:
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",
         update_columns: Sequence[str] | None = None,
+        missing_columns: MissingColumns = "error",
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         merge_engine: str | Mapping[str, object] | None = None,
@@ -435,6 +436,7 @@ class Transaction:
             on_duplicate=on_duplicate,
             sequence_by=sequence_by,
             merge_engine=merge_engine,
+            missing_columns=missing_columns,
             row_kind=row_kind,
             row_kinds=row_kinds,
         )

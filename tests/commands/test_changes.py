@@ -224,6 +224,29 @@ def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(t
     assert reported(table, 2, 2) == [(2, "insert", 4)]
 
 
+def test_changes_between_two_times_are_those_of_the_versions_committed_then(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1), rows(2), rows(3))
+    times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+
+    def between(**span: Any) -> list[int]:
+        return table.changes(**span).read_all()["_commit_version"].to_pylist()
+
+    assert between(from_timestamp=times[2]) == [2, 3]
+    assert between(from_timestamp=times[1], to_timestamp=times[2]) == [1, 2]
+    assert between(from_version=2, to_timestamp=times[3] + 86_400_000) == [2, 3]
+    assert between(from_timestamp=times[3] + 1) == []
+    assert between(from_timestamp=times[3] + 1, to_timestamp=times[3] + 1) == []
+    for refused in ({}, {"from_version": 1, "from_timestamp": times[1]}, {"to_version": 1}):
+        with pytest.raises(InvalidInputError, match="where the changes start"):
+            table.changes(**refused)
+    with pytest.raises(InvalidInputError, match="not both"):
+        table.changes(1, 2, to_timestamp=times[2])
+    with pytest.raises(InvalidInputError, match=r"from_timestamp .* is after to_timestamp"):
+        table.changes(from_timestamp=times[2], to_timestamp=times[1])
+    with pytest.raises(NotFoundError, match="before the earliest"):
+        table.changes(1, to_timestamp="2001-01-01")
+
+
 def test_deletion_vectors_that_were_vacuumed_are_refused_with_the_version_that_needs_them(tmp_path: Path) -> None:
     table = made(tmp_path / "t", VECTORS, rows(2, 4))
     table.delete("id = 2")

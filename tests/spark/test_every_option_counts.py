@@ -104,6 +104,7 @@ CASES = {
     "maxRecordsPerFile": Case({"maxRecordsPerFile": "1"}),
     "targetFileSize": Case({"targetFileSize": "1"}, MANY),
     "compression": Case({"compression": "gzip"}),
+    "parquet.compression": Case({"parquet.compression": "gzip"}),
     "isolationLevel": Case({"isolationLevel": "Serializable"}),
     "hooks": Case({"hooks": f"{__name__}:hooks"}),
     "skipEmpty": Case({"skipEmpty": "true"}, {"id": [], "day": []}, beside={"txnAppId": "orders"}),

@@ -63,7 +63,7 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         row_mode="copy-on-write",
         max_records_per_file=1000,
         target_file_size_bytes=64 << 20,
-        compression="zstd",
+        parquet={"parquet.compression": "zstd"},
         retry=RetryPolicy(max_attempts=4, min_wait=0.05, max_wait=0.5, total_timeout=2.5),
         properties={"delta.appendOnly": "true", "delta.dataSkippingNumIndexedCols": "5"},
         storage_options={"aws_region": "eu-west-1"},

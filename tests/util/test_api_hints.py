@@ -151,7 +151,7 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
             lambda table: table.append(ROWS, commit_properties=None),
             "use the arguments user_metadata, app_id",
         ),
-        (lambda table: table.append(ROWS, writer_properties=None), "use target_file_size, and the table property"),
+        (lambda table: table.append(ROWS, writer_properties=None), "use parquet={"),
         (
             lambda table: table.merge(ROWS, ["id"]).when_matched_update(set={"day": "'c'"}),
             "it is called 'updates' here",

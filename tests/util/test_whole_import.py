@@ -52,6 +52,7 @@ def calls(path):
         "dataset": lambda: table().snapshot().to_dataset().count_rows(),
         "pandas": lambda: table().to_pandas(),
         "polars": lambda: table().snapshot().to_polars(),
+        "lazy polars": lambda: table().snapshot().to_lazy().collect(),
         "create": lambda: txlog.Table.create(f"{path}-{next(numbers)}", "id bigint"),
         "delete": lambda: table().delete("id = 7"),
         "update": lambda: table().update({"name": "'x'"}, "id = 2"),

@@ -218,7 +218,7 @@ def _child(root: Path, *, partitioned: bool) -> subprocess.Popen[str]:
         table = pa.table({{"p": [n % 5 for n in range(5000)], "x": ["y" * 200] * 5000}})
         columns = ("p",) if {partitioned} else ()
         metadata = Metadata("id", schema_to_json(from_arrow(table.schema)), columns, {{}}, {{}})
-        plan = WritePlan.of(metadata, table="t", memory_budget_bytes=2 << 20, compression="none")
+        plan = WritePlan.of(metadata, table="t", memory_budget_bytes=2 << 20, parquet={{"parquet.compression": "none"}})
         writer = TaskWriter(local_table_store({str(root)!r}).files, plan, TaskIdentity("job"))
         for turn in range(100):
             writer.write(table)
@@ -244,7 +244,13 @@ def test_a_task_killed_while_it_writes_leaves_nothing_that_a_listing_shows(tmp_p
 def test_an_aborted_task_leaves_an_empty_directory_tree(tmp_path: Path) -> None:
     files: FileStore = local_table_store(str(tmp_path)).files
     table = pa.table({"p": [n % 5 for n in range(5000)], "x": ["y" * 200] * 5000})
-    plan = plan_for(table, ("p",), memory_budget_bytes=1 << 20, target_file_size_bytes=20_000, compression="none")
+    plan = plan_for(
+        table,
+        ("p",),
+        memory_budget_bytes=1 << 20,
+        target_file_size_bytes=20_000,
+        parquet={"parquet.compression": "none"},
+    )
     writer = TaskWriter(files, plan, TASK)
     for _ in range(10):
         writer.write(table)

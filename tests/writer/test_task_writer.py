@@ -263,7 +263,7 @@ def test_file_columns_keep_nullability_use_micros_and_leave_out_partitions() -> 
 def test_the_file_uses_the_codec_of_the_plan_and_has_it_in_its_name(codec: str) -> None:
     files = MemoryFileStore()
     table = wide(2000)
-    with TaskWriter(files, table_plan(table, compression=codec), TASK) as writer:
+    with TaskWriter(files, table_plan(table, parquet={"parquet.compression": codec}), TASK) as writer:
         writer.write(table)
     (file,) = writer.close()
     footer = pq.read_metadata(pa.BufferReader(files.read(file.path)))

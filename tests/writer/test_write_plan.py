@@ -25,13 +25,15 @@ def metadata(schema: Struct = SCHEMA, **configuration: str) -> Metadata:
 def test_a_plan_uses_the_tables_properties_unless_the_caller_sets_options() -> None:
     found = metadata(targetFileSize="16mb", parquet_compression_codec="ZSTD", randomizeFilePrefixes="true")
     plan = WritePlan.of(found, table="t")
-    assert (plan.target_file_size_bytes, plan.compression, plan.random_prefix_length) == (16 << 20, "zstd", 2)
-    wished = WritePlan.of(found, table="t", target_file_size_bytes=1000, compression="uncompressed")
-    assert (wished.target_file_size_bytes, wished.compression) == (1000, "none")
+    assert (plan.target_file_size_bytes, plan.parquet.codec, plan.random_prefix_length) == (16 << 20, "zstd", 2)
+    wished = WritePlan.of(
+        found, table="t", target_file_size_bytes=1000, parquet={"parquet.compression": "uncompressed"}
+    )
+    assert (wished.target_file_size_bytes, wished.parquet.codec) == (1000, "none")
 
 
 def test_without_a_property_files_are_snappy_as_spark_writes_them() -> None:
-    assert WritePlan.of(metadata(), table="t").compression == "snappy"
+    assert WritePlan.of(metadata(), table="t").parquet.codec == "snappy"
 
 
 def test_a_plan_pickles_and_compares_equal_on_the_other_side() -> None:
@@ -48,7 +50,6 @@ def test_zero_records_per_file_means_no_bound() -> None:
 @pytest.mark.parametrize(
     "wishes",
     [
-        {"compression": "lzo"},
         {"target_file_size_bytes": -1},
         {"max_records_per_file": -5},
         {"memory_budget_bytes": -1},

@@ -20,9 +20,17 @@ _SHOWN_ROWS = 100
 
 def changes(
     uri: Uri,
-    from_version: Annotated[int, typer.Option("--from", min=0, metavar="VERSION", help="the first version")],
+    from_version: Annotated[
+        int | None, typer.Option("--from", min=0, metavar="VERSION", help="the first version")
+    ] = None,
     to_version: Annotated[
         int | None, typer.Option("--to", min=0, metavar="VERSION", help="the last version, not the newest")
+    ] = None,
+    from_timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="the first version at or after this time, not --from")
+    ] = None,
+    to_timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="the last version at or before this time, not --to")
     ] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")
@@ -41,13 +49,20 @@ def changes(
     The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document.
     Otherwise it shows the first 100 rows, or --limit.
     """
+    if (from_version is None) == (from_timestamp is None):
+        raise typer.BadParameter("use --from or --from-timestamp, where the changes start")
     options = pairs(storage_options, "--storage-option")
     most = limit or (None if as_json else _SHOWN_ROWS)
     out = Output(as_json)
     with out.reporting():
         with out.waiting("reading changes"):
             reader = txlog.Table.open(uri, storage_options=options).changes(
-                from_version, to_version, names(columns) if columns else None, where
+                from_version,
+                to_version,
+                names(columns) if columns else None,
+                where,
+                from_timestamp=from_timestamp,
+                to_timestamp=to_timestamp,
             )
             rows, is_cut = _first_rows(reader, most)
         if as_json:

@@ -19,6 +19,7 @@ __all__ = [
     "CheckpointId",
     "ClusterBy",
     "Json",
+    "ParquetSettings",
     "PartitionBy",
     "Storage",
     "Uri",
@@ -49,6 +50,12 @@ PartitionBy = Annotated[
 ClusterBy = Annotated[
     list[str] | None,
     typer.Option("--cluster-by", metavar="COLUMNS", help="clustering columns, up to four: 'day,place.city'"),
+]
+ParquetSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--parquet", metavar="KEY=VALUE", help="how files are encoded, as 'parquet.compression=zstd'; may be repeated"
+    ),
 ]
 AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="writes exactly once, with --checkpoint-id")]
 CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, UserMetadata
+from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, pairs
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
@@ -34,6 +34,7 @@ def optimize(
     cluster_by: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="cluster the rows by these, such as a,b")
     ] = None,
+    parquet: ParquetSettings = None,
     dry_run: DryRun = False,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
@@ -50,6 +51,7 @@ def optimize(
                 target_file_size=target_file_size,
                 max_bytes=max_bytes,
                 cluster_by=cluster_by,
+                parquet=pairs(parquet, "--parquet"),
                 dry_run=dry_run,
                 user_metadata=user_metadata,
                 on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),

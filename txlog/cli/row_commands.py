@@ -114,6 +114,9 @@ def upsert(
     keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="a column of the key; may be repeated")],
     when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
+    missing_columns: Annotated[
+        str, typer.Option(metavar="error|default", help="for columns that the files lack")
+    ] = "error",
     on_duplicate: Annotated[str, typer.Option(metavar="error|last|first", help="for repeated keys")] = "error",
     sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value comes last")] = None,
     row_kind: RowKind = None,
@@ -141,6 +144,7 @@ def upsert(
     how: dict[str, Any] = {
         "when_matched": when_matched,
         "when_not_matched": when_not_matched,
+        "missing_columns": missing_columns,
         "on_duplicate": on_duplicate,
         "sequence_by": sequence_by,
         "schema_mode": "merge" if merge_schema else "strict",
@@ -157,16 +161,20 @@ def upsert(
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:
-                from txlog.commands.row_change.preview import preview_upsert
-                from txlog.tasks.operations.upsert import UpsertOptions
-
-                preview = preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
+                preview = _upsert_preview(table, reader, keys, how)
             else:
                 result = table.upsert(reader, keys, **how, **commit)
         if dry_run:
             _preview(out, table, preview)
         else:
             _result(out, table, result)
+
+
+def _upsert_preview(table: txlog.Table, reader: Any, keys: list[str], how: dict[str, Any]) -> Any:
+    from txlog.commands.row_change.preview import preview_upsert
+    from txlog.tasks.operations.upsert import UpsertOptions
+
+    return preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
 
 
 def _words(given: dict[str, str]) -> dict[Any, str]:

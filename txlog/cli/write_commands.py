@@ -17,6 +17,7 @@ from txlog.cli.options import (
     CheckpointId,
     ClusterBy,
     Json,
+    ParquetSettings,
     PartitionBy,
     Storage,
     Uri,
@@ -64,6 +65,7 @@ def append(
     partition_by: PartitionBy = None,
     cluster_by: ClusterBy = None,
     merge_schema: MergeSchema = False,
+    parquet: ParquetSettings = None,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
     user_metadata: UserMetadata = None,
@@ -89,7 +91,7 @@ def append(
         data = open_data_files(files, file_format, text_format)
         if table is None:
             data.require_types()
-        arguments = {"schema_mode": "merge" if merge_schema else "strict", **commit}
+        arguments = {**_file_arguments(parquet, merge_schema=merge_schema), **commit}
         layout = {"partition_by": names(partition_by) or None, "cluster_by": cluster_by}
         result = _append(out, uri, table, data, layout, options, arguments)
         located = open_store(uri, options).uri if table is None else table.uri
@@ -108,6 +110,7 @@ def overwrite(
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     merge_schema: MergeSchema = False,
+    parquet: ParquetSettings = None,
     mode: Annotated[
         str | None,
         typer.Option(metavar="merge-on-read|copy-on-write", help="how to remove rows from files that keep other rows"),
@@ -132,7 +135,7 @@ def overwrite(
     with out.reporting():
         table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
-        arguments: dict[str, Any] = {"where": where, "schema_mode": "merge" if merge_schema else "strict"}
+        arguments = {"where": where, **_file_arguments(parquet, merge_schema=merge_schema)}
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             out.result({"table": table.uri, **known.to_dict()}, show.overwrite_shown(table.uri, known))
@@ -156,6 +159,10 @@ def overwrite(
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------
+
+
+def _file_arguments(parquet: list[str] | None, *, merge_schema: bool) -> dict[str, Any]:
+    return {"schema_mode": "merge" if merge_schema else "strict", "parquet": pairs(parquet, "--parquet")}
 
 
 def check_format(file_format: str | None) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.commands.change_definition import history_column, history_name
 from txlog.commands.checked_definition import DefinitionChange
-from txlog.commands.column_references import references_to, with_new_name, without_statistics
+from txlog.commands.column_references import references_to, with_new_name, without_column
 from txlog.commands.table_definition import Definition, check_retyped, redefined
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
@@ -88,7 +88,7 @@ def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
                 " it in the same call"
             )
         schema = dropped(schema, path)
-        configuration = without_statistics(configuration, path)
+        configuration = without_column(configuration, path)
     check_partition_columns(schema, state.partition_columns)
     parameters = operation_parameters(columns=[history_name(path) for path in paths])
     return DefinitionChange(redefined(state, schema, configuration=configuration), "DROP COLUMNS", parameters)
@@ -157,7 +157,7 @@ def _require_mapping(state: TableState, problem: str) -> None:
 
 def _keeps(place: str, owner: str | None, paths: list[ColumnPath]) -> bool:
     """Whether a reference prevents dropping the column; it does not if its owner is dropped too."""
-    return place != "statistics" and (owner is None or owner not in map(".".join, paths))
+    return place not in ("statistics", "encoding") and (owner is None or owner not in map(".".join, paths))
 
 
 def _listed(references: Iterable[Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.commands.follower import Feed, Follower, bind_to_feed
@@ -16,6 +17,8 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.times import milliseconds
 from txlog.protocol.change_data import FEED_FIELDS
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
@@ -25,20 +28,28 @@ from txlog.read.scan_plan import select
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.wording import argument
 
-__all__ = ["read_changes"]
+__all__ = ["Span", "read_changes"]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Which versions to read, as `Table.changes` takes them: a start by version or time, and an end, or None."""
+
+    from_version: Any
+    to_version: Any = None
+    from_timestamp: Any = None
+    to_timestamp: Any = None
 
 
 def read_changes(
     open_table: OpenTable,
-    from_version: int,
-    to_version: int | None,
+    span: Span,
     columns: Sequence[str] | None,
     where: str | Predicate | None,
 ) -> pa.RecordBatchReader:
     """The changes of the versions in a range, including both ends; see `Table.changes`."""
     log, uri = open_table.log, open_table.uri
     newest = log.newest_state()
-    first, last = _range(uri, newest, from_version, to_version)
+    first, last = _range(log, newest, span)
     end = newest if last >= newest.version else log.state_at(last)
     with TxlogError.located(uri, end.version):
         check_can_read(end.protocol, end.metadata)
@@ -58,16 +69,40 @@ def read_changes(
     return pa.RecordBatchReader.from_batches(reader.schema, batches)
 
 
-def _range(uri: str, newest: TableState, from_version: Any, to_version: Any) -> tuple[int, int]:
-    first = whole_number("from_version", from_version, table=uri)
-    last = newest.version if to_version is None else whole_number("to_version", to_version, table=uri)
-    if last > newest.version or (to_version is None and first > newest.version + 1):
-        raise NotFoundError(
-            f"version {max(first, last)} does not exist yet: the newest is {newest.version}", table=uri, version=first
-        )
-    if to_version is not None and first > last:
+def _range(log: DeltaLog, newest: TableState, span: Span) -> tuple[int, int]:
+    """The first and the last version, for which times are looked up. The last is one before the first if nothing was
+    committed between two times."""
+    if (span.from_version is None) == (span.from_timestamp is None):
         raise InvalidInputError(
-            f"{argument('from_version')} {first} is after {argument('to_version')} {last}", table=uri
+            f"pass {argument('from_version')} or {argument('from_timestamp')}, where the changes start", table=log.uri
+        )
+    if span.to_version is not None and span.to_timestamp is not None:
+        raise InvalidInputError(f"pass {argument('to_version')} or {argument('to_timestamp')}, not both", table=log.uri)
+    from_ms = None if span.from_timestamp is None else milliseconds(span.from_timestamp)
+    to_ms = None if span.to_timestamp is None else milliseconds(span.to_timestamp)
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise InvalidInputError(
+            f"{argument('from_timestamp')} {span.from_timestamp} is after {argument('to_timestamp')}"
+            f" {span.to_timestamp}",
+            table=log.uri,
+        )
+    first = whole_number("from_version", span.from_version, table=log.uri) if from_ms is None else None
+    last = newest.version if span.to_version is None else whole_number("to_version", span.to_version, table=log.uri)
+    if from_ms is not None:
+        first = log.first_version_from(from_ms, newest)
+    if to_ms is not None:
+        last = log.version_at(to_ms)
+    assert first is not None
+    has_end = span.to_version is not None or to_ms is not None
+    if last > newest.version or (not has_end and first > newest.version + 1):
+        raise NotFoundError(
+            f"version {max(first, last)} does not exist yet: the newest is {newest.version}",
+            table=log.uri,
+            version=first,
+        )
+    if has_end and first > last and not (to_ms is not None and first == last + 1):
+        raise InvalidInputError(
+            f"{argument('from_version')} {first} is after {argument('to_version')} {last}", table=log.uri
         )
     return first, last
 

@@ -18,14 +18,26 @@ from txlog.expressions.tree import columns_of
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.clustering import clustering_columns
-from txlog.protocol.properties import FIELDS, PREFIX, ColumnPath, column_paths, field_option, merge_options, path_text
+from txlog.protocol.properties import (
+    COLUMN_MARK,
+    FIELDS,
+    PREFIX,
+    ColumnPath,
+    column_paths,
+    field_option,
+    is_parquet_setting,
+    merge_options,
+    path_text,
+)
 from txlog.protocol.schema import Struct, fold_name
 from txlog.writer.constraints import stored_constraints
 from txlog.writer.generated_columns import stored_generated, without_generated
 
-__all__ = ["ColumnReference", "references_to", "with_new_name", "without_statistics"]
+__all__ = ["ColumnReference", "references_to", "with_new_name", "without_column"]
 
-Place: TypeAlias = Literal["rule", "generated column", "partitioning", "clustering", "statistics", "merge engine"]
+Place: TypeAlias = Literal[
+    "rule", "generated column", "partitioning", "clustering", "statistics", "encoding", "merge engine"
+]
 
 STATISTICS_KEY = "delta.dataSkippingStatsColumns"
 _SEQUENCE = "sequence.field"
@@ -58,6 +70,11 @@ def references_to(state: TableState, path: ColumnPath) -> list[ColumnReference]:
         if _touches(named, path)
     ]
     found += [
+        ColumnReference("encoding", f"the property {key} names {path_text(path)}")
+        for key in configuration
+        if (named := _encoded_column(key)) and _touches(named, path)
+    ]
+    found += [
         ColumnReference("merge engine", f"the property {PREFIX}{option} = {value} names {path[0]}")
         for option, value in merge_options(configuration).items()
         if fold_name(path[0]) in map(fold_name, _merge_columns(option, value))
@@ -75,6 +92,10 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
     if listed := _statistics_columns(configuration):
         renamed = (_renamed(each, path, name) for each in listed)
         configuration[STATISTICS_KEY] = ",".join(map(path_text, renamed))
+    for key in [*configuration]:
+        if (named := _encoded_column(key)) and _touches(named, path):
+            renamed_column = ".".join(_renamed(named, path, name))
+            configuration[f"{key.partition(COLUMN_MARK)[0]}{COLUMN_MARK}{renamed_column}"] = configuration.pop(key)
     if path[1:]:
         return metadata.partition_columns, configuration
     for option, value in merge_options(configuration).items():
@@ -89,13 +110,19 @@ def with_new_name(metadata: Metadata, path: ColumnPath, name: str) -> tuple[tupl
     return columns, configuration
 
 
-def without_statistics(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
-    """The properties, without a dropped column in the list of columns with statistics, which Spark also writes anew."""
+def without_column(configuration: Mapping[str, str], path: ColumnPath) -> dict[str, str]:
+    """The properties without a dropped column: it leaves the list of columns with statistics, which Spark also writes
+    anew, and the settings of data files for it."""
+    left = {
+        key: value
+        for key, value in configuration.items()
+        if not (named := _encoded_column(key)) or len(named) < len(path) or not _touches(named, path)
+    }
     listed = _statistics_columns(configuration)
     if not listed:
-        return dict(configuration)
+        return left
     kept = [each for each in listed if len(each) < len(path) or not _touches(each, path)]
-    return {**configuration, STATISTICS_KEY: ",".join(map(path_text, kept))}
+    return {**left, STATISTICS_KEY: ",".join(map(path_text, kept))}
 
 
 # --- each place ---------------------------------------------------------------------------------------------------
@@ -146,6 +173,12 @@ def _statistics_columns(configuration: Mapping[str, str]) -> tuple[ColumnPath, .
         return column_paths(configuration.get(STATISTICS_KEY, ""))
     except ValueError:  # another writer's: ignored
         return ()
+
+
+def _encoded_column(key: str) -> ColumnPath:
+    """The column that a setting of data files is for; () if it is for all columns, or no such setting."""
+    column = key.partition(COLUMN_MARK)[2]
+    return tuple(column.split(".")) if column and is_parquet_setting(key) else ()
 
 
 def _merge_columns(option: str, value: str) -> list[str]:

@@ -77,6 +77,7 @@ from txlog.util.wording import argument, in_python, setting, spelled
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.parquet_settings import check_columns
 
 __all__ = [
     "Definition",
@@ -134,6 +135,7 @@ def new_table(
     check_conditions(configuration, struct)
     check_computed_columns(struct)
     check_invariants(struct)
+    check_columns(configuration, struct, columns)
     struct, configuration = _mapped(struct, configuration, _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
@@ -409,7 +411,10 @@ def _shown(field: Field) -> str:
 
 
 def _reconfigured(state: TableState, configuration: dict[str, str]) -> Definition | None:
-    _check_changes(state.metadata.configuration, configuration)
+    before = state.metadata.configuration
+    _check_changes(before, configuration)
+    new = {key: value for key, value in configuration.items() if before.get(key) != value}
+    check_columns(new, state.schema, state.partition_columns)
     schema, configuration = _mapped(state.schema, configuration, _own_name)
     metadata = replace(state.metadata, configuration=stored(configuration))
     if schema != state.schema:

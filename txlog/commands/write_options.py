@@ -40,8 +40,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ``read_version`` None means the version that the handle last read. ``partition_by``, ``cluster_by`` and
     ``properties`` define a table that does not exist yet, if ``create`` allows it. For an existing table, the first two
     must agree with it, and ``must_create`` refuses it. ``row_mode`` decides how to remove rows from files that keep
-    other rows, and ``column_rules`` whether a new schema keeps NOT NULL, comments and the like. ``keys`` are the key
-    columns of the mode "upsert", which only sinks have.
+    other rows, and ``column_rules`` whether a new schema keeps NOT NULL, comments and the like. ``parquet`` sets
+    properties of data files for this write. ``keys`` are the key columns of the mode "upsert", which only sinks have.
     """
 
     mode: str = "append"
@@ -55,16 +55,20 @@ class WriteOptions(msgspec.Struct, frozen=True):
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None
-    compression: str | None = None
+    parquet: Mapping[str, str] = msgspec.field(default_factory=dict)
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
     column_rules: ColumnRules | None = None
 
     def __post_init__(self) -> None:
-        """Convert any library's integers to Python's, which the log can store and compare."""
+        """Convert any library's integers to Python's, which the log can store and compare, and settings to text."""
         for field_name, name, at_least in _WHOLE_NUMBERS:
             if (value := getattr(self, field_name)) is not None:
                 force_setattr(self, field_name, whole_number(name, value, at_least=at_least))
+        if self.parquet:
+            from txlog.writer.parquet_settings import checked_settings
+
+            force_setattr(self, "parquet", checked_settings(self.parquet))
 
     @property
     def is_reexecuted(self) -> bool:

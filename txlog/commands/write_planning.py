@@ -94,7 +94,13 @@ def _plan_for_data(
     Otherwise a writer of small batches would spend more time on planning than on its rows.
     """
     last: list[tuple[pa.Schema, WritePlan]] = state.derived(
-        ("plan", open_table.uri, options.target_file_size_bytes, options.max_records_per_file, options.compression),
+        (
+            "plan",
+            open_table.uri,
+            options.target_file_size_bytes,
+            options.max_records_per_file,
+            tuple(sorted(options.parquet.items())),
+        ),
         list,
     )
     if last and last[0][0].equals(data_schema, check_metadata=True):
@@ -116,7 +122,7 @@ def _plan(
         schema=state.schema if state and definition is None else None,
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
-        compression=options.compression,
+        parquet=options.parquet,
     )
     if plan.computed is not None and plan.computed.is_of_now:
         return replace(plan, computed=plan.computed.at(ambient.now()))

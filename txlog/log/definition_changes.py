@@ -10,7 +10,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from txlog.protocol.actions import Metadata
-from txlog.protocol.properties import GROUP_COMMIT, ICEBERG, ICEBERG_CATALOG, PREFIX, SHORT_LOG_RETENTION
+from txlog.protocol.properties import (
+    GROUP_COMMIT,
+    ICEBERG,
+    ICEBERG_CATALOG,
+    PREFIX,
+    SHORT_LOG_RETENTION,
+    is_parquet_setting,
+)
 
 __all__ = ["keeps_write_rules"]
 
@@ -59,6 +66,6 @@ def _rules(metadata: Metadata) -> Metadata:
     configuration = {
         key: value
         for key, value in metadata.configuration.items()
-        if key.startswith(("delta.", PREFIX)) and key not in _UPKEEP
+        if key.startswith(("delta.", PREFIX)) and key not in _UPKEEP and not is_parquet_setting(key)
     }
     return replace(metadata, configuration=configuration, name=None, description=None)

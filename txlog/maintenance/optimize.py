@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import argument
 from txlog.workers.threads import ThreadWorkers
+from txlog.writer.parquet_settings import check_columns, checked_settings
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 
@@ -85,6 +86,7 @@ def optimize(
     max_bytes: int | None = None,
     cluster_by: str | Sequence[str] | None = None,
     files_min: int = 1,
+    parquet: Mapping[str, object] | None = None,
     dry_run: bool = False,
     is_automatic: bool = False,
     user_metadata: str | None = None,
@@ -95,10 +97,9 @@ def optimize(
     With ``is_automatic``, the history says that auto compaction ran it, not a user.
     """
     check_text("user_metadata", user_metadata)
-    if target_file_size_bytes is not None:
-        target_file_size_bytes = whole_number("target_file_size", target_file_size_bytes, at_least=1)
-    if max_bytes is not None:
-        max_bytes = whole_number("max_bytes", max_bytes, at_least=1)
+    target_file_size_bytes = _at_least_one("target_file_size", target_file_size_bytes)
+    max_bytes = _at_least_one("max_bytes", max_bytes)
+    settings = checked_settings(parquet)
     select = _selection(open_table, where)
     if not dry_run:
         tidy_tombstones(open_table)
@@ -109,6 +110,7 @@ def optimize(
     newest = open_table.log.newest_state()
     with TxlogError.located(open_table.uri, newest.version):
         of_table = _clustered_by(newest, cluster_by)
+        check_columns(settings, newest.schema, newest.partition_columns)
     wanted = cluster_by if of_table is None else of_table
 
     def columns_of(state: TableState) -> ClusterColumns:
@@ -127,7 +129,7 @@ def optimize(
         return cheapest_first(found, max_bytes)
 
     def work(state: TableState, folder: str) -> RewriteBins:
-        table = open_table.task_table(state)
+        table = open_table.task_table(state).with_parquet(settings)
         return RewriteBins(table) if wanted is None else RewriteBins(table, columns_of(state), target_of(state), folder)
 
     names = [] if wanted is None else columns_of(newest).names
@@ -136,6 +138,10 @@ def optimize(
     parameters = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false", **by)
     description = _with_clustering(Description("OPTIMIZE", parameters, user_metadata), names, is_own)
     return _run(open_table, _Request(bins_for, work, description, on_progress), dry_run=dry_run)
+
+
+def _at_least_one(name: str, value: int | None) -> int | None:
+    return None if value is None else whole_number(name, value, at_least=1)
 
 
 def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:

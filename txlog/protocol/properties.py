@@ -25,8 +25,13 @@ __all__ = [
     "AGGREGATE_FUNCTIONS",
     "CHANGELOG_PRODUCER",
     "CHANGELOG_PRODUCERS",
+    "CODEC",
+    "CODECS",
+    "CODEC_KEY",
+    "COLUMN_MARK",
     "CONSTRAINT_PREFIX",
     "DEFAULT_FUNCTION",
+    "ENCODINGS",
     "FEATURE_PREFIX",
     "FIELDS",
     "FIELD_OPTIONS",
@@ -38,6 +43,7 @@ __all__ = [
     "MERGE_ENGINES",
     "MERGE_FLAGS",
     "OWN_KEYS",
+    "PARQUET",
     "PREFIX",
     "ROW_DEDUPLICATE",
     "SHORT_LOG_RETENTION",
@@ -45,11 +51,14 @@ __all__ = [
     "TableProperties",
     "column_paths",
     "field_option",
+    "is_parquet_setting",
     "merge_options",
+    "parquet_values",
     "parse_interval_ms",
     "path_text",
     "stored",
     "validate",
+    "with_parquet_settings",
 ]
 
 # The table properties that define how rows with one key become one row. The names are Apache Paimon's options with the
@@ -100,6 +109,12 @@ CHANGELOG_PRODUCERS: Final = ("none", "input", "lookup")
 ROW_DEDUPLICATE: Final = "txlog.changelog-producer.row-deduplicate"
 """Whether the change data feed leaves out updates that change nothing."""
 
+CODEC_KEY: Final = "delta.parquet.compression.codec"
+PARQUET: Final = "parquet."
+CODEC: Final = f"{PARQUET}compression"
+CODECS: Final = ("zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "uncompressed", "none")
+ENCODINGS: Final = ("PLAIN", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT")
+
 TOMBSTONE_RETENTION: Final = "txlog.tombstone-retention"
 """How long the key of a deleted row is kept with its sequence; an interval."""
 
@@ -118,6 +133,9 @@ ICEBERG = "txlog.iceberg"
 """The format of the Iceberg metadata that txlog keeps next to the log: v2 or v3."""
 ICEBERG_CATALOG = "txlog.iceberg.catalog"
 """The entry of an Iceberg catalog that follows the table: ``catalog.namespace.table``, as PyIceberg configures it."""
+
+COLUMN_MARK = "#"
+"""Between the name of a setting for data files and a column: ``parquet.enable.dictionary#id``, as in parquet-java."""
 
 SECOND_MS = 1_000
 DAY_MS = 86_400 * SECOND_MS
@@ -148,7 +166,6 @@ class TableProperties(msgspec.Struct, frozen=True):
     data_skipping_num_indexed_cols: int = 32
     data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
     data_skipping_string_prefix_length: int = 32
-    parquet_compression_codec: str = "zstd"
     randomize_file_prefixes: bool = False
     random_prefix_length: int = 2
     target_file_size_bytes: int | None = None
@@ -201,6 +218,33 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
             raise InvalidInputError(f"table property {key} is given twice, with different case")
         checked[key] = _checked_value(key, value)
     return checked
+
+
+def parquet_values(configuration: Mapping[str, str]) -> dict[tuple[str, str], Any]:
+    """The settings for data files, typed, by name and column; column "" stands for all columns.
+
+    Names and values that txlog does not know are left out: other engines know more. Never raises.
+    """
+    found: dict[tuple[str, str], Any] = {}
+    for key, text in configuration.items():
+        name, _, column = key.partition(COLUMN_MARK)
+        form = (_BY_COLUMN if column else _PARQUET).get(name)
+        if form is not None:
+            with contextlib.suppress(ValueError):
+                found[name, column] = form.parse(text)
+    return found
+
+
+def with_parquet_settings(configuration: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The properties with the settings of one write, which win. Delta's property for the codec is one of them."""
+    codec = given.get(CODEC)
+    return {**configuration, **given, **({} if codec is None else {CODEC_KEY: codec})}
+
+
+def is_parquet_setting(key: str) -> bool:
+    """Whether the key names a setting for data files."""
+    name, _, column = key.partition(COLUMN_MARK)
+    return name in (_BY_COLUMN if column else _PARQUET)
 
 
 def stored(properties: Mapping[str, str]) -> dict[str, str]:
@@ -310,6 +354,13 @@ def path_text(path: ColumnPath) -> str:
     return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)
 
 
+def _probability(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise ValueError("not a probability")
+    return value
+
+
 def _catalog_entry(text: str) -> str:
     if _CATALOG_ENTRY.fullmatch(text) is None:
         raise ValueError("not an entry of a catalog")
@@ -343,7 +394,7 @@ _INTERVAL_FORM = _Form(
     parse_interval_ms, "an interval of weeks, days, hours, minutes, seconds, as in 'interval 30 days'"
 )
 _TEXT = _Form(_not_empty, "text that is not empty")
-_CODECS = _choice("zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "uncompressed", "none")
+_CODECS = _choice(*CODECS)
 
 # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -379,7 +430,7 @@ _FORMS: dict[str, _Form] = {
     "delta.logRetentionDuration": _INTERVAL_FORM,
     "delta.minReaderVersion": _integer(1, 3),
     "delta.minWriterVersion": _integer(1, 7),
-    "delta.parquet.compression.codec": _CODECS,
+    CODEC_KEY: _CODECS,
     "delta.parquet.format.version": _TEXT,
     "delta.randomPrefixLength": _integer(1, 32),
     "delta.randomizeFilePrefixes": _BOOLEAN,
@@ -397,6 +448,30 @@ _FORMS: dict[str, _Form] = {
 
 KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)
 """The ``delta.`` keys with a fixed name; ``delta.constraints.*`` and ``delta.feature.*`` are families."""
+
+_PARQUET: dict[str, _Form] = {
+    CODEC: _CODECS,
+    "parquet.compression.codec.brotli.level": _integer(0, 11),
+    "parquet.compression.codec.gzip.level": _integer(1, 9),
+    "parquet.compression.codec.zstd.level": _integer(1, 22),
+    "parquet.block.size": _integer(1),
+    "parquet.block.row.count.limit": _integer(1, INT32_MAX),
+    "parquet.page.size": _integer(1, INT32_MAX),
+    "parquet.page.row.count.limit": _integer(1, INT32_MAX),
+    "parquet.dictionary.page.size": _integer(1, INT32_MAX),
+    "parquet.enable.dictionary": _BOOLEAN,
+    "parquet.bloom.filter.enabled": _BOOLEAN,
+}
+"""The settings for data files, named as parquet-java names them: Spark's Delta passes a table's properties to it."""
+
+_BY_COLUMN: dict[str, _Form] = {
+    "parquet.enable.dictionary": _BOOLEAN,
+    "parquet.bloom.filter.enabled": _BOOLEAN,
+    "parquet.bloom.filter.expected.ndv": _integer(1, INT32_MAX),
+    "parquet.bloom.filter.fpp": _Form(_probability, "a number between 0 and 1"),
+    f"{PREFIX}parquet.encoding": _choice(*ENCODINGS),
+}
+"""The settings that one column can have. parquet-java has no setting for an encoding, so that one is txlog's own."""
 
 _PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
 _FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
@@ -424,7 +499,7 @@ _FIELD_FORMS = {
 OWN_KEYS: frozenset[str] = frozenset(_OWN)
 """The ``txlog.`` keys with a fixed name; ``txlog.fields.*`` is a family."""
 
-_BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
+_BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN, *_PARQUET, *_BY_COLUMN)}
 
 _ATTRIBUTES = {
     "append_only": "delta.appendOnly",
@@ -441,7 +516,6 @@ _ATTRIBUTES = {
     "data_skipping_num_indexed_cols": "delta.dataSkippingNumIndexedCols",
     "data_skipping_stats_columns": "delta.dataSkippingStatsColumns",
     "data_skipping_string_prefix_length": "delta.dataSkippingStringPrefixLength",
-    "parquet_compression_codec": "delta.parquet.compression.codec",
     "randomize_file_prefixes": "delta.randomizeFilePrefixes",
     "random_prefix_length": "delta.randomPrefixLength",
     "target_file_size_bytes": "delta.targetFileSize",
@@ -463,6 +537,8 @@ def _known_spelling(given: str) -> str:
     if type(given) is not str or not given:
         raise invalid("name of a table property", given, "a non-empty string")
     folded = given.lower()
+    if folded.startswith((PARQUET, PREFIX + PARQUET)):
+        return _setting_spelling(given)
     if folded in _BY_FOLD:
         return _BY_FOLD[folded]
     if folded.startswith(PREFIX + FIELDS):
@@ -478,6 +554,30 @@ def _known_spelling(given: str) -> str:
     raise InvalidInputError(
         f"unknown table property {given!r}{_nearest(folded)}; keys of your own must not start with 'delta.'"
     )
+
+
+def _setting_spelling(given: str) -> str:
+    """``parquet.<setting>`` or ``parquet.<setting>#<column>``, with the setting in lower case.
+
+    parquet-java has more settings, which Spark's Delta acts on: they are kept as they are.
+    """
+    name, mark, column = given.partition(COLUMN_MARK)
+    folded = name.lower()
+    if mark and folded in _BY_COLUMN and column.strip():
+        return f"{folded}{COLUMN_MARK}{column.strip()}"
+    if not mark and folded in _PARQUET:
+        return folded
+    if folded in _BY_FOLD:
+        key = _BY_FOLD[folded]
+        takes = f"needs a column: {key}{COLUMN_MARK}<column>" if key in _BY_COLUMN else "is not for single columns"
+        raise InvalidInputError(f"the table property {given!r} {takes}")
+    import difflib
+
+    meant = _BY_FOLD.get(f"delta.{folded}")
+    near = difflib.get_close_matches(folded, [*_PARQUET, *_BY_COLUMN], n=1, cutoff=0.9)
+    if meant is not None or near:
+        raise InvalidInputError(f"unknown table property {given!r}: did you mean {meant or near[0]!r}?")
+    return given
 
 
 def _field_spelling(given: str) -> str:
@@ -518,7 +618,8 @@ def _checked_value(key: str, value: object) -> str:
 
 
 def _form_of(key: str) -> _Form | None:
-    form = _FORMS.get(key) or _OWN.get(key)
+    name, _, column = key.partition(COLUMN_MARK)
+    form = _BY_COLUMN.get(name) if column else _FORMS.get(key) or _OWN.get(key) or _PARQUET.get(key)
     if form is None and key.startswith(PREFIX) and (option := field_option(key[len(PREFIX) :])) is not None:
         form = _FIELD_FORMS[option[1]]
     if form is None:

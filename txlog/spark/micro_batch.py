@@ -28,7 +28,7 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import SparkWriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
-from txlog.tasks.operations.upsert import WhenMatched, WhenNotMatched
+from txlog.tasks.operations.upsert import MissingColumns, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
@@ -216,6 +216,7 @@ class MicroBatch:
         when_matched: WhenMatched = "update",
         when_not_matched: WhenNotMatched = "insert",
         update_columns: Sequence[str] | None = None,
+        missing_columns: MissingColumns = "error",
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         mode: RowMode | None = None,
@@ -231,6 +232,7 @@ class MicroBatch:
             when_matched: As for `txlog.spark.upsert`, like all following arguments.
             when_not_matched: See there.
             update_columns: See there.
+            missing_columns: See there.
             on_duplicate: See there.
             sequence_by: See there.
             mode: See there.
@@ -243,7 +245,8 @@ class MicroBatch:
             InvalidInputError: An argument is invalid, or the ``app_id`` was used twice in this batch.
             TxlogError: What `txlog.spark.upsert` raises.
         """
-        spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+        how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
+        spec = upsert_spec(keys, *how)
         return self._change(frame, path, spec, app_id, mode, storage_options)
 
     def merge(

@@ -15,7 +15,17 @@ import msgspec
 from msgspec.structs import fields
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.protocol.properties import MERGE_ENGINE, MERGE_ENGINES, SHORT_LOG_RETENTION, merge_options, validate
+from txlog.protocol.properties import (
+    CODEC,
+    CODECS,
+    MERGE_ENGINE,
+    MERGE_ENGINES,
+    PARQUET,
+    PREFIX,
+    SHORT_LOG_RETENTION,
+    merge_options,
+    validate,
+)
 from txlog.spark.option_values import (
     BadValue,
     Given,
@@ -35,6 +45,7 @@ from txlog.util.arguments import invalid, one_of
 from txlog.util.values import repr_without
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, IsolationName, OnConflict
+from txlog.writer.parquet_settings import checked_settings
 from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
 
 __all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_write_options", "table_path"]
@@ -80,8 +91,8 @@ KNOWN = (
     "commit.retry.max-wait-ms",
     "commit.retry.total-timeout-ms",
 )
-"""Options in their documented spelling. Prefixed ones are accepted too: ``storage.<key>``, ``delta.<table property>``
-and ``txlog.<merge option>``."""
+"""Options in their documented spelling. Prefixed ones are accepted too: ``storage.<key>``, ``delta.<table property>``,
+``parquet.<setting of data files>`` and ``txlog.<merge option>``."""
 
 _OF_BATCHES = ("txnVersion", "txnFingerprint")
 _OF_OVERWRITES = (
@@ -108,8 +119,8 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     ``row_mode`` how rows leave files that keep other rows. ``changelog`` is set if the rows are changes;
     ``merge_engine`` holds the table properties that define how rows with the same key are merged, and ``mismatch`` says
     what happens to changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that
-    commits. With ``skip_empty``, an append without rows makes no version. ``storage_options`` may hold secrets, so the
-    repr leaves it out.
+    commits. ``parquet`` holds the settings of data files. With ``skip_empty``, an append without rows makes no version.
+    ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
     path: str
@@ -126,7 +137,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     mismatch: MismatchPolicy | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
-    compression: str | None = None
+    parquet: dict[str, str] = msgspec.field(default_factory=dict)
     retry: RetryPolicy | None = None
     hooks: str | None = None
     skip_empty: bool | None = None
@@ -168,7 +179,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         mismatch=_mismatch(given),
         max_records_per_file=given.take("maxRecordsPerFile", positive_count),
         target_file_size_bytes=given.take("targetFileSize", byte_count),
-        compression=given.take("compression", str.lower),
+        parquet=_parquet(given),
         retry=_retry(given),
         hooks=given.take("hooks", object_name),
         skip_empty=given.take("skipEmpty", flag),
@@ -176,7 +187,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         storage_options=given.take_prefix("storage."),
     )
     given.take("dataChange", str)
-    given.refuse_rest(*known, "storage.<key>", "delta.<table property>", "txlog.<merge option>")
+    given.refuse_rest(*known, "storage.<key>", "delta.<table property>", "parquet.<setting>", "txlog.<merge option>")
     _check_region(parsed)
     return parsed
 
@@ -411,6 +422,22 @@ def _properties(given: Given) -> dict[str, str]:
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
+
+
+def _parquet(given: Given) -> dict[str, str]:
+    """The settings of data files, by the names of table properties. ``compression`` is Spark's word for the codec.
+
+    Raises:
+        InvalidInputError: An unknown setting or a bad value, or both words for the codec.
+    """
+    codec = given.take("compression", choice(*CODECS))
+    prefixes = (PARQUET, PREFIX + PARQUET)
+    settings = {f"{prefix}{key}": text for prefix in prefixes for key, text in given.take_prefix(prefix).items()}
+    if codec is None:
+        return checked_settings(settings)
+    if CODEC in settings:
+        raise InvalidInputError(f"options compression and {CODEC} mean the same: set only one of them")
+    return checked_settings({**settings, CODEC: codec})
 
 
 def _isolation(value: str) -> IsolationName:

@@ -257,7 +257,7 @@ def _planned(
         properties=options.properties,
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
-        compression=options.compression,
+        parquet=options.parquet,
         row_mode=options.row_mode,
     )
     return write_planning.plan_write(open_table, to_arrow(columns), requested, state)
@@ -305,7 +305,7 @@ def _planned_changes(
         properties=options.properties,
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
-        compression=options.compression,
+        parquet=options.parquet,
     )
     job = write_planning.plan_write(open_table, to_arrow(state.schema), requested, state)
     return replace(

@@ -7,7 +7,7 @@ task binds a spec only to the source rows whose keys its files may hold.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -27,15 +27,23 @@ from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import ComputedKey, merge_join, read_merge_source
 from txlog.tasks.operations.update import bound_update
-from txlog.tasks.operations.upsert import UpsertOptions, read_upsert, read_upsert_source, source_columns
+from txlog.tasks.operations.upsert import (
+    UpsertOptions,
+    for_source,
+    read_upsert,
+    read_upsert_source,
+    source_columns,
+    source_computed,
+)
 from txlog.tasks.operations.upsert_in_place import UpsertInPlace
 from txlog.tasks.operations.upsert_source import require_columns
 from txlog.tasks.task_table import TaskTable
-from txlog.writer.generated_columns import ComputedColumns, generated_of
+from txlog.writer.generated_columns import ComputedColumns
 from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 __all__ = [
     "DeleteSpec",
@@ -105,6 +113,13 @@ class SourceSpec(RowSpec, Protocol):
     @property
     def writes_in_place(self) -> bool:
         """Whether each part writes the source rows that replace its own rows, one for each key."""
+
+    def for_columns(self, found: Sequence[str], target: DefinedTable) -> Self:
+        """The same change for a source with these columns, which may lack some of the table's.
+
+        Raises:
+            InvalidInputError: It lacks a column that the change names.
+        """
 
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         """Whether a source row may add a row, given the numbers of source rows and of matched source rows."""
@@ -202,6 +217,9 @@ class UpsertSpec(msgspec.Struct, frozen=True):
     def writes_every_row(self) -> bool:
         return self._adds_matched and self.upsert.when_not_matched == "insert"
 
+    def for_columns(self, found: Sequence[str], target: DefinedTable) -> UpsertSpec:
+        return replace(self, upsert=for_source(self.upsert, found, target))
+
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         inserts = self.upsert.when_not_matched == "insert" and num_matched < num_rows
         return inserts or (self._adds_matched and num_matched > 0)
@@ -218,8 +236,9 @@ class UpsertSpec(msgspec.Struct, frozen=True):
                 version=target.version,
             )
         keys, _, schema = source_columns(self.upsert, target.schema, target.partition_columns)
-        computed = generated_of(target.schema, table, target.partition_columns)
-        require_columns(schema, to_arrow(found), table, computed)
+        computed = source_computed(self.upsert, target, table)
+        may_lack = self.upsert.missing_columns == "default"
+        require_columns(schema, keys, to_arrow(found), table, computed, may_lack=may_lack)
         left_out = tuple(name for name in target.schema.names if schema.find(name) is None)
         return SourceShape(schema, left_out, keys, keys, computed)
 
@@ -266,6 +285,9 @@ class MergeSpec(msgspec.Struct, frozen=True):
     @property
     def writes_in_place(self) -> bool:
         return False
+
+    def for_columns(self, found: Sequence[str], target: DefinedTable) -> MergeSpec:
+        return self
 
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         return num_matched < num_rows and any(clause.when == "not matched" for clause in self.clauses)

@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.protocol import actions
 from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.defined_table import DefinedTable
-from txlog.protocol.properties import TableProperties
+from txlog.protocol.properties import TableProperties, with_parquet_settings
 from txlog.store.base import FileStore, TableFiles
 from txlog.store.open import open_store
 from txlog.util.values import repr_without
@@ -55,7 +56,10 @@ class TaskStore(msgspec.Struct, frozen=True, dict=True):
 
     def _opened(self, store: TableFiles) -> Self:
         """The same, with the files that are open in this process."""
-        self.__dict__["files"] = TaskFiles(store.uri, store.files, store.has_cheap_calls)
+        return self._with_files(TaskFiles(store.uri, store.files, store.has_cheap_calls))
+
+    def _with_files(self, files: TaskFiles) -> Self:
+        self.__dict__["files"] = files
         return self
 
     @cached_property
@@ -79,6 +83,13 @@ class TaskTable(TaskStore, frozen=True, dict=True):
         """The table with this version and definition. ``store`` was opened with ``storage_options``."""
         found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata)
         return found._opened(store)
+
+    def with_parquet(self, settings: Mapping[str, str]) -> TaskTable:
+        """The same table, whose tasks write files with these settings, which no commit has."""
+        if not settings:
+            return self
+        configuration = with_parquet_settings(self.metadata.configuration, settings)
+        return replace(self, metadata=replace(self.metadata, configuration=configuration))._with_files(self.files)
 
     @cached_property
     def schema(self) -> Struct:

@@ -38,7 +38,7 @@ ELSEWHERE = {
         "Field": "pyarrow.field(name, type)",
         "QueryBuilder": "duckdb or polars on table.to_dataset()",
         "Schema": 'pyarrow.schema([...]), or "id bigint not null, name string"',
-        "WriterProperties": "target_file_size=..., and the table property delta.parquet.compression.codec",
+        "WriterProperties": 'parquet={"parquet.compression": "zstd"}, or table properties of these names',
         "convert_to_deltalake": "txlog.Table.create(uri, schema) and table.add_files(paths)",
         "create": "txlog.Table.create(uri, schema)",
         "exists": "txlog.Table.exists(uri)",
@@ -74,7 +74,7 @@ ELSEWHERE = {
         "get_add_actions": "table.files()",
         "insert": "table.append(data)",
         "is_deltatable": "Table.exists(uri)",
-        "load_cdf": "table.changes(from_version, to_version)",
+        "load_cdf": "table.changes(from_version, to_version), table.changes(from_timestamp=...)",
         "load_as_version": "table.snapshot(version), table.snapshot(timestamp=...)",
         "load_version": "table.snapshot(version)",
         "load_with_datetime": "table.snapshot(timestamp=...)",
@@ -229,7 +229,7 @@ INSTEAD = {
     "totimestamp": _VERSION_AT,
     "version": _AS_IT_WAS,
     "versionasof": _AS_IT_WAS,
-    "writerproperties": 'use target_file_size, and the table property "delta.parquet.compression.codec"',
+    "writerproperties": 'use parquet={"parquet.compression": "zstd"}, or table properties of these names',
 }
 """Other libraries' arguments without an equivalent in the same call, and what to use instead."""
 

@@ -23,11 +23,70 @@ from txlog.store.base import FileStore, OutputFile
 from txlog.writer.committable import FileTail, PendingFile
 from txlog.writer.convert import as_list_of_entries
 
-__all__ = ["DICTIONARY_PAGE_BYTES", "SAMPLE_ROWS_MIN", "DataFileWriter", "FileFormat", "dictionary_columns"]
+__all__ = [
+    "DICTIONARY_PAGE_BYTES",
+    "SAMPLE_ROWS_MIN",
+    "ColumnSettings",
+    "DataFileWriter",
+    "FileFormat",
+    "ParquetSettings",
+    "WriterOptions",
+    "dictionary_columns",
+]
 
 
 SMALL_CHUNK_ROWS = 2_048
 """Chunks smaller than this on average are joined first, which costs less than encoding each."""
+
+
+class ColumnSettings(msgspec.Struct, frozen=True):
+    """What is set for one column, or for a field in it: ``column`` is its path, with periods, in lower case.
+
+    None means that it is as for all columns. ``distinct_values`` and ``false_positives`` size its bloom filter.
+    """
+
+    column: str
+    dictionary: bool | None = None
+    bloom_filter: bool | None = None
+    distinct_values: int | None = None
+    false_positives: float | None = None
+    encoding: str | None = None
+
+
+class ParquetSettings(msgspec.Struct, frozen=True):
+    """How data files are written: one value for all writers of a table. ``writer.parquet_settings`` reads it.
+
+    ``codec`` and ``level`` as pyarrow names them. Sizes are in bytes: a row group has at most ``row_group_bytes`` of
+    uncompressed values and ``row_group_rows`` rows. None means the writer's own choice; ``dictionary`` None decides by
+    a sample of the rows.
+    """
+
+    codec: str = "snappy"
+    level: int | None = None
+    row_group_bytes: int | None = None
+    row_group_rows: int | None = None
+    page_bytes: int | None = None
+    page_rows: int | None = None
+    dictionary_page_bytes: int | None = None
+    dictionary: bool | None = None
+    bloom_filters: bool = False
+    columns: tuple[ColumnSettings, ...] = ()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a setting is about columns, so that it depends on the schema of the files."""
+        return bool(self.columns) or self.bloom_filters or self.dictionary is not None
+
+
+class WriterOptions(msgspec.Struct, frozen=True):
+    """Arguments of a ``ParquetWriter``, and which columns have a dictionary or none, by their paths in the file.
+
+    A bloom filter without ``ndv`` is sized for the rows of a row group.
+    """
+
+    arguments: dict[str, Any]
+    dictionary: dict[str, bool]
+    bloom_filters: dict[str, dict[str, Any]]
 
 
 class FileFormat(msgspec.Struct, frozen=True):
@@ -38,11 +97,13 @@ class FileFormat(msgspec.Struct, frozen=True):
     """
 
     schema: pa.Schema
-    compression: str
+    parquet: ParquetSettings
     statistics: StatisticsPolicy
     leaves: tuple[FileLeaf, ...]
     columns: tuple[str, ...]
     is_mapped: bool = False
+    options: WriterOptions | None = None
+    """The settings that depend on the schema or that few tables have; None if there are none."""
 
     def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of ``columns`` under the file's names, including nested ones; nothing is copied."""
@@ -75,8 +136,12 @@ class DataFileWriter:
         dictionary: tuple[str, ...],
         *,
         in_one_piece: bool = False,
+        rows_expected: int = 0,
     ) -> None:
         from txlog.arrow.parquet import pq
+
+        settings = file_format.parquet
+        self._row_group_bytes, self._row_group_rows = settings.row_group_bytes, settings.row_group_rows
 
         self._files = files
         self._path = path
@@ -89,11 +154,10 @@ class DataFileWriter:
             self._writer = pq.ParquetWriter(
                 self._sink,
                 file_format.schema,
-                compression=file_format.compression,
                 use_dictionary=list(dictionary) or False,
-                dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
                 store_schema=False,
                 metadata_collector=self._collected,
+                **_arguments(file_format, rows_expected),
             )
         except BaseException as error:
             if self._output is not None:
@@ -109,16 +173,25 @@ class DataFileWriter:
         return int(self._sink.tell())
 
     def write(self, table: pa.Table) -> None:
-        """Append rows as one row group."""
+        """Append rows as one row group, or as several of about equal size if it would be larger than the settings
+        allow."""
         chunks = table.column(0).num_chunks
         if chunks > 1 and table.num_rows < chunks * SMALL_CHUNK_ROWS:
             table = table.combine_chunks()
         self._statistics.observe(table)
         try:
-            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+            self._writer.write_table(table, row_group_size=self._group_rows(table))
         except OSError as error:
             raise self._not_stored(error) from error
         self.num_rows += table.num_rows
+
+    def _group_rows(self, table: pa.Table) -> int:
+        rows = table.num_rows
+        groups: int = 1 if self._row_group_rows is None else -(-rows // self._row_group_rows)
+        if self._row_group_bytes is not None:
+            groups = max(groups, min(-(-table.nbytes // self._row_group_bytes), rows))
+        group_rows: int = max(-(-rows // max(groups, 1)), 1)
+        return group_rows
 
     def finish(self) -> PendingFile:
         """Close and publish: the bytes are durable under the final name. Raises StorageError."""
@@ -163,6 +236,22 @@ class DataFileWriter:
         return StorageError(
             f"could not write {self._path}: {why}. No commit names it; fix the cause and run it again", path=self._path
         )
+
+
+def _arguments(file_format: FileFormat, rows_expected: int) -> dict[str, Any]:
+    """The settings of the table as arguments of a ``ParquetWriter``."""
+    found: dict[str, Any] = {
+        "compression": file_format.parquet.codec,
+        "dictionary_pagesize_limit": DICTIONARY_PAGE_BYTES,
+    }
+    if file_format.options is not None:
+        found |= file_format.options.arguments
+        if file_format.options.bloom_filters:
+            rows = max(rows_expected, 1)
+            found["bloom_filter_options"] = {
+                path: {"ndv": rows, **each} for path, each in file_format.options.bloom_filters.items()
+            }
+    return found
 
 
 def _arrow_sink(output: OutputFile) -> Any:

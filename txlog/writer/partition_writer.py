@@ -112,7 +112,8 @@ class PartitionWriter:
             fits = room_rows >= left.num_rows
             piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
             if self._writer is None:
-                self._writer = self._begin(dictionary, in_one_piece=is_last and table.nbytes <= ONE_PIECE_BYTES)
+                in_one_piece = is_last and table.nbytes <= ONE_PIECE_BYTES
+                self._writer = self._begin(dictionary, in_one_piece=in_one_piece, rows_expected=piece.num_rows)
             with encoding:
                 self._writer.write(piece)
             before_bytes, self.file_bytes = self.file_bytes, self._writer.size_bytes
@@ -150,12 +151,18 @@ class PartitionWriter:
                 logger.debug("%s could not be deleted; vacuum removes it: %s", file.path, error)
         self.finished = []
 
-    def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool) -> DataFileWriter:
+    def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool, rows_expected: int = 0) -> DataFileWriter:
         layout = self._layout
         path = layout.names.path(self._directory, self.ordinal, self._files_begun)
         self._files_begun += 1
         return DataFileWriter(
-            layout.files, path, layout.file_format, self._partition_values, dictionary, in_one_piece=in_one_piece
+            layout.files,
+            path,
+            layout.file_format,
+            self._partition_values,
+            dictionary,
+            in_one_piece=in_one_piece,
+            rows_expected=rows_expected,
         )
 
     def _room_rows(self, wanted: int) -> int:

@@ -36,7 +36,7 @@ from txlog.protocol.statistics import StatisticsPolicy
 from txlog.store.base import FileStore
 from txlog.writer.committable import PendingFile
 from txlog.writer.conform import Completer, Conformer, completer_for
-from txlog.writer.data_file import SAMPLE_ROWS_MIN, FileFormat, dictionary_columns
+from txlog.writer.data_file import SAMPLE_ROWS_MIN, FileFormat, ParquetSettings, WriterOptions, dictionary_columns
 from txlog.writer.input import open_data
 from txlog.writer.partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
 from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
@@ -100,7 +100,8 @@ class TaskWriter:
         """The maximum bytes of rows held at a time."""
 
         self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
-        self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(plan.target_file_size_bytes, MIB))
+        largest_bytes = plan.parquet.row_group_bytes or max(plan.target_file_size_bytes, MIB)
+        self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(largest_bytes, MIB))
 
     @property
     def dictionary(self) -> tuple[str, ...] | None:
@@ -351,11 +352,20 @@ class TaskWriter:
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
         """The columns to encode with a dictionary, decided once per task on the first table that is large enough."""
+        options = self._layout.file_format.options
         if table.num_rows < SAMPLE_ROWS_MIN:
-            return ()
+            return _settled((), options)
         if self._dictionary is None:
-            self._dictionary = dictionary_columns(table)
+            self._dictionary = _settled(dictionary_columns(table), options)
         return self._dictionary
+
+
+def _settled(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:
+    """The columns with a dictionary: those that the settings name, and for all others what the sample says."""
+    if options is None:
+        return sampled
+    chosen = dict.fromkeys(sampled, True) | options.dictionary
+    return tuple(path for path, has_dictionary in chosen.items() if has_dictionary)
 
 
 def _guard(plan: WritePlan) -> RowGuard | None:
@@ -371,7 +381,7 @@ def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout
     return FileLayout(
         files=files,
         file_format=_file_format(
-            plan.schema, plan.partition_columns, plan.hidden_columns, configuration, plan.compression, plan.table
+            plan.schema, plan.partition_columns, plan.hidden_columns, configuration, plan.parquet, plan.table
         ),
         target_file_size_bytes=plan.target_file_size_bytes,
         max_records_per_file=plan.max_records_per_file,
@@ -385,7 +395,7 @@ def _file_format(
     partition_columns: tuple[str, ...],
     hidden_columns: tuple[str, ...],
     configuration: tuple[tuple[str, str], ...],
-    compression: str,
+    parquet: ParquetSettings,
     table: str,
 ) -> FileFormat:
     left_out = {fold_name(name) for name in partition_columns}
@@ -396,7 +406,13 @@ def _file_format(
     properties = TableProperties.of(dict(configuration))
     statistics = StatisticsPolicy.of(schema, properties, (*partition_columns, *hidden_columns))
     written = file_schema(stored)
-    return FileFormat(written, compression, statistics, statistics.leaves_in(written), stored.names, is_mapped(stored))
+    options = None
+    if parquet != ParquetSettings(parquet.codec):
+        from txlog.writer.parquet_settings import writer_options
+
+        options = writer_options(parquet, stored)
+    leaves = statistics.leaves_in(written)
+    return FileFormat(written, parquet, statistics, leaves, stored.names, is_mapped(stored), options)
 
 
 def _files_at_once(wanted: int) -> int:

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
-from txlog.protocol.properties import CONSTRAINT_PREFIX, TableProperties
+from txlog.protocol.properties import CODEC_KEY, CONSTRAINT_PREFIX, PARQUET, PREFIX, TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
-from txlog.util.arguments import invalid, one_of
+from txlog.util.arguments import invalid
 from txlog.util.patterns import pattern
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.writer.data_file import ParquetSettings
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
     from txlog.writer.generated_columns import ComputedColumns
     from txlog.writer.text_limits import TextLimit
 
-__all__ = ["FileNames", "Rows", "TaskIdentity", "WriteJob", "WritePlan", "has_random_name"]
+__all__ = [
+    "FileNames",
+    "Rows",
+    "TaskIdentity",
+    "WriteJob",
+    "WritePlan",
+    "has_random_name",
+]
 
 
 Rows: TypeAlias = Literal["new", "completed", "old"]
@@ -76,7 +84,7 @@ class FileNames(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, task: TaskIdentity, plan: WritePlan) -> FileNames:
-        suffix = {"none": "", "gzip": ".gz"}.get(plan.compression, f".{plan.compression}")
+        suffix = {"none": "", "gzip": ".gz"}.get(plan.parquet.codec, f".{plan.parquet.codec}")
         unique = ambient.uuid4().replace("-", "")[:16]
         prefix = task.file_name_prefix(plan.file_kind)
         return cls(f"{prefix}-{unique}", f"{suffix}.parquet", plan.random_prefix_length, plan.folder)
@@ -114,7 +122,7 @@ class WritePlan(msgspec.Struct, frozen=True):
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
     target_file_size_bytes: int = TARGET_FILE_SIZE_BYTES
     max_records_per_file: int | None = None
-    compression: str = "snappy"
+    parquet: ParquetSettings = ParquetSettings()
     memory_budget_bytes: int = MEMORY_BUDGET_BYTES
     max_open_files: int = MAX_OPEN_FILES
     random_prefix_length: int = 0
@@ -136,14 +144,15 @@ class WritePlan(msgspec.Struct, frozen=True):
         schema: Struct | None = None,
         target_file_size_bytes: int | None = None,
         max_records_per_file: int | None = None,
-        compression: str | None = None,
+        parquet: Mapping[str, str] | None = None,
         memory_budget_bytes: int | None = None,
         max_open_files: int | None = None,
         rows: Rows = "new",
     ) -> WritePlan:
         """The plan for a table with this metadata; options that are None come from its properties or a default.
 
-        ``schema`` is the parsed ``metadata.schema_string``, if the caller has it. Zero ``max_records_per_file``
+        ``schema`` is the parsed ``metadata.schema_string``, if the caller has it. ``parquet`` are settings for data
+        files by the names of their table properties, and win over the table's. Zero ``max_records_per_file``
         means no limit, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
         """
         properties = TableProperties.of(metadata.configuration)
@@ -159,7 +168,7 @@ class WritePlan(msgspec.Struct, frozen=True):
             configuration=dict(metadata.configuration),
             target_file_size_bytes=_target_file_size(target_file_size_bytes, properties),
             max_records_per_file=_at_least_one("max_records_per_file", max_records_per_file or None),
-            compression=_codec(compression or _codec_of_table(properties, metadata.configuration)),
+            parquet=_parquet_settings(metadata, schema, parquet or {}),
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=_random_prefix_length(properties, schema),
@@ -184,19 +193,6 @@ class WritePlan(msgspec.Struct, frozen=True):
     def physical_partition_fields(self) -> dict[str, Field]:
         """The partition columns, by those names."""
         return physical_fields(self.schema, self.partition_columns)
-
-
-_CODECS = {
-    "snappy": "snappy",
-    "zstd": "zstd",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4",
-    "brotli": "brotli",
-    "none": "none",
-    "uncompressed": "none",
-}
-"""Parquet's codec names as Spark spells them -> pyarrow's. pyarrow's ``lz4`` is LZ4_RAW in the file."""
 
 
 def _rules(metadata: Metadata, schema: Struct, table: str, rows: Rows) -> dict[str, Any]:
@@ -226,18 +222,14 @@ def _has_field_metadata(data_type: DataType) -> bool:
     return False
 
 
-def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str]) -> str:
-    """The default codec. PROTOCOL.md recommends zstd, but Spark uses snappy, which is faster to write."""
-    key = "delta.parquet.compression.codec"
-    is_set = key in configuration and key not in properties.unreadable
-    return properties.parquet_compression_codec if is_set else "snappy"
+def _parquet_settings(metadata: Metadata, schema: Struct, given: Mapping[str, str]) -> ParquetSettings:
+    """The settings of the table and of this write. Most tables have none, and their appends do without the code."""
+    keys = (*metadata.configuration, *given)
+    if not any(key.startswith((PARQUET, PREFIX + PARQUET)) or key == CODEC_KEY for key in keys):
+        return ParquetSettings()
+    from txlog.writer.parquet_settings import settings_of
 
-
-def _codec(name: str) -> str:
-    found = _CODECS.get(name.lower())
-    if found is None:
-        raise invalid("compression", name, one_of(sorted(_CODECS)))
-    return found
+    return settings_of(metadata, schema, given)
 
 
 def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> int:

@@ -149,7 +149,7 @@ def bound_merged_rows(
 
 def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
     plain = UpsertOptions(upsert.keys)
-    for name in ("when_matched", "when_not_matched", "update_columns"):
+    for name in ("when_matched", "when_not_matched", "update_columns", "missing_columns"):
         if getattr(upsert, name) != getattr(plain, name):
             raise InvalidInputError(
                 f"{argument(name)} is for upserts without a merge engine; this one has merge-engine"

@@ -30,7 +30,7 @@ from txlog.spark.workers import SparkWorkers
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
-from txlog.tasks.operations.upsert import UpsertOptions, WhenMatched, WhenNotMatched
+from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
 from txlog.util import ambient
@@ -150,6 +150,7 @@ def upsert(
     when_matched: WhenMatched = "update",
     when_not_matched: WhenNotMatched = "insert",
     update_columns: Sequence[str] | None = None,
+    missing_columns: MissingColumns = "error",
     on_duplicate: OnDuplicate = "error",
     sequence_by: str | None = None,
     **options: Unpack[ChangeOptions],
@@ -162,11 +163,13 @@ def upsert(
     Args:
         spark: As for `txlog.spark.delete`.
         uri: The table's location, reachable from every executor.
-        rows: A DataFrame with every column of the table. If it reads the table itself, ``read_version`` is required.
+        rows: A DataFrame with every column of the table, or as ``missing_columns`` allows. If it reads the table
+            itself, ``read_version`` is required.
         keys: The columns that identify a row, as for `Table.upsert`.
         when_matched: As for `Table.upsert`.
         when_not_matched: As for `Table.upsert`.
         update_columns: As for `Table.upsert`.
+        missing_columns: As for `Table.upsert`.
         on_duplicate: What happens if two of ``rows`` have the same key: "error", or "last", which keeps the last row.
             A DataFrame has no order, so "last" requires ``sequence_by``.
         sequence_by: The column whose greatest value makes a row the last of its key.
@@ -179,7 +182,8 @@ def upsert(
         TxlogError: What `Table.upsert` raises.
     """
     site, row_options = _begun(spark, uri, options)
-    spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+    how = when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, missing_columns
+    spec = upsert_spec(keys, *how)
     return _done(run_change(site, spec, row_options, rows))
 
 
@@ -238,6 +242,7 @@ def upsert_spec(
     update_columns: Sequence[str] | None,
     on_duplicate: OnDuplicate,
     sequence_by: str | None,
+    missing_columns: MissingColumns = "error",
 ) -> UpsertSpec:
     """The arguments of `upsert` as a spec.
 
@@ -245,7 +250,8 @@ def upsert_spec(
         InvalidInputError: An argument is invalid.
     """
     updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
-    how = UpsertOptions(names_in("keys", keys), when_matched, when_not_matched, updated, on_duplicate, sequence_by)
+    given = names_in("keys", keys), when_matched, when_not_matched, updated, on_duplicate, sequence_by
+    how = UpsertOptions(*given, missing_columns=missing_columns)
     if on_duplicate == "first":
         raise InvalidInputError(
             f"{setting('on_duplicate', 'first')} does not work here, since the rows of a DataFrame have no order: keep"
@@ -346,7 +352,9 @@ def run_change(
     extent = source_rows = None
     if frame is not None:
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
-        rows, extent = prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
+        with TxlogError.located(open_table.uri, state.version):
+            spec = spec.for_columns(frame.schema.names, state)  # type: ignore[union-attr]
+        rows, extent = prepare_source(frame, spec, state, open_table.uri)
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
         source_rows = SparkSource(site.spark, rows, extent)

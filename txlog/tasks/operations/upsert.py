@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, TxlogError
@@ -32,10 +33,12 @@ from txlog.tasks.operations.merge_history import merge_metrics
 from txlog.tasks.operations.numbered_keys import NumberedKeys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_source
+from txlog.util import ambient
 from txlog.util.arguments import described, invalid, one_of
 from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
-from txlog.writer.generated_columns import generated_of
+from txlog.writer.generated_columns import ComputedColumns, computed_columns, generated_of, without_generated
+from txlog.writer.input import open_data
 from txlog.writer.keys import KeyColumn, KeyIndex, key_columns
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
@@ -44,17 +47,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KeyedSource",
+    "MissingColumns",
     "UpsertOptions",
     "UpsertRows",
     "WhenMatched",
     "WhenNotMatched",
+    "for_source",
     "read_upsert",
     "read_upsert_source",
     "source_columns",
+    "source_computed",
 ]
 
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
+MissingColumns: TypeAlias = Literal["error", "default"]
+"""Of table columns that the source lacks: refuse them; or keep them in matched rows, and insert defaults or nulls."""
 
 _SMALL_BYTES = 1 << 20  # a small file has at most one row group to skip, and checking costs as much
 _PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the number of source keys
@@ -73,6 +81,7 @@ class UpsertOptions(msgspec.Struct, frozen=True):
     merge_engine: str | Mapping[str, Any] | None = None
     row_kind: str | None = None
     row_kinds: Mapping[Any, str] | None = None
+    missing_columns: MissingColumns = "error"
 
     def __post_init__(self) -> None:
         check_adds_columns(self.schema_mode)
@@ -80,6 +89,7 @@ class UpsertOptions(msgspec.Struct, frozen=True):
             ("when_matched", get_args(WhenMatched)),
             ("when_not_matched", get_args(WhenNotMatched)),
             ("on_duplicate", get_args(OnDuplicate)),
+            ("missing_columns", get_args(MissingColumns)),
         ):
             if getattr(self, name) not in choices:
                 raise invalid(name, getattr(self, name), one_of(choices))
@@ -94,6 +104,27 @@ class UpsertOptions(msgspec.Struct, frozen=True):
             raise InvalidInputError(
                 f'{argument("update_columns")} needs {setting("when_matched", "update")}, and it is "ignore"'
             )
+
+
+def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable) -> UpsertOptions:
+    """The same upsert for a source with the columns ``found``: matched rows keep the columns that it may lack.
+
+    Raises ``InvalidInputError`` if it lacks a column that matched rows are to get.
+    """
+    names = {fold_name(name) for name in found}
+    lacks = [name for name in without_generated(table.schema).names if fold_name(name) not in names]
+    if upsert.missing_columns == "error" or not lacks:
+        return upsert
+    if upsert.update_columns is not None:
+        absent = [name for name in upsert.update_columns if fold_name(str(name)) not in names]
+        if absent:
+            raise InvalidInputError(f"{argument('update_columns')} names {absent[0]!r}, which the source lacks")
+        return upsert
+    if upsert.when_matched == "ignore":
+        return upsert
+    of_keys = {key.path[0] for key in key_columns(upsert.keys, table.schema, table.partition_columns)}
+    updated = [each for each in table.schema.names if fold_name(each) in names and each not in of_keys]
+    return replace(upsert, update_columns=tuple(updated)) if updated else replace(upsert, when_matched="ignore")
 
 
 class KeyedSource(Protocol):
@@ -118,7 +149,10 @@ def read_upsert(
     ``cache`` has the keys of data files that the table's handle knows, if there is a handle. Raises what
     `read_upsert_source` raises.
     """
-    source, updated = read_upsert_source(table, uri, data, upsert)
+    stream = open_data(data)
+    with TxlogError.located(uri, table.version):
+        upsert = for_source(upsert, stream.schema.names or table.schema.names, table)
+    source, updated = read_upsert_source(table, uri, stream, upsert)
     known = None if cache is None else known_keys(cache, source.index, table)
     return UpsertRows(source, upsert, updated, table, known)
 
@@ -140,9 +174,18 @@ def read_upsert_source(
             sequence_by=upsert.sequence_by,
             table=uri,
             left_out={*table.schema.names} - {*schema.names},
-            computed=generated_of(table.schema, uri, table.partition_columns),
+            computed=source_computed(upsert, table, uri),
+            may_lack=upsert.missing_columns == "default",
         )
     return found, updated
+
+
+def source_computed(upsert: UpsertOptions, table: DefinedTable, uri: str) -> ComputedColumns | None:
+    """The columns that the rows of a source may lack, with the defaults of now if the upsert inserts them."""
+    if upsert.missing_columns == "error":
+        return generated_of(table.schema, uri, table.partition_columns)
+    found = computed_columns(table.schema, uri, table.partition_columns)
+    return found.at(ambient.now()) if found is not None and found.is_of_now else found
 
 
 def source_columns(

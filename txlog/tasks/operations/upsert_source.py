@@ -81,10 +81,12 @@ def read_source(
     memory_max_bytes: int = MEMORY_MAX_BYTES,
     left_out: Collection[str] = (),
     computed: ComputedColumns | None = None,
+    may_lack: bool = False,
 ) -> Source:
     """Read ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
 
-    It may also have the columns ``left_out``, which are ignored, and may lack the generated columns ``computed``.
+    It may also have the columns ``left_out``, which are ignored, and may lack the generated columns ``computed``. If it
+    ``may_lack`` others, except keys, its rows get their defaults, or nulls.
 
     Raises ``SchemaMismatchError`` naming columns that are missing or do not fit, ``InvalidInputError`` naming a null
     key or a key that two rows have, ``StorageError`` if there is no space for a large source.
@@ -93,7 +95,7 @@ def read_source(
     if not stream.schema.names:
         stream = DataStream(to_arrow(schema), stream.batches)
     stream = _without(stream, {fold_name(name) for name in left_out})
-    require_columns(schema, stream.schema, table, computed)
+    require_columns(schema, keys, stream.schema, table, computed, may_lack=may_lack)
     batches = conformed(stream, schema, table, computed)
     rows = stored_rows(batches, to_arrow(schema), table, memory_max_bytes)
     columns = [key.of(rows) for key in keys]
@@ -126,6 +128,12 @@ def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
     return DataStream(schema, (batch.select(kept(batch.schema.names)) for batch in stream.batches))
 
 
+def _required(schema: Struct, keys: Sequence[KeyColumn], found: pa.Schema) -> Struct:
+    """The key columns, and the columns that the source has: these must be whole."""
+    names = {fold_name(name) for name in found.names} | {fold_name(key.path[0]) for key in keys}
+    return Struct(tuple(field for field in schema.fields if fold_name(field.name) in names))
+
+
 def conformed(
     stream: DataStream, schema: Struct, table: str | None, computed: ComputedColumns | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -149,17 +157,24 @@ def stored_rows(
 
 
 def require_columns(
-    schema: Struct, found: pa.Schema, table: str | None, computed: ComputedColumns | None = None
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    found: pa.Schema,
+    table: str | None,
+    computed: ComputedColumns | None = None,
+    *,
+    may_lack: bool = False,
 ) -> None:
     """Raises ``SchemaMismatchError`` for a missing column that does not follow from the source's columns: it would
-    replace values by nulls."""
+    replace values by nulls. If the source ``may_lack`` whole columns, only for a key or for a field of a struct."""
+    schema = _required(schema, keys, found) if may_lack else schema
     follows = frozenset() if computed is None else computed.names_from(schema.names)
     absent = [path for path in absent_columns(schema, found) if path not in follows]
     if absent:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}: an upsert replaces whole rows, and would put nulls there. Add the"
-            f" columns, or name those that it has, in {argument('update_columns')}, with"
-            f" {setting('when_not_matched', 'ignore')}",
+            f" columns, or pass {setting('missing_columns', 'default')}: matched rows keep them, and inserted rows get"
+            " their defaults or nulls",
             table=table,
         )
 
