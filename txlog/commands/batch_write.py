@@ -18,6 +18,7 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, TxlogError
+from txlog.log.definition_changes import is_same_definition
 from txlog.log.state import TableState
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
@@ -145,7 +146,8 @@ class _Look:
         if self._is_confirmed:
             return
         newest = self.newest()
-        is_alike = (newest.protocol, newest.metadata) == (self._known.protocol, self._known.metadata)
+        known = self._known
+        is_alike = newest.protocol == known.protocol and is_same_definition(known.metadata, newest.metadata)
         if not is_alike or self._is_replay(newest):
             raise _Outdated
         self._is_confirmed = True

@@ -79,4 +79,4 @@ def bound_merge(
         known = None
         if source.index is not None and not source.computed:
             known = known_keys(open_table.key_cache, source.index, state)
-        return MergeRows(source, merge, clauses, state, now, known)
+        return MergeRows(source, merge, clauses, state, now, known, open_table.numbers(state))

@@ -51,9 +51,13 @@ def plan_write(
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         from txlog.commands.table_definition import Definition, new_table
+        from txlog.protocol.column_mapping import without_metadata
+        from txlog.protocol.identity import IDENTITY_PREFIX
 
         with TxlogError.located(open_table.uri):
-            defined = new_table(data_schema, options.partition_by or (), options.properties, options.cluster_by)
+            # Rows bring their values: their column does not count, even if it did where they come from.
+            columns = without_metadata(from_arrow(data_schema), IDENTITY_PREFIX)
+            defined = new_table(columns, options.partition_by or (), options.properties, options.cluster_by)
             return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
         raise TableExistsError("there is already a table here", table=open_table.uri, version=state.version)
@@ -63,6 +67,8 @@ def plan_write(
         _check_partitioning(open_table, state, options)
         if options.properties:
             _check_same_properties(state, options.properties)
+        if options.mode == "upsert":
+            _check_counted_columns(state)
         if options.mode != "append":
             from txlog.commands.row_change.options import uses_vectors
 
@@ -118,9 +124,11 @@ def _plan(
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
     )
-    if plan.computed is not None and plan.computed.is_of_now:
-        return replace(plan, computed=plan.computed.at(ambient.now()))
-    return plan
+    if plan.computed is None:
+        return plan
+    computed = plan.computed.at(ambient.now()) if plan.computed.is_of_now else plan.computed
+    numbers = None if state is None else open_table.numbers(state)
+    return replace(plan, computed=computed if numbers is None else computed.numbered_by(numbers))
 
 
 def _job(
@@ -232,6 +240,19 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
             table=open_table.uri,
             version=state.version,
         )
+
+
+def _check_counted_columns(state: TableState) -> None:
+    """A changelog replaces whole rows, whose numbers would change."""
+    from txlog.protocol.identity import identity_columns
+
+    for column in identity_columns(state.schema):
+        if not column.takes_values:
+            raise InvalidInputError(
+                f"column {column.name} is {column.kind}, and a sink of changes, or a stream with upsertKeys, replaces"
+                " whole rows, so that they would get new values there: use Table.upsert, or txlog.spark.upsert in a"
+                " function for foreachBatch, where rows keep them"
+            )
 
 
 def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> None:

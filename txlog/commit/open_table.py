@@ -26,7 +26,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
+from txlog.protocol.features import check_can_tend, check_can_write
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -38,7 +38,9 @@ from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
+    from txlog.commit.identity_ranges import IdentityRanges, TableNumbers
     from txlog.log.exactly_once import AlreadyCommitted
+    from txlog.protocol.defined_table import DefinedTable
     from txlog.read.key_cache import KeyCache
     from txlog.tasks.task_table import TaskTable
 
@@ -88,7 +90,21 @@ class OpenTable:
         """A version of the table as tasks get it, which open it by the same storage options in any process."""
         from txlog.tasks.task_table import TaskTable
 
-        return TaskTable.of(self.store, state, self._storage_options)
+        return TaskTable.of(self.store, state, self._storage_options, self.numbers(state))
+
+    def numbers(self, table: DefinedTable) -> TableNumbers | None:
+        """The numbers for new rows of a version's identity columns; None if it has none."""
+        if "delta.identity." not in table.metadata.schema_string:
+            return None
+        from txlog.commit.identity_ranges import TableNumbers
+
+        return TableNumbers.of(self._identity_ranges, self._storage_options or {}, table)
+
+    @cached_property
+    def _identity_ranges(self) -> IdentityRanges:
+        from txlog.commit.identity_ranges import IdentityRanges
+
+        return IdentityRanges(self)
 
     @cached_property
     def key_cache(self) -> KeyCache:
@@ -117,12 +133,6 @@ class OpenTable:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
-            _check_clustering(state)
-
-    def check_rows_movable(self, state: TableState) -> None:
-        """The same for a commit without new rows, which needs fewer writer features."""
-        with TxlogError.located(self.uri, state.version):
-            check_can_move_rows(state.protocol, state.metadata)
             _check_clustering(state)
 
     def check_maintainable(self, state: TableState) -> None:

@@ -15,6 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
+from txlog.protocol.identity import identity_metadata
 from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
 __all__ = ["parse_columns", "parse_types"]
@@ -153,12 +154,31 @@ def _column(column: exp.ColumnDef, expressions: _Expressions | None = None) -> F
             metadata["delta.generationExpression"] = expressions.take("generated", name)
         elif isinstance(constraint.kind, exp.DefaultColumnConstraint) and expressions is not None:
             metadata["CURRENT_DEFAULT"] = expressions.take("default", name)
+        elif isinstance(constraint.kind, exp.GeneratedAsIdentityColumnConstraint):
+            metadata |= _identity(constraint.kind, name)
         else:
             raise InvalidInputError(
-                f"column {name!r}: only NOT NULL, COMMENT, GENERATED ALWAYS AS (expression) and DEFAULT are understood,"
-                f" and the last two not in structs: not {constraint.sql()}"
+                f"column {name!r}: only NOT NULL, COMMENT, GENERATED ALWAYS AS (expression), DEFAULT and GENERATED"
+                f" ALWAYS or BY DEFAULT AS IDENTITY are understood, and the last three not in structs: not"
+                f" {constraint.sql()}"
             )
     return Field(name, _type(column.kind, name), nullable, metadata)
+
+
+def _identity(kind: exp.GeneratedAsIdentityColumnConstraint, column: str) -> dict[str, Any]:
+    """``(START WITH 5 INCREMENT BY -2)``; both are 1 if they are left out, as in Spark."""
+    given = kind.args.get("start"), kind.args.get("increment")
+    start, step = (1 if each is None else _whole_number(each) for each in given)
+    if start is None or step is None:
+        raise InvalidInputError(f"column {column!r}: START WITH and INCREMENT BY take whole numbers: not {kind.sql()}")
+    return identity_metadata(start=start, step=step, takes_values=not kind.this)
+
+
+def _whole_number(given: exp.Expression) -> int | None:
+    try:
+        return int(given.sql(dialect="spark").replace(" ", ""))
+    except ValueError:
+        return None
 
 
 def _type(kind: Any, column: str) -> DataType:

@@ -32,7 +32,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.upsert import UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
+from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
@@ -347,7 +347,9 @@ def run_change(
     extent = source_rows = None
     if frame is not None:
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
-        rows, extent = prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
+        with TxlogError.located(open_table.uri, state.version):
+            spec = adapted(spec, state)
+        rows, extent = prepare_source(frame, spec, open_table.task_table(state), open_table.uri)  # type: ignore[arg-type]
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
         source_rows = SparkSource(site.spark, rows, extent)

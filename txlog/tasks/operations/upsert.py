@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.identity import identity_columns
 from txlog.protocol.schema import Struct, fold_name
 from txlog.read.key_cache import KeyCache
 from txlog.result import WriteMetrics
@@ -35,7 +37,7 @@ from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_sourc
 from txlog.util.arguments import described, invalid, one_of
 from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
-from txlog.writer.generated_columns import generated_of
+from txlog.writer.generated_columns import Numbers, generated_of, refuse_set_numbers, without_computed
 from txlog.writer.keys import KeyColumn, KeyIndex, key_columns
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
@@ -48,6 +50,7 @@ __all__ = [
     "UpsertRows",
     "WhenMatched",
     "WhenNotMatched",
+    "keeping_numbers",
     "read_upsert",
     "read_upsert_source",
     "source_columns",
@@ -111,20 +114,25 @@ class KeyedSource(Protocol):
 
 
 def read_upsert(
-    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions, cache: KeyCache | None = None
+    table: DefinedTable,
+    uri: str,
+    data: Any,
+    upsert: UpsertOptions,
+    cache: KeyCache | None = None,
+    numbers: Numbers | None = None,
 ) -> UpsertRows:
     """Read the source of an upsert without a merge engine, and bind the upsert to a table's definition.
 
-    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. Raises what
-    `read_upsert_source` raises.
+    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. ``numbers`` are for the
+    identity columns of new rows; None if the source has them. Raises what `read_upsert_source` raises.
     """
-    source, updated = read_upsert_source(table, uri, data, upsert)
+    source, updated = read_upsert_source(table, uri, data, upsert, numbers)
     known = None if cache is None else known_keys(cache, source.index, table)
     return UpsertRows(source, upsert, updated, table, known)
 
 
 def read_upsert_source(
-    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions
+    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
 ) -> tuple[Source, tuple[str, ...] | None]:
     """An upsert's source, and the columns that matched rows get from it (None: all).
 
@@ -140,9 +148,40 @@ def read_upsert_source(
             sequence_by=upsert.sequence_by,
             table=uri,
             left_out={*table.schema.names} - {*schema.names},
-            computed=generated_of(table.schema, uri, table.partition_columns),
+            computed=generated_of(
+                table.schema,
+                uri,
+                table.partition_columns,
+                numbers if upsert.when_not_matched == "insert" else None,
+            ),
         )
     return found, updated
+
+
+def keeping_numbers(upsert: UpsertOptions, schema: Struct) -> UpsertOptions:
+    """The upsert of a table where matched rows keep the values of identity columns: it updates all other columns.
+
+    Raises ``InvalidInputError`` for an identity column to update, and for a key that new rows may not bring.
+    """
+    columns = identity_columns(schema)
+    if not columns or isinstance(upsert.keys, str) or not isinstance(upsert.keys, Iterable):
+        return upsert
+    keys = [*upsert.keys]
+    named = {fold_name(str(key).partition(".")[0]) for key in keys}
+    counted = [column for column in columns if fold_name(column.name) in named and not column.takes_values]
+    if counted and upsert.when_not_matched == "insert":
+        raise InvalidInputError(
+            f"the key {counted[0].name} is {counted[0].kind}, so that no new row can bring it: pass"
+            f" {setting('when_not_matched', 'ignore')}, or upsert by another key"
+        )
+    upsert = replace(upsert, keys=keys)
+    if upsert.when_matched != "update" or isinstance(upsert.update_columns, str):
+        return upsert
+    if upsert.update_columns is not None:
+        refuse_set_numbers(schema, {field.name for field in map(schema.find, upsert.update_columns) if field})
+        return upsert
+    updated = [field.name for field in without_computed(schema).fields if fold_name(field.name) not in named]
+    return replace(upsert, update_columns=updated) if updated else replace(upsert, when_matched="ignore")
 
 
 def source_columns(
