@@ -76,7 +76,7 @@ def _write(
         try:
             if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
                 state = known or open_table.state_if_exists()
-                stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
+                stream = DataStream(_columns_of(state), stream.batches) if state else stream
             job = plan_write(open_table, stream.schema, options, known)
             committer = GlobalCommitter(open_table)
             replayed = committer.replay_of(job, refresh=False)
@@ -95,6 +95,12 @@ def _write(
         if look is not None:
             look.confirm()
         return committer.commit(job, [committable], unsent)
+
+
+def _columns_of(state: TableState) -> pa.Schema:
+    from txlog.protocol.identity import without_counted
+
+    return to_arrow(without_counted(state.schema))
 
 
 def _can_write_beside_look(open_table: OpenTable, options: WriteOptions) -> bool:

@@ -13,10 +13,11 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition, commit_definition, definition_builder
+from txlog.commands.table_definition import Definition, commit_definition, define
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
@@ -95,12 +96,13 @@ class _CheckedChange:
         """Raises InvalidInputError if a row of ``state`` violates the rule."""
         with TxlogError.located(self._open_table.uri, state.version):
             change = self._make(state)
-        assert change.definition is not None
         files = self._unchecked(state)
         if change.rule is not None:
             require_rule(self._open_table, state, change.rule, files)
         self._checked.update(keys_of(files))
-        builder = definition_builder(state, change.definition)
+        builder = ProposalBuilder(state)
+        if change.definition is not None:  # if another commit made the change in between, this one is empty
+            define(builder, change.definition)
         builder.read_table()
         return builder.build(
             txn_id=self._txn_id,

@@ -29,6 +29,7 @@ __all__ = [
     "is_same_but_for_marks",
     "with_later_marks",
     "with_mark",
+    "without_counted",
 ]
 
 IDENTITY_PREFIX = "delta.identity."
@@ -90,6 +91,12 @@ def has_identity(schema: Struct) -> bool:
 def identity_columns(schema: Struct) -> tuple[IdentityColumn, ...]:
     """The identity columns of a schema. Raises CorruptLogError for metadata that the protocol does not allow."""
     return tuple(_column(field) for field in schema.fields if is_identity(field))
+
+
+def without_counted(schema: Struct) -> Struct:
+    """The columns that rows may bring: without those that always count."""
+    counted = {column.name for column in identity_columns(schema) if not column.takes_values}
+    return Struct(tuple(field for field in schema.fields if field.name not in counted)) if counted else schema
 
 
 def identity_metadata(*, start: int, step: int, takes_values: bool) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class Completer:
                 _refuse_given_numbers(column, table)
         defaults = {name: computed.default_of(name) for name in schema.names if name in absent}
         self._defaults = {name: value for name, value in defaults.items() if value is not None}
-        left_out = {*self._defaults, *(each.name for each in (*self._absent, *self._numbered))}
+        left_out = {*self._defaults, *(each.name for each in self._absent), *(each.name for each in self._numbered)}
         kept = Struct(tuple(field for field in schema.fields if field.name not in left_out))
         self._conformer = conformer_for(kept, data_schema, table, version)
         self.schema: pa.Schema = to_arrow(schema)
