@@ -12,18 +12,21 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.arrow.compute import pc
-from txlog.commands.change_definition import history_name
+from txlog.commands.change_definition import history_column
 from txlog.commands.checked_definition import DefinitionChange, keys_of
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
+from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.identity import IdentityColumn, identity_columns, with_mark
 from txlog.protocol.schema_changes import column_path
 from txlog.read.scan_plan import ScanPlan, select
 
 __all__ = ["SyncIdentity"]
+
+_OPERATION = "CHANGE COLUMN"
 
 
 class SyncIdentity:
@@ -38,18 +41,20 @@ class SyncIdentity:
         """The change for a version. Raises InvalidInputError for a column that is no identity column."""
         column = self._identity(state)
         values = [each for each in self._values(state, column) if each is not None]
-        parameters = operation_parameters(column=history_name((column.name,)))
-        found = DefinitionChange(None, "SYNC IDENTITY", parameters, reads_table=True)
+        nothing = DefinitionChange(None, _OPERATION, {}, reads_table=True)
         if not values:
-            return found
+            return nothing
         farthest = max(values) if column.step > 0 else min(values)
         mark = column.rounded(farthest)
         if mark != column.start and not column.is_beyond(mark, column.start):  # as in Spark, such values do not matter
-            return found
+            return nothing
         if not column.is_beyond(mark, column.mark):
-            return found
-        definition = Definition(with_mark(state.metadata, column, mark))
-        return DefinitionChange(definition, found.operation, parameters, reads_table=True)
+            return nothing
+        metadata = with_mark(state.metadata, column, mark)
+        field = schema_of(metadata).find(column.name)
+        assert field is not None
+        parameters = operation_parameters(column=history_column(field, (column.name,)))
+        return DefinitionChange(Definition(metadata), _OPERATION, parameters, reads_table=True)
 
     def _identity(self, state: TableState) -> IdentityColumn:
         name = column_path(self._column, state.schema)[0]

@@ -68,7 +68,7 @@ def plan_write(
         if options.properties:
             _check_same_properties(state, options.properties)
         if options.mode == "upsert":
-            _check_counted_columns(state)
+            check_counted_columns(state)
         if options.mode != "append":
             from txlog.commands.row_change.options import uses_vectors
 
@@ -104,12 +104,12 @@ def _plan_for_data(
         list,
     )
     if last and last[0][0].equals(data_schema, check_metadata=True):
-        return last[0][1].at(state.version)
+        return _numbered(open_table, state, last[0][1].at(state.version))
     plan = _plan(open_table, options, state, None)
     completer_for(plan.schema, data_schema, plan.computed, open_table.uri, state.version)
     if plan.computed is None or not plan.computed.is_of_now:
-        last[:] = [(data_schema, plan)]
-    return plan
+        last[:] = [(data_schema, plan)]  # without numbers, which are the handle's
+    return _numbered(open_table, state, plan)
 
 
 def _plan(
@@ -126,9 +126,15 @@ def _plan(
     )
     if plan.computed is None:
         return plan
-    computed = plan.computed.at(ambient.now()) if plan.computed.is_of_now else plan.computed
-    numbers = None if state is None else open_table.numbers(state)
-    return replace(plan, computed=computed if numbers is None else computed.numbered_by(numbers))
+    return replace(plan, computed=plan.computed.at(ambient.now())) if plan.computed.is_of_now else plan
+
+
+def _numbered(open_table: OpenTable, state: TableState | None, plan: WritePlan) -> WritePlan:
+    """The plan with the numbers for new rows, if the table has identity columns."""
+    if state is None or plan.computed is None or not plan.computed.identity:
+        return plan
+    numbers = open_table.numbers(state)
+    return plan if numbers is None else replace(plan, computed=plan.computed.numbered_by(numbers))
 
 
 def _job(
@@ -138,7 +144,7 @@ def _job(
     definition: Definition | None,
     plan: WritePlan | None = None,
 ) -> WriteJob:
-    plan = plan or _plan(open_table, options, state, definition)
+    plan = plan or _numbered(open_table, state, _plan(open_table, options, state, definition))
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
     keys: tuple[str, ...] = ()
     if options.keys:
@@ -242,7 +248,7 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
         )
 
 
-def _check_counted_columns(state: TableState) -> None:
+def check_counted_columns(state: TableState) -> None:
     """A changelog replaces whole rows, whose numbers would change."""
     from txlog.protocol.identity import identity_columns
 
