@@ -18,8 +18,10 @@ import pytest
 import txlog
 from tests.losing_writer import losing_to
 from txlog.commands.overwrite_preview import preview_overwrite
+from txlog.commands.row_change.parts import table_of_tasks
 from txlog.commands.row_change.preview import preview_upsert
 from txlog.commands.write_options import WriteOptions
+from txlog.commit.identity_ranges import numbers_of
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.identity import identity_columns
 from txlog.table import Table
@@ -318,8 +320,8 @@ def test_of_two_that_put_a_range_aside_the_later_one_counts_on(tmp_path: Path) -
     table = made(tmp_path)
     ours, theirs = (Table.open(table.uri)._open_table for _ in range(2))
     (column,) = identity_columns(ours.writable_state().schema)
-    stale = ours.numbers(ours.writable_state())
-    ahead = theirs.numbers(theirs.writable_state())
+    stale = numbers_of(ours, ours.writable_state())
+    ahead = numbers_of(theirs, theirs.writable_state())
     assert stale is not None
     assert ahead is not None
     assert ahead.take(column, 3).to_pylist() == [1, 2, 3]
@@ -360,7 +362,7 @@ def test_a_range_that_another_puts_aside_in_between_stops_no_writer(
 def _puts_numbers_aside(other: Table) -> None:
     """As a writer does whose range is used up."""
     state = other._open_table.log.newest_state()
-    found = other._open_table.numbers(state)
+    found = numbers_of(other._open_table, state)
     assert found is not None
     found.take(identity_columns(state.schema)[0], 1000)
 
@@ -410,11 +412,11 @@ def test_tasks_in_another_process_take_numbers_of_the_same_table(tmp_path: Path)
     table = made(tmp_path)
     state = table._open_table.writable_state()
     (column,) = identity_columns(state.schema)
-    sent = pickle.loads(pickle.dumps(table._open_table.task_table(state))).numbers
-    again = pickle.loads(pickle.dumps(table._open_table.task_table(state))).numbers
+    sent = pickle.loads(pickle.dumps(table_of_tasks(table._open_table, state))).numbers
+    again = pickle.loads(pickle.dumps(table_of_tasks(table._open_table, state))).numbers
     assert sent is not None
     assert again is not None
-    assert "_ranges" not in sent.__dict__, "nothing of the handle crosses"
+    assert "_open_table" not in sent.__dict__, "nothing of the handle crosses"
     assert sent.take(column, 2).to_pylist() == [1, 2]
     assert again.take(column, 2).to_pylist() == [3, 4], "of the range that the process has"
     table.append(rows(1))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog.commit import identity_ranges
+from txlog.commit import number_ranges
 from txlog.log import conflicts, proposal, proposal_builder
 from txlog.maintenance import restored_definition
 from txlog.protocol.actions import AddFile, RemoveFile
@@ -36,7 +36,7 @@ def sets_marks_back(patch: pytest.MonkeyPatch) -> None:
 
 def gives_a_range_out_twice(patch: pytest.MonkeyPatch) -> None:
     """A handle begins its range anew for each write."""
-    real = identity_ranges._taken
+    real = number_ranges._taken
 
     def taken(mine: Any, column: Any, count: int) -> Any:
         first, left = mine.first, mine.left
@@ -44,7 +44,7 @@ def gives_a_range_out_twice(patch: pytest.MonkeyPatch) -> None:
         mine.first, mine.left = first, left
         return found
 
-    patch.setattr(identity_ranges, "_taken", taken)
+    patch.setattr(number_ranges, "_taken", taken)
 
 
 IDENTITY_MUTANTS: dict[str, tuple[Mutant, str]] = {

@@ -19,14 +19,13 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
-from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.identity import IdentityColumn, identity_columns, with_mark
 from txlog.protocol.schema_changes import column_path
 from txlog.read.scan_plan import ScanPlan, select
 
 __all__ = ["SyncIdentity"]
 
-_OPERATION = "CHANGE COLUMN"
+_OPERATION = "CHANGE COLUMN"  # of which Spark's history has the column as it was before
 
 
 class SyncIdentity:
@@ -50,11 +49,11 @@ class SyncIdentity:
             return nothing
         if not column.is_beyond(mark, column.mark):
             return nothing
-        metadata = with_mark(state.metadata, column, mark)
-        field = schema_of(metadata).find(column.name)
+        field = state.schema.find(column.name)
         assert field is not None
         parameters = operation_parameters(column=history_column(field, (column.name,)))
-        return DefinitionChange(Definition(metadata), _OPERATION, parameters, reads_table=True)
+        definition = Definition(with_mark(state.metadata, column, mark))
+        return DefinitionChange(definition, _OPERATION, parameters, reads_table=True)
 
     def _identity(self, state: TableState) -> IdentityColumn:
         name = column_path(self._column, state.schema)[0]

@@ -133,7 +133,9 @@ def _numbered(open_table: OpenTable, state: TableState | None, plan: WritePlan) 
     """The plan with the numbers for new rows, if the table has identity columns."""
     if state is None or plan.computed is None or not plan.computed.identity:
         return plan
-    numbers = open_table.numbers(state)
+    from txlog.commit.identity_ranges import numbers_of
+
+    numbers = numbers_of(open_table, state)
     return plan if numbers is None else replace(plan, computed=plan.computed.numbered_by(numbers))
 
 

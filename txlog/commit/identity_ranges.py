@@ -1,50 +1,45 @@
 """Numbers for identity columns: ranges that a commit of their own puts aside, so that rows are appended blindly.
 
-In: a table's definition, an identity column and a count. Out: numbers that no other row of the table has or gets. A
-handle, or a process with tasks, keeps what is left of its last range, and each range is larger than the one before: a
-writer of many small appends needs few such commits. What is left when the process ends is a gap. No number is given out
-twice, because two commits that move one high-water mark conflict, and the later one counts on from the earlier one.
-PROTOCOL.md, "Identity Columns".
+In: an open table and a definition. Out: `TableNumbers`, which give numbers that no other row of the table has or gets,
+in this process and in tasks elsewhere. No number is given out twice, because two commits that move one high-water mark
+conflict, and the later one counts on from the earlier one. PROTOCOL.md, "Identity Columns".
 """
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
+from txlog.commit.number_ranges import NumberRange
+from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, MetadataChangedError, ProtocolChangedError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
-from txlog.protocol.identity import IdentityColumn, identity_columns, with_mark
+from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
 from txlog.result import WriteMetrics
+from txlog.store.open import open_store
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.values import repr_without
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["TableNumbers", "numbers_of"]
 
-    from txlog.commit.open_table import OpenTable
-    from txlog.log.state import TableState
-    from txlog.protocol.defined_table import DefinedTable
 
-__all__ = ["IdentityRanges", "TableNumbers"]
-
-_GROWTH = 4
-_LARGEST = 1 << 22
-"""A range has four times as many numbers as the one before, but not more than this for what is not needed yet."""
-
-_Key: TypeAlias = tuple[int, str, int | None, str, int, int]
-"""The process, since a fork must not use the same numbers, the table and the column."""
+def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
+    """The numbers for new rows of a version's identity columns; None if it has none."""
+    metadata = state.metadata
+    if IDENTITY_PREFIX not in metadata.schema_string:
+        return None
+    options = dict(open_table.storage_options or {})
+    found = TableNumbers(open_table.uri, options, state.version, metadata.id, metadata.created_time)
+    found.__dict__["_open_table"] = open_table
+    return found
 
 
 class TableNumbers(msgspec.Struct, frozen=True, dict=True):
@@ -62,88 +57,43 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
 
     __repr__ = repr_without("storage_options")
 
-    @classmethod
-    def of(cls, ranges: IdentityRanges, storage_options: Mapping[str, str], table: DefinedTable) -> TableNumbers:
-        """The numbers of a table in the process that has ``ranges``."""
-        metadata = table.metadata
-        found = cls(ranges.uri, dict(storage_options), table.version, metadata.id, metadata.created_time)
-        found.__dict__["_ranges"] = ranges
-        return found
-
     def take(self, column: IdentityColumn, count: int) -> pa.Array:
-        """``count`` numbers. Raises ConflictError if the table is another one by now, and what a commit raises."""
-        return self._ranges.take(self, column, count)
+        """``count`` numbers. Raises MetadataChangedError if the column was replaced, and what a commit raises."""
+        put_aside = functools.partial(_put_aside, self._open_table, self, column)
+        return self._open_table.number_ranges.take(
+            (self.table_id, self.created_ms), self.version, column, count, put_aside
+        )
 
     @cached_property
-    def _ranges(self) -> IdentityRanges:
-        return _ranges_of_process(self.uri, tuple(sorted(self.storage_options.items())))
+    def _open_table(self) -> OpenTable:
+        return _open_in_process(self.uri, tuple(sorted(self.storage_options.items())))
 
 
 @functools.lru_cache(maxsize=16)
-def _ranges_of_process(uri: str, storage_options: tuple[tuple[str, str], ...]) -> IdentityRanges:
-    """The ranges that the tasks of this process share."""
-    from txlog.commit.open_table import OpenTable
-    from txlog.store.open import open_store
-
+def _open_in_process(uri: str, storage_options: tuple[tuple[str, str], ...]) -> OpenTable:
+    """The handle that the tasks of this process share."""
     options = dict(storage_options)
-    return IdentityRanges(OpenTable(open_store(uri, options), storage_options=options))
+    return OpenTable(open_store(uri, options), storage_options=options)
 
 
-class _Range(msgspec.Struct):
-    """The numbers from ``first`` on, put aside by ``version``; ``size`` is how many these were at first."""
-
-    first: int = 0
-    left: int = 0
-    size: int = 0
-    version: int = -1
-
-
-class IdentityRanges:
-    """The ranges of one handle. Thread-safe."""
-
-    def __init__(self, open_table: OpenTable) -> None:
-        self._open_table = open_table
-        self._lock = new_lock()
-        self._ranges: dict[_Key, _Range] = {}
-
-    @property
-    def uri(self) -> str:
-        return self._open_table.uri
-
-    def take(self, table: TableNumbers, column: IdentityColumn, count: int) -> pa.Array:
-        """``count`` numbers of a column, in the direction of its steps. Raises as `TableNumbers.take`."""
-        if not count:
-            return pa.array([], pa.int64())
-        with self._lock:
-            key = (os.getpid(), table.table_id, table.created_ms, column.physical, column.start, column.step)
-            mine = self._ranges.setdefault(key, _Range())
-            if _is_stale(mine, table, column):
-                mine.left = 0
-            parts = [_taken(mine, column, min(count, mine.left))]
-            missing = count - len(parts[0])
-            if missing:
-                wanted = max(missing, min(mine.size * _GROWTH, _LARGEST))
-                self._ranges[key] = mine = self._put_aside(table, column, missing, wanted)
-                parts.append(_taken(mine, column, missing))
-        return pa.array(np.concatenate(parts), pa.int64())
-
-    def _put_aside(self, table: TableNumbers, column: IdentityColumn, least: int, count: int) -> _Range:
-        """A new range, by a commit. Another change of the definition does not matter if the column is still there."""
-        open_table = self._open_table
-        while True:
-            state = open_table.log.newest_state(refresh=False)
-            if state.version < table.version:
-                state = open_table.log.newest_state()
-            open_table.check_writable(state)
-            plan = _PutAside(open_table, table, column, count, least)
-            plan.require_column(state)
-            try:
-                result = open_table.commit_plan(plan, state)
-            except (MetadataChangedError, ProtocolChangedError):
-                open_table.log.newest_state()
-                continue
-            assert result.version is not None
-            return _Range(plan.first, plan.count, plan.count, result.version)
+def _put_aside(
+    open_table: OpenTable, table: TableNumbers, column: IdentityColumn, least: int, count: int
+) -> NumberRange:
+    """A new range, by a commit. Another change of the definition does not matter if the column is still there."""
+    while True:
+        state = open_table.log.newest_state(refresh=False)
+        if state.version < table.version:
+            state = open_table.log.newest_state()
+        open_table.check_writable(state)
+        plan = _PutAside(open_table, table, column, count, least)
+        plan.require_column(state)
+        try:
+            result = open_table.commit_plan(plan, state)
+        except (MetadataChangedError, ProtocolChangedError):
+            open_table.log.newest_state()
+            continue
+        assert result.version is not None
+        return NumberRange(plan.first, plan.count, plan.count, result.version)
 
 
 class _PutAside:
@@ -194,19 +144,3 @@ class _PutAside:
         detail = f"or an earlier commit replaced the table or its identity column {wanted.name}"
         reason = ConflictReason("MetadataChangedError", state.version, "unknown", detail)
         return raise_conflict((reason,), self._open_table.uri)
-
-
-def _is_stale(mine: _Range, table: TableNumbers, column: IdentityColumn) -> bool:
-    """Whether the column was replaced since: the mark of a later version is not beyond the range."""
-    if not mine.left or table.version < mine.version:
-        return False
-    last = mine.first + (mine.left - 1) * column.step
-    return column.mark is None or column.is_beyond(last, column.mark)
-
-
-def _taken(mine: _Range, column: IdentityColumn, count: int) -> NDArray[np.int64]:
-    if not count:
-        return np.empty(0, np.int64)
-    found: NDArray[np.int64] = mine.first + column.step * np.arange(count, dtype=np.int64)
-    mine.first, mine.left = mine.first + count * column.step, mine.left - count
-    return found

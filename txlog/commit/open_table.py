@@ -38,11 +38,11 @@ from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
-    from txlog.commit.identity_ranges import IdentityRanges, TableNumbers
+    from txlog.commit.number_ranges import NumberRanges
     from txlog.log.exactly_once import AlreadyCommitted
-    from txlog.protocol.defined_table import DefinedTable
     from txlog.read.key_cache import KeyCache
     from txlog.tasks.task_table import TaskTable
+    from txlog.writer.generated_columns import Numbers
 
 __all__ = ["OpenTable"]
 
@@ -62,7 +62,7 @@ class OpenTable:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.store = store
-        self._storage_options = storage_options
+        self.storage_options = storage_options
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -86,25 +86,21 @@ class OpenTable:
     def uri(self) -> str:
         return self.store.uri
 
-    def task_table(self, state: TableState) -> TaskTable:
-        """A version of the table as tasks get it, which open it by the same storage options in any process."""
+    def task_table(self, state: TableState, numbers: Numbers | None = None) -> TaskTable:
+        """A version of the table as tasks get it, which open it by the same storage options in any process.
+
+        ``numbers`` are for identity columns, if the tasks make new rows.
+        """
         from txlog.tasks.task_table import TaskTable
 
-        return TaskTable.of(self.store, state, self._storage_options, self.numbers(state))
-
-    def numbers(self, table: DefinedTable) -> TableNumbers | None:
-        """The numbers for new rows of a version's identity columns; None if it has none."""
-        if "delta.identity." not in table.metadata.schema_string:
-            return None
-        from txlog.commit.identity_ranges import TableNumbers
-
-        return TableNumbers.of(self._identity_ranges, self._storage_options or {}, table)
+        return TaskTable.of(self.store, state, self.storage_options, numbers)
 
     @cached_property
-    def _identity_ranges(self) -> IdentityRanges:
-        from txlog.commit.identity_ranges import IdentityRanges
+    def number_ranges(self) -> NumberRanges:
+        """The numbers of identity columns that were put aside for this handle."""
+        from txlog.commit.number_ranges import NumberRanges
 
-        return IdentityRanges(self)
+        return NumberRanges()
 
     @cached_property
     def key_cache(self) -> KeyCache:

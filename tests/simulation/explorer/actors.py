@@ -41,7 +41,7 @@ from explorer.export_programs import (
     move_on_and_export,
 )
 from explorer.gathering_scenarios import GATHERERS, GATHERING_SCENARIOS, LARGE_GATHERING_SCENARIOS, SLOW_S
-from explorer.identity_programs import append_twice, describe
+from explorer.identity_programs import append_in_turn, describe
 from explorer.identity_scenarios import IDENTITY_SCENARIOS, LARGE_IDENTITY_SCENARIOS
 from explorer.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
@@ -484,7 +484,7 @@ _TOGETHER: tuple[Program, ...] = (
 
 _NUMBERS: tuple[Program, ...] = (
     append_keys,
-    append_twice,
+    append_in_turn,
     describe,
     upsert,
     insert_absent,

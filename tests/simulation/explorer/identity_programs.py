@@ -5,16 +5,18 @@ In: a `Session`. Out: nothing. `RowHistory` checks the numbers of all rows that 
 
 from __future__ import annotations
 
-from explorer.row_programs import append_keys
+from explorer.rows import Row, table_of
 from explorer.session import Session
+from txlog.table import Table
 
-__all__ = ["append_twice", "describe"]
+__all__ = ["append_in_turn", "describe"]
 
 
-def append_twice(session: Session) -> None:
-    """Append with one handle, which keeps what is left of its range for the second time."""
-    append_keys(session)
-    append_keys(session)
+def append_in_turn(session: Session) -> None:
+    """Append with one handle, which knows its range the second time."""
+    table = session.table()
+    for rows in ([(1, "b", 1)], [(99, "b", 2)]):
+        _append(session, table, rows)
 
 
 def describe(session: Session) -> None:
@@ -23,3 +25,9 @@ def describe(session: Session) -> None:
     with session.attempt() as attempt:
         attempt.is_blind, attempt.changes_definition = False, True
         attempt.result = table.describe(f"by {session.clock.number}")
+
+
+def _append(session: Session, table: Table, rows: list[Row]) -> None:
+    with session.attempt() as attempt:
+        attempt.is_blind, attempt.makes = True, lambda old: old + rows
+        attempt.result = table.append(table_of(rows))

@@ -15,6 +15,7 @@ from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
+from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
@@ -68,4 +69,6 @@ def bound_upsert(
         engine = merge_engine_of(state, upsert)
     if engine is not None:
         return bound_merged_rows(open_table, state, data, upsert, engine)
-    return read_upsert(state, open_table.uri, data, upsert, open_table.key_cache, numbers or open_table.numbers(state))
+    return read_upsert(
+        state, open_table.uri, data, upsert, open_table.key_cache, numbers or numbers_of(open_table, state)
+    )

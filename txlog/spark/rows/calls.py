@@ -15,7 +15,7 @@ import msgspec
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions, uses_vectors
-from txlog.commands.row_change.parts import change_in_parts
+from txlog.commands.row_change.parts import change_in_parts, table_of_tasks
 from txlog.commands.row_change.run import replayed, state_to_change
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -349,7 +349,7 @@ def run_change(
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
             spec = adapted(spec, state)
-        rows, extent = prepare_source(frame, spec, open_table.task_table(state), open_table.uri)  # type: ignore[arg-type]
+        rows, extent = prepare_source(frame, spec, table_of_tasks(open_table, state), open_table.uri)  # type: ignore[arg-type]
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
         source_rows = SparkSource(site.spark, rows, extent)
