@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from txlog.protocol.properties import ColumnPath, path_text
-from txlog.protocol.schema import Field, Struct
+from txlog.protocol.schema import TEXT_LENGTH_KEY, Field, Struct
 from txlog.protocol.schema_merge import OF_ONE_TABLE
 
 __all__ = ["dropped_rules", "with_rules_of"]
@@ -21,7 +21,7 @@ _PHRASES = {
     "delta.generationExpression": "the expression of the generated column",
     "CURRENT_DEFAULT": "the default",
     "delta.invariants": "the invariant",
-    "__CHAR_VARCHAR_TYPE_STRING": "the length of text",
+    TEXT_LENGTH_KEY: "the length of text",
     "delta.identity.step": "the identity",
 }
 _OF_OTHERS = ("delta.identity.start", "delta.identity.highWaterMark", "delta.identity.allowExplicitInsert")
