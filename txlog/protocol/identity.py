@@ -80,7 +80,7 @@ class IdentityColumn(msgspec.Struct, frozen=True):
 
 def is_identity(field: Field) -> bool:
     """Whether a column has metadata of an identity column."""
-    return _START in field.metadata or _STEP in field.metadata
+    return any(key.startswith(IDENTITY_PREFIX) for key in field.metadata)
 
 
 def has_identity(schema: Struct) -> bool:
