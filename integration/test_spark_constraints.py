@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from spark_helpers import as_rows, refused, save
 
@@ -97,6 +98,22 @@ def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
     assert as_rows(halves[0]) == as_rows(halves[1])
     with pytest.raises(txlog.InvalidInputError, match=r"column v is varchar\(3\)"):
         txlog.spark.update(delta, str(path), {"v": "'abcd'"}, "id = 0")
+
+
+def test_sparks_delta_knows_the_text_types_of_txlog(delta: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = txlog.Table.create(path, f"id int, {TEXT_TYPES}")
+    table.append(pa.table({"id": pa.array([1], pa.int32()), "c": ["ab"]}))
+    assert delta.sql(f"select c from delta.`{path}`").collect()[0].c == "ab  ", "padded when it is read"
+    with pytest.raises(Exception, match=r"(?i)exceeds|char/varchar"):
+        delta.sql(f"insert into delta.`{path}` (id, v) values (2, 'abcd')")
+    table.alter_column("v", type="varchar(4)")
+    delta.sql(f"insert into delta.`{path}` (id, v) values (2, 'abcd')")
+    delta.sql(f"alter table delta.`{path}` alter column v type varchar(5)")
+    table.append(pa.table({"id": pa.array([3], pa.int32()), "v": ["abcde"]}))
+    kinds = {row.col_name: row.data_type for row in delta.sql(f"describe table delta.`{path}`").collect()}
+    assert kinds["v"] == "varchar(5)"
+    assert kinds["s"] == "struct<v:varchar(3)>"
 
 
 def test_minus_zero_is_a_separate_partition_as_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:

@@ -237,6 +237,20 @@ class Transaction:
 
         self._define(lambda state: described_table(state, description, name))
 
+    def sync_identity(self, column: str) -> None:
+        """Move the high-water mark of an identity column in this version: see `Table.sync_identity`, and
+        `rename_column` for the order. It counts as a read of the whole table.
+
+        Args:
+            column: The identity column.
+
+        Raises:
+            InvalidInputError: There is no such identity column, or the transaction has written rows.
+        """
+        from txlog.commands.sync_identity import SyncIdentity
+
+        self._define(SyncIdentity(self._open_table, column))
+
     def _define(self, make: MakeChange) -> None:
         from txlog.commands.checked_definition import require_rule
         from txlog.commands.table_definition import define
@@ -254,6 +268,7 @@ class Transaction:
             return
         if change.rule is not None:
             require_rule(self._open_table, self._state, change.rule, self._open_table.log.files(self._state))
+        if change.rule is not None or change.reads_table:
             self._builder.read_table()
         define(self._builder, change.definition)
         self._builder.read_whole_tables()

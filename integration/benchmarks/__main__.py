@@ -27,6 +27,7 @@ BENCHMARKS = (
         "append",
         "opening",
         "writers",
+        "identity",
         "fairness",
         "together",
         "group_commit",

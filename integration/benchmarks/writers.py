@@ -37,17 +37,18 @@ def run(bench: Bench) -> str:
     for turn in range(rounds):
         for processes, appends in sizes.items():
             for library in LIBRARIES if turn % 2 == 0 else LIBRARIES[::-1]:
-                race = _race(bench.folder(f"writers-{library}"), library, processes, appends)
+                race = race_of(bench.folder(f"writers-{library}"), library, processes, appends)
                 bench.say(f"{library}, {processes} processes: {race.commits_per_s:.1f} commits/s, {race.failed} failed")
-                bench.record(library=library, processes=processes, round=turn, **_fields(race))
+                bench.record(library=library, processes=processes, round=turn, **fields(race))
                 races.setdefault((library, processes), []).append(race)
     return _report(races, sizes, rounds)
 
 
-def _race(path: Path, library: str, processes: int, appends: int) -> Race:
+def race_of(path: Path, library: str, processes: int, appends: int, schema: object = ONE_ROW.schema) -> Race:
+    """Let processes append to a new table with this schema, which may have columns that the row lacks."""
     import txlog
 
-    txlog.Table.create(path, ONE_ROW.schema)
+    txlog.Table.create(path, schema)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(processes), context.Queue()
     workers = [
@@ -104,7 +105,7 @@ def _rows_in(path: Path) -> int:
     return int(DeltaTable(path).to_pyarrow_table().num_rows)
 
 
-def _fields(race: Race) -> dict[str, Any]:
+def fields(race: Race) -> dict[str, Any]:
     return {name: getattr(race, name) for name in Race.__slots__}
 
 

@@ -152,6 +152,74 @@ def test_staged_rows_are_refused_if_a_length_was_narrowed_meanwhile(
         assert again.recover().results[1].outcome == "committed"
 
 
+TEXT_TYPES = "v varchar(3), c char(2), s struct<v: varchar(3), n: int>, l array<char(2)>, m map<varchar(2), varchar(3)>"
+
+
+def test_ddl_makes_the_columns_that_spark_makes(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", f"id int, {TEXT_TYPES}")
+    state = table._open_table.log.newest_state()
+    assert {field.name: field.metadata.get("__CHAR_VARCHAR_TYPE_STRING") for field in state.schema.fields} == {
+        "id": None,
+        "v": "varchar(3)",
+        "c": "char(2)",
+        "s": "struct<v:varchar(3),n:int>",
+        "l": "array<char(2)>",
+        "m": "map<varchar(2),varchar(3)>",
+    }
+    for column, value in (
+        ("v", "abcd"),
+        ("c", "abc"),
+        ("s", {"v": "abcd", "n": 1}),
+        ("l", ["abc"]),
+        ("m", [("abc", "")]),
+    ):
+        row = pa.Table.from_pylist([{column: value}], pa.schema([table.schema.field(column)]))
+        with pytest.raises(txlog.InvalidInputError, match="characters there"):
+            table.append(row)
+    table.add_columns("w varchar(1)")
+    with pytest.raises(txlog.InvalidInputError, match=r"column w is varchar\(1\)"):
+        table.append(pa.table({"w": ["ab"]}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("varchar(3)", "varchar(4)", None),
+        ("varchar(3)", "string", None),
+        ("char(3)", "varchar(3)", None),
+        ("char(3)", "string", None),
+        ("varchar(3)", "varchar(2)", "may get longer"),
+        ("char(3)", "varchar(2)", "may get longer"),
+        ("char(3)", "char(4)", "may get longer"),
+        ("varchar(3)", "char(3)", "may get longer"),
+        ("string", "varchar(3)", "may get longer"),
+        ("varchar(3)", "int", "only to a wider one"),
+    ],
+)
+def test_a_length_changes_only_so_that_every_value_still_fits(
+    tmp_path: Path, before: str, after: str, says: str | None
+) -> None:
+    table = Table.create(tmp_path / "t", f"v {before}")
+    if says is not None:
+        with pytest.raises(txlog.InvalidInputError, match=says):
+            table.alter_column("v", type=after)
+        return
+    table.append(pa.table({"v": ["abc"]}))
+    assert table.alter_column("v", type=after).attempts
+    assert not table.alter_column("v", type=after).attempts
+    if after != "varchar(3)":
+        table.append(pa.table({"v": ["abcd"]}))
+
+
+def test_the_length_of_a_part_of_a_column_does_not_change(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "s struct<v: varchar(3)>")
+    for type_ in ("varchar(4)", "varchar(2)"):
+        with pytest.raises(txlog.InvalidInputError, match=r"s\.v"):
+            table.alter_column("s.v", type=type_)
+    with pytest.raises(txlog.InvalidInputError, match="length of at least 1"):
+        Table.create(tmp_path / "u", "v varchar(0)")
+
+
 def test_trailing_spaces_above_the_length_are_refused_as_in_spark(tmp_path: Path) -> None:
     table = limited(tmp_path / "t", [])
     with pytest.raises(txlog.InvalidInputError, match="spaces at the end count"):

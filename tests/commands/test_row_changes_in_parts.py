@@ -155,7 +155,7 @@ class Change:
             ends = pc.min_max(column)
             extent = Extent(
                 self.spec,  # type: ignore[arg-type]
-                self.spec.shape(state, from_arrow(SCHEMA), "t"),  # type: ignore[attr-defined]
+                self.spec.shape(open_table.task_table(state), from_arrow(SCHEMA), "t"),  # type: ignore[attr-defined]
                 self.rows.num_rows,
                 self.rows.num_rows,
                 (pa.array([ends["min"].as_py(), ends["max"].as_py()] if len(column) else [], pa.int64()),),

@@ -15,6 +15,7 @@ from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_definitions import DEFINITION_MUTANTS
 from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_gathering import GATHERING_MUTANTS
+from mutants_of_identity import IDENTITY_MUTANTS
 from mutants_of_joining import JOINING_MUTANTS
 from mutants_of_owners import OWNER_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
@@ -405,6 +406,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | ROW_MUTANTS
     | CHANGE_MUTANTS
     | DEFINITION_MUTANTS
+    | IDENTITY_MUTANTS
     | STREAM_MUTANTS
     | UPKEEP_MUTANTS
     | EXPORT_MUTANTS

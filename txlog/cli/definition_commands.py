@@ -14,7 +14,15 @@ from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
 from txlog.result import WriteResult
 from txlog.table import Table
 
-__all__ = ["add_columns", "alter_column", "drop_columns", "rename_column", "set_description", "set_properties"]
+__all__ = [
+    "add_columns",
+    "alter_column",
+    "drop_columns",
+    "rename_column",
+    "set_description",
+    "set_properties",
+    "sync_identity",
+]
 
 Column = Annotated[
     str, typer.Argument(metavar="COLUMN", help="a column, or a member of a struct: place.city", show_default=False)
@@ -144,6 +152,19 @@ def alter_column(
             user_metadata=user_metadata,
         )
         _show(out, table, result, f"{column} is changed")
+
+
+def sync_identity(
+    uri: Uri,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="the identity column", show_default=False)],
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Let an identity column count on from the values that its rows have."""
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.sync_identity(column, user_metadata=user_metadata)
+        _show(out, table, result, f"new rows get values of {column} beyond all that it has")
 
 
 def set_description(

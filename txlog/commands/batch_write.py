@@ -18,6 +18,7 @@ from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import SchemaMismatchError, TxlogError
+from txlog.log.definition_changes import is_same_definition
 from txlog.log.state import TableState
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
@@ -75,7 +76,7 @@ def _write(
         try:
             if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
                 state = known or open_table.state_if_exists()
-                stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
+                stream = DataStream(_columns_of(state), stream.batches) if state else stream
             job = plan_write(open_table, stream.schema, options, known)
             committer = GlobalCommitter(open_table)
             replayed = committer.replay_of(job, refresh=False)
@@ -94,6 +95,12 @@ def _write(
         if look is not None:
             look.confirm()
         return committer.commit(job, [committable], unsent)
+
+
+def _columns_of(state: TableState) -> pa.Schema:
+    from txlog.protocol.identity import without_counted
+
+    return to_arrow(without_counted(state.schema))
 
 
 def _can_write_beside_look(open_table: OpenTable, options: WriteOptions) -> bool:
@@ -145,7 +152,8 @@ class _Look:
         if self._is_confirmed:
             return
         newest = self.newest()
-        is_alike = (newest.protocol, newest.metadata) == (self._known.protocol, self._known.metadata)
+        known = self._known
+        is_alike = newest.protocol == known.protocol and is_same_definition(known.metadata, newest.metadata)
         if not is_alike or self._is_replay(newest):
             raise _Outdated
         self._is_confirmed = True

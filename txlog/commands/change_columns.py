@@ -23,19 +23,21 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.column_mapping import MODE_KEY, mapping_mode
 from txlog.protocol.properties import ColumnPath, path_text
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, from_arrow, type_name
+from txlog.protocol.schema import TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, from_arrow, type_name
 from txlog.protocol.schema_changes import column_path, dropped, field_at, moved, renamed, type_at, with_field
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns
 from txlog.protocol.type_widening import ENABLED_KEY, TYPE_CHANGES_KEY, may_widen, retyped
 from txlog.protocol.upgrade_note import readers_note
 from txlog.util.arguments import check_text, invalid
+from txlog.util.patterns import pattern
 from txlog.util.wording import argument, call
 from txlog.writer.constraints import Constraint
 from txlog.writer.generated_columns import check_computed_columns
 
 __all__ = ["AlterColumn", "altered_column", "described_table", "dropped_columns", "renamed_column"]
 
+_TEXT_LENGTH = pattern(r"(varchar|char)\((\d+)\)")
 _COMMENT, _DEFAULT, _GENERATED = "comment", "CURRENT_DEFAULT", "delta.generationExpression"
 
 
@@ -102,7 +104,9 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
     path = column_path(column, state.schema)
     schema, before = state.schema, field_at(state.schema, path)
     if asked.type is not None:
-        schema = _with_type(state, path, _asked_type(asked.type))
+        asked_field = _asked_field(asked.type)
+        schema = _with_type(state, path, asked_field.type)
+        schema = _with_length(schema, path, asked_field.metadata.get(TEXT_LENGTH_KEY))
     schema = _with_metadata(schema, path, asked)
     needs: tuple[str, ...] = ()
     rule = None
@@ -187,6 +191,30 @@ def _with_type(state: TableState, path: ColumnPath, new: DataType) -> Struct:
     return schema
 
 
+def _with_length(schema: Struct, path: ColumnPath, new: str | None) -> Struct:
+    """The column with another length of text, or with none, as Spark allows: no value of the table becomes too long."""
+    field = field_at(schema, path)
+    old = None if field is None else field.metadata.get(TEXT_LENGTH_KEY)
+    if old == new:
+        return schema
+    if new is not None and not _may_lengthen(old, new):
+        raise InvalidInputError(
+            f"the type of {path_text(path)} cannot change from {old or type_name(type_at(schema, path))} to {new}: a"
+            " varchar may get longer, a char may become a varchar that is not shorter, and both may become string."
+            " Write the rows to a column of the other type, or to another table"
+        )
+    if path[1:]:
+        raise InvalidInputError(f"{path_text(path)} is a part of a column: the length of its text cannot change")
+    return with_field(schema, path, lambda field: _marked(field, TEXT_LENGTH_KEY, new or ""))
+
+
+def _may_lengthen(old: str | None, new: str) -> bool:
+    was, will_be = (_TEXT_LENGTH.fullmatch(text or "") for text in (old, new))
+    if was is None or will_be is None:
+        return False
+    return will_be[1] == "varchar" and int(was[2]) <= int(will_be[2])
+
+
 def _wider_than(old: DataType) -> str:
     if isinstance(old, Struct | Array | Map):
         return "name the field, such as 'a.b' or 'tags.element'"
@@ -207,11 +235,12 @@ def _wider_than(old: DataType) -> str:
     )
 
 
-def _asked_type(given: Any) -> DataType:
+def _asked_field(given: Any) -> Field:
+    """A column of the type."""
     if isinstance(given, pa.DataType):
-        return from_arrow(pa.schema([("value", given)])).fields[0].type
+        return from_arrow(pa.schema([("value", given)])).fields[0]
     if isinstance(given, str):
-        return from_any({"value": given}).fields[0].type
+        return from_any({"value": given}).fields[0]
     raise invalid("type", given, "a type in DDL, such as 'bigint', or a pyarrow.DataType")
 
 

@@ -1,7 +1,8 @@
 """Commits a change of a table's definition; if the change adds a rule, checks it on every row of the table first.
 
 In: an open table, and a function that makes the change for a version. Out: the ``WriteResult`` of a version that
-changes no data file. The check is a plan: it also checks rows that others add meanwhile, and no row twice.
+changes no data file. A change that depends on the rows is a plan: it also looks at rows that others add meanwhile, and
+at no row twice.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition, commit_definition, definition_builder
+from txlog.commands.table_definition import Definition, commit_definition, define
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
@@ -24,7 +26,7 @@ from txlog.util import ambient
 from txlog.workers.threads import ThreadWorkers
 from txlog.writer.constraints import Constraint
 
-__all__ = ["DefinitionChange", "MakeChange", "commit_change", "require_rule"]
+__all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_rule"]
 
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
@@ -34,13 +36,14 @@ _SCANS_AT_ONCE = 2
 
 class DefinitionChange(msgspec.Struct, frozen=True):
     """A change of a definition, with its words for the history. ``definition`` None: nothing would change. ``rule`` is
-    a condition that every row of the table must meet first.
+    a condition that every row of the table must meet first. The change depends on all rows if it ``reads_table``.
     """
 
     definition: Definition | None
     operation: str
     parameters: dict[str, str]
     rule: Constraint | None = None
+    reads_table: bool = False
 
 
 MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
@@ -55,7 +58,7 @@ def commit_change(
     """
     with TxlogError.located(open_table.uri, state.version):
         change = make(state)
-    if change.definition is None or change.rule is None:
+    if change.definition is None or not (change.rule or change.reads_table):
         return commit_definition(
             open_table, state, change.definition, change.operation, change.parameters, user_metadata
         )
@@ -93,12 +96,13 @@ class _CheckedChange:
         """Raises InvalidInputError if a row of ``state`` violates the rule."""
         with TxlogError.located(self._open_table.uri, state.version):
             change = self._make(state)
-        assert change.definition is not None
-        assert change.rule is not None
         files = self._unchecked(state)
-        require_rule(self._open_table, state, change.rule, files)
-        self._checked.update(_keys_of(files))
-        builder = definition_builder(state, change.definition)
+        if change.rule is not None:
+            require_rule(self._open_table, state, change.rule, files)
+        self._checked.update(keys_of(files))
+        builder = ProposalBuilder(state)
+        if change.definition is not None:  # if another commit made the change in between, this one is empty
+            define(builder, change.definition)
         builder.read_table()
         return builder.build(
             txn_id=self._txn_id,
@@ -116,7 +120,7 @@ class _CheckedChange:
 
     def _unchecked(self, state: TableState) -> pa.Table:
         files = self._open_table.log.files(state)
-        return files.filter(pa.array([key not in self._checked for key in _keys_of(files)], pa.bool_()))
+        return files.filter(pa.array([key not in self._checked for key in keys_of(files)], pa.bool_()))
 
 
 def _parts_of(files: pa.Table) -> list[pa.Table]:
@@ -131,7 +135,7 @@ def _parts_of(files: pa.Table) -> list[pa.Table]:
     return parts
 
 
-def _keys_of(files: pa.Table) -> list[tuple[str, str | None]]:
+def keys_of(files: pa.Table) -> list[tuple[str, str | None]]:
     """The path and deletion vector of each file: without its vector, deleted rows are back."""
     vectors = files["deletionVector"].to_pylist()
     return [

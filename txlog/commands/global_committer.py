@@ -32,6 +32,7 @@ from txlog.errors import (
     TableExistsError,
     TxlogError,
 )
+from txlog.log.definition_changes import is_same_definition
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -230,7 +231,7 @@ class GlobalCommitter:
     def _require_same_definition(self, job: WriteJob, state: TableState) -> None:
         if state.protocol != job.base_protocol:
             raise_conflict_since(self._open_table, "ProtocolChangedError", state, "changed the table's protocol")
-        if state.metadata != job.base_metadata:
+        if job.base_metadata is None or not is_same_definition(job.base_metadata, state.metadata):
             raise_conflict_since(
                 self._open_table,
                 "MetadataChangedError",

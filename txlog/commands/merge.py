@@ -12,6 +12,7 @@ import pyarrow as pa
 from txlog.commands.new_columns import with_new_columns
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
@@ -79,4 +80,4 @@ def bound_merge(
         known = None
         if source.index is not None and not source.computed:
             known = known_keys(open_table.key_cache, source.index, state)
-        return MergeRows(source, merge, clauses, state, now, known)
+        return MergeRows(source, merge, clauses, state, now, known, numbers_of(open_table, state))

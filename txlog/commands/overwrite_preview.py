@@ -19,6 +19,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.protocol.file_columns import add_files_of
 from txlog.writer.conform import completer_for
+from txlog.writer.generated_columns import NumbersOfPreview
 from txlog.writer.input import open_data
 from txlog.writer.row_guard import RowGuard
 from txlog.writer.unsent_files import UnsentFiles
@@ -52,7 +53,8 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     stream = open_data(data)
     job = plan_write(open_table, stream.schema, options)
     plan = job.plan
-    completer = completer_for(plan.schema, stream.schema, plan.computed, open_table.uri, job.read_version)
+    computed = None if plan.computed is None else plan.computed.numbered_by(NumbersOfPreview())
+    completer = completer_for(plan.schema, stream.schema, computed, open_table.uri, job.read_version)
     predicate = job.plan.rows_where
     guard = RowGuard(job.plan)
     rows = 0

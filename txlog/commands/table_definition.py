@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.log.definition_changes import is_same_definition
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -40,6 +41,7 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
+from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
     CHANGELOG_PRODUCER,
@@ -134,6 +136,7 @@ def new_table(
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     check_conditions(configuration, struct)
     check_computed_columns(struct)
+    check_identity_columns(struct, columns)
     check_invariants(struct)
     check_columns(configuration, struct, columns)
     struct, configuration = _mapped(struct, configuration, _random_name)
@@ -242,6 +245,7 @@ def redefined(
         schema, state.metadata.configuration if configuration is None else configuration, _random_name
     )
     columns = state.partition_columns if partition_columns is None else partition_columns
+    check_identity_columns(schema, columns)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(schema), partition_columns=columns, configuration=configuration
     )
@@ -285,7 +289,7 @@ def with_schema(
     Raises ``InvalidInputError`` for columns that no table can have or be partitioned by, and
     ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
+    struct = without_metadata(from_any(schema), *OF_ONE_TABLE, IDENTITY_PREFIX)
     if column_rules == "keep":
         struct = with_rules_of(state.schema, struct)
     rules = () if column_rules == "drop" else tuple(dropped_rules(state.schema, struct))
@@ -304,6 +308,7 @@ def with_schema(
         return None
     check_conditions(configuration, struct)
     check_computed_columns(struct)
+    check_identity_columns(struct, columns)
     check_invariants(struct)
     struct, configuration = _mapped(struct, configuration, _random_name)
     metadata = replace(
@@ -386,7 +391,7 @@ def define(builder: ProposalBuilder, definition: Definition) -> None:
 
 def require_definition(open_table: OpenTable, state: TableState, made_for: Metadata) -> None:
     """Raises ``MetadataChangedError`` if ``state`` does not have the definition that a change of it was made for."""
-    if state.metadata != made_for:
+    if not is_same_definition(made_for, state.metadata):
         detail = "or an earlier commit changed the table's schema, partitioning or properties"
         raise_conflict((ConflictReason("MetadataChangedError", state.version, "unknown", detail),), open_table.uri)
 

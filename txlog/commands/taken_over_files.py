@@ -20,6 +20,7 @@ from txlog.protocol.actions import ActionError, AddFile, RemoveFile, as_read
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.identity import identity_columns
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, path_below, resolve_data_path
 from txlog.protocol.statistics_read import num_records, statistics_problem
@@ -126,6 +127,7 @@ def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
 def _refuse_constraints(store: TableStore, state: TableState) -> None:
     names = [*stored_constraints(state.metadata.configuration, state.schema)]
     names += [f"generated column {name}" for name in stored_generated(state.schema)]
+    names += [f"identity column {each.name}" for each in identity_columns(state.schema) if not each.takes_values]
     names += [f"length of column {limit.name} ({limit.sql})" for limit in limits_of(state.schema, store.uri)]
     if names:
         raise InvalidInputError(

@@ -8,7 +8,7 @@ commit options of every write in ``writer.commit_options``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -55,7 +55,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None
-    parquet: Mapping[str, str] = msgspec.field(default_factory=dict)
+    parquet: Mapping[str, Any] = msgspec.field(default_factory=dict)
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
     column_rules: ColumnRules | None = None

@@ -51,9 +51,13 @@ def plan_write(
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         from txlog.commands.table_definition import Definition, new_table
+        from txlog.protocol.column_mapping import without_metadata
+        from txlog.protocol.identity import IDENTITY_PREFIX
 
         with TxlogError.located(open_table.uri):
-            defined = new_table(data_schema, options.partition_by or (), options.properties, options.cluster_by)
+            # Rows bring their values: their column does not count, even if it did where they come from.
+            columns = without_metadata(from_arrow(data_schema), IDENTITY_PREFIX)
+            defined = new_table(columns, options.partition_by or (), options.properties, options.cluster_by)
             return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
         raise TableExistsError("there is already a table here", table=open_table.uri, version=state.version)
@@ -63,6 +67,8 @@ def plan_write(
         _check_partitioning(open_table, state, options)
         if options.properties:
             _check_same_properties(state, options.properties)
+        if options.mode == "upsert":
+            check_counted_columns(state)
         if options.mode != "append":
             from txlog.commands.row_change.options import uses_vectors
 
@@ -104,12 +110,12 @@ def _plan_for_data(
         list,
     )
     if last and last[0][0].equals(data_schema, check_metadata=True):
-        return last[0][1].at(state.version)
+        return _numbered(open_table, state, last[0][1].at(state.version))
     plan = _plan(open_table, options, state, None)
     completer_for(plan.schema, data_schema, plan.computed, open_table.uri, state.version)
     if plan.computed is None or not plan.computed.is_of_now:
-        last[:] = [(data_schema, plan)]
-    return plan
+        last[:] = [(data_schema, plan)]  # without numbers, which are the handle's
+    return _numbered(open_table, state, plan)
 
 
 def _plan(
@@ -124,9 +130,19 @@ def _plan(
         max_records_per_file=options.max_records_per_file,
         parquet=options.parquet,
     )
-    if plan.computed is not None and plan.computed.is_of_now:
-        return replace(plan, computed=plan.computed.at(ambient.now()))
-    return plan
+    if plan.computed is None:
+        return plan
+    return replace(plan, computed=plan.computed.at(ambient.now())) if plan.computed.is_of_now else plan
+
+
+def _numbered(open_table: OpenTable, state: TableState | None, plan: WritePlan) -> WritePlan:
+    """The plan with the numbers for new rows, if the table has identity columns."""
+    if state is None or plan.computed is None or not plan.computed.identity:
+        return plan
+    from txlog.commit.identity_ranges import numbers_of
+
+    numbers = numbers_of(open_table, state)
+    return plan if numbers is None else replace(plan, computed=plan.computed.numbered_by(numbers))
 
 
 def _job(
@@ -136,7 +152,7 @@ def _job(
     definition: Definition | None,
     plan: WritePlan | None = None,
 ) -> WriteJob:
-    plan = plan or _plan(open_table, options, state, definition)
+    plan = plan or _numbered(open_table, state, _plan(open_table, options, state, definition))
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
     keys: tuple[str, ...] = ()
     if options.keys:
@@ -238,6 +254,19 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
             table=open_table.uri,
             version=state.version,
         )
+
+
+def check_counted_columns(state: TableState) -> None:
+    """A changelog replaces whole rows, whose numbers would change."""
+    from txlog.protocol.identity import identity_columns
+
+    for column in identity_columns(state.schema):
+        if not column.takes_values:
+            raise InvalidInputError(
+                f"column {column.name} is {column.kind}, and a sink of changes, or a stream with upsertKeys, replaces"
+                " whole rows, so that they would get new values there: use Table.upsert, or txlog.spark.upsert in a"
+                " function for foreachBatch, where rows keep them"
+            )
 
 
 def _check_same_properties(state: TableState, properties: Mapping[str, str]) -> None:

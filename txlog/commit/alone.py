@@ -572,7 +572,8 @@ class CommitRun:
                 self.state = self.log.advance(self.state, winner, asked)
                 self._note(winner)
             self.turn.note(self.target - 1)
-            self.proposal = self.proposal.rebased(self.target - 1)
+            newest = decision.metadata if isinstance(decision, Rebase) else None
+            self.proposal = self.proposal.rebased(self.target - 1, newest)
             self.reexecution.is_behind |= isinstance(decision, Reexecute)
             return None
         if isinstance(decision, Conflict):

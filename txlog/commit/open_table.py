@@ -26,7 +26,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
+from txlog.protocol.features import check_can_tend, check_can_write
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -38,9 +38,11 @@ from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
+    from txlog.commit.number_ranges import NumberRanges
     from txlog.log.exactly_once import AlreadyCommitted
     from txlog.read.key_cache import KeyCache
     from txlog.tasks.task_table import TaskTable
+    from txlog.writer.generated_columns import Numbers
 
 __all__ = ["OpenTable"]
 
@@ -60,7 +62,7 @@ class OpenTable:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.store = store
-        self._storage_options = storage_options
+        self.storage_options = storage_options
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -84,11 +86,21 @@ class OpenTable:
     def uri(self) -> str:
         return self.store.uri
 
-    def task_table(self, state: TableState) -> TaskTable:
-        """A version of the table as tasks get it, which open it by the same storage options in any process."""
+    def task_table(self, state: TableState, numbers: Numbers | None = None) -> TaskTable:
+        """A version of the table as tasks get it, which open it by the same storage options in any process.
+
+        ``numbers`` are for identity columns, if the tasks make new rows.
+        """
         from txlog.tasks.task_table import TaskTable
 
-        return TaskTable.of(self.store, state, self._storage_options)
+        return TaskTable.of(self.store, state, self.storage_options, numbers)
+
+    @cached_property
+    def number_ranges(self) -> NumberRanges:
+        """The numbers of identity columns that were put aside for this handle."""
+        from txlog.commit.number_ranges import NumberRanges
+
+        return NumberRanges()
 
     @cached_property
     def key_cache(self) -> KeyCache:
@@ -117,12 +129,6 @@ class OpenTable:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
-            _check_clustering(state)
-
-    def check_rows_movable(self, state: TableState) -> None:
-        """The same for a commit without new rows, which needs fewer writer features."""
-        with TxlogError.located(self.uri, state.version):
-            check_can_move_rows(state.protocol, state.metadata)
             _check_clustering(state)
 
     def check_maintainable(self, state: TableState) -> None:

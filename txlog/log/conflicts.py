@@ -9,8 +9,9 @@ Of joined appends, those that cannot go on with the others are named: each of th
 A proposal made by a plan is not checked by its files: if a winner changed files, the plan is executed again.
 
 The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or metadata
-change conflicts, without a list of allowed changes. A plan continues after metadata changes that do not affect how rows
-are written. One rule is txlog's own: a vacuum that begins conflicts with a restore.
+change conflicts, without a list of allowed changes, except for one that only moves high-water marks of identity
+columns: then a change of the definition takes the marks over. A plan continues after metadata changes that do not
+affect how rows are written. One rule is txlog's own: a vacuum that begins conflicts with a restore.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from txlog.errors import ConflictReason
-from txlog.log.definition_changes import keeps_write_rules
+from txlog.log.definition_changes import is_same_definition, keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
 from txlog.log.fences import fenced_off
 from txlog.log.joined import holds, txn_ids
@@ -53,9 +54,11 @@ __all__ = [
 
 
 class Rebase(msgspec.Struct, frozen=True):
-    """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`)."""
+    """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`). ``metadata`` is what the
+    last winner that moved high-water marks says; None if none did."""
 
     version: int
+    metadata: Metadata | None = None
 
 
 class Reexecute(msgspec.Struct, frozen=True):
@@ -113,7 +116,12 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     newest = first - 1 + len(winners)
     if proposal.is_reexecutable and any(map(_changes_plans, winners)):
         return Reexecute(newest)
-    return Rebase(newest)
+    return Rebase(newest, _last_metadata(winners))
+
+
+def _last_metadata(winners: Sequence[Commit]) -> Metadata | None:
+    found = [action for winner in winners for action in winner.actions if type(action) is Metadata]
+    return found[-1] if found else None
 
 
 def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | Apart:
@@ -122,7 +130,11 @@ def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | A
     newest = proposal.base_version + len(winners)
     taken = {txn_id for winner in winners for txn_id in (*txn_ids(winner), *fenced_off(winner))}
     moved = {action.app_id for winner in winners for action in winner.actions if type(action) is SetTransaction}
-    is_redefined = any(type(action) in (Protocol, Metadata) for winner in winners for action in winner.actions)
+    is_redefined = any(
+        type(action) is Protocol or (type(action) is Metadata and not _goes_on_with(proposal.members[0], action))
+        for winner in winners
+        for action in winner.actions
+    )
     apart = frozenset(
         each.txn_id
         for each in proposal.members
@@ -144,7 +156,7 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
         reasons.append(("ConcurrentDeleteReadError", detail))
     if before is None or before.protocol != after.protocol:
         reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
-    is_same = keeps_write_rules if has_plan else operator.eq
+    is_same = keeps_write_rules if has_plan else operator.eq if proposal.metadata else is_same_definition
     if before is None or not is_same(before.metadata, after.metadata):
         reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
     transactions = proposal.set_transactions
@@ -201,9 +213,13 @@ def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[Confl
 
 
 def _goes_on_with(proposal: Proposal, metadata: Metadata) -> bool:
-    """Whether a plan made the proposal, and means the same with this definition of the table."""
+    """Whether the proposal means the same with this definition of the table: only high-water marks of identity columns
+    moved or, if a plan made it that leaves the definition alone, nothing that affects how rows are written."""
     planned_on = proposal.planned_on
-    return proposal.is_reexecutable and planned_on is not None and keeps_write_rules(planned_on, metadata)
+    if planned_on is None:
+        return False
+    is_same = keeps_write_rules if proposal.is_reexecutable and proposal.metadata is None else is_same_definition
+    return is_same(planned_on, metadata)
 
 
 def _domains(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.log.definition_changes import is_same_definition
 from txlog.protocol.actions import AddFile
 from txlog.protocol.paths import canonical_path
 
@@ -86,7 +87,7 @@ def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool
     return (
         newest.version >= planned_on.version
         and planned_on.protocol == newest.protocol
-        and planned_on.metadata == newest.metadata
+        and is_same_definition(planned_on.metadata, newest.metadata)
         and all(
             planned_on.transaction_version(each.app_id) == newest.transaction_version(each.app_id)
             for each in proposal.set_transactions

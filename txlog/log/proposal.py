@@ -18,6 +18,7 @@ import orjson
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
+from txlog.log.definition_changes import with_latest_marks
 from txlog.protocol.actions import (
     Action,
     AddCDCFile,
@@ -128,11 +129,20 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
         """The version that this proposal is valid on; it would become the next version."""
         return self.read_version if self.checked_version is None else self.checked_version
 
-    def rebased(self, version: int) -> Proposal:
-        """The same transaction, found valid on ``version``; it shares the serialized lines."""
+    def rebased(self, version: int, newest: Metadata | None = None) -> Proposal:
+        """The same transaction, found valid on ``version``; it shares the serialized lines.
+
+        If it sets metadata, it takes the high-water marks of identity columns over from ``newest``, the metadata there.
+        """
         if version < self.base_version:
             raise ValueError(f"cannot rebase from version {self.base_version} back to {version}")
         moved = replace(self, checked_version=version)
+        metadata = self.metadata
+        if metadata is not None and newest is not None:
+            marked = with_latest_marks(metadata, newest)
+            if marked is not metadata:
+                actions = tuple(marked if action is metadata else action for action in self.actions)
+                return replace(moved, actions=actions)
         moved.__dict__.update(self.__dict__)
         return moved
 
@@ -358,7 +368,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     _check_unique("metadata of domain", [action.domain for action in proposal.domains])
     _check_files(proposal, append_only)
     _check_isolation(proposal)
-    if proposal.is_reexecutable and proposal.read_set.is_blind:
+    if proposal.is_reexecutable and proposal.read_set.is_blind and proposal.metadata is None:
         raise InvalidInputError(f"a {proposal.operation} reads rows, so its commit must not declare a blind append")
     for name, texts in (("parameter", proposal.operation_parameters), ("metric", proposal.operation_metrics)):
         for key, value in texts.items():

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
+from txlog.log.definition_changes import is_same_definition, with_latest_marks
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from txlog.log.state import TableState
 
 __all__ = ["ProposalBuilder"]
+
+_IDENTITY_TAG = "delta.identity.schemaUpdate"
 
 
 class _File(msgspec.Struct):
@@ -76,7 +79,10 @@ class ProposalBuilder:
     # --- what the change does -----------------------------------------------------------------------------------
 
     def define(self, metadata: Metadata | None, protocol: Protocol | None = None) -> None:
-        """Set the table's metadata, its protocol, or both; None leaves one as it is."""
+        """Set the table's metadata, its protocol, or both; None leaves one as it is. High-water marks of identity
+        columns do not go back."""
+        if metadata is not None and self._state is not None:
+            metadata = with_latest_marks(metadata, self._state.metadata)
         self._metadata = metadata or self._metadata
         self._protocol = protocol or self._protocol
 
@@ -279,7 +285,7 @@ class ProposalBuilder:
             is_reexecutable=is_reexecutable,
             is_tied_to_version=is_tied_to_version,
             tags=self._tags(keeps_row_ids=keeps_row_ids),
-            planned_on=self._state.metadata if self._state and self._metadata is None else None,
+            planned_on=self._state.metadata if self._state else None,
         )
 
     def _read_set(self) -> ReadSet:
@@ -292,16 +298,22 @@ class ProposalBuilder:
         )
 
     def _tags(self, *, keeps_row_ids: bool) -> dict[str, str]:
-        """commitInfo's ``tags``: PROTOCOL.md, "Row Tracking"."""
+        """commitInfo's ``tags``: PROTOCOL.md, "Row Tracking". By another one, Spark's writers go on after a commit that
+        changes nothing of the definition but high-water marks."""
         if self._metadata is not None:
             properties = TableProperties.of(self._metadata.configuration)
         elif self._state is not None:
             properties = self._state.properties
         else:
             return {}
-        if not properties.enable_row_tracking:
-            return {}
-        return {"delta.rowTracking.preserved": "true" if keeps_row_ids else "false"}
+        tags = {}
+        if properties.enable_row_tracking:
+            tags["delta.rowTracking.preserved"] = "true" if keeps_row_ids else "false"
+        if self._metadata is not None and self._state is not None and self._protocol is None:
+            before = self._state.metadata
+            if before != self._metadata and is_same_definition(before, self._metadata):
+                tags[_IDENTITY_TAG] = "true"
+        return tags
 
     def _actions(self, now_ms: int) -> tuple[Action, ...]:
         """Definition first, then applications, then removes before adds, then change data."""

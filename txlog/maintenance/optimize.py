@@ -238,7 +238,7 @@ def _predicates(where: Any) -> list[str]:
 
 
 def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteResult:
-    state = _movable_state(open_table)
+    state = open_table.writable_state()
     bins = request.bins_for(state)
     if dry_run:
         return _planned(state, bins)
@@ -256,7 +256,7 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
                 done.append(did)
         if not given_up or round_number + 1 == _ROUNDS_MAX:
             break
-        state = _movable_state(open_table)
+        state = open_table.writable_state()
         bins = request.bins_for(state)
         total = sum(map(_bytes_read, done)) + sum(each.size_bytes for each in bins)
     if given_up:
@@ -267,12 +267,6 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
             given_up,
         )
     return _result(versions, done, given_up, ambient.now_ms() + state.properties.deleted_file_retention_ms)
-
-
-def _movable_state(open_table: OpenTable) -> TableState:
-    state = open_table.log.newest_state()
-    open_table.check_rows_movable(state)
-    return state
 
 
 def _commit_group(

@@ -8,11 +8,10 @@ log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking", "Domain 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import orjson
 from msgspec.structs import replace
 
+from txlog.log.definition_changes import with_latest_marks
 from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.clustering import CLUSTERING_DOMAIN
@@ -21,8 +20,6 @@ from txlog.protocol.features import merged
 
 __all__ = ["merged_definition", "restored_domains"]
 
-_HIGH_WATER_MARK = "delta.identity.highWaterMark"
-_STEP = "delta.identity.step"
 _NEVER_BACK = (MAX_COLUMN_ID_KEY, "delta.requireCheckpointProtectionBeforeVersion")
 
 
@@ -34,11 +31,7 @@ def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, 
         numbers = [int(mark) for mark in marks if mark.strip().isdecimal()]
         if numbers and key in older.metadata.configuration:
             configuration[key] = str(max(numbers))
-    metadata = replace(
-        older.metadata,
-        schema_string=_with_marks(older.metadata.schema_string, newest.metadata.schema_string),
-        configuration=configuration,
-    )
+    metadata = with_latest_marks(replace(older.metadata, configuration=configuration), newest.metadata)
     return metadata, merged(newest.protocol, older.protocol)
 
 
@@ -49,26 +42,3 @@ def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMe
         yield before
     elif now is not None:
         yield replace(now, removed=True)
-
-
-def _with_marks(older: str, newest: str) -> str:
-    """The older schema with the current high-water marks of identity columns."""
-    if _HIGH_WATER_MARK not in newest:
-        return older
-    schema = orjson.loads(older)
-    marks = {field["name"]: field.get("metadata") or {} for field in orjson.loads(newest)["fields"]}
-    is_moved = False
-    for field in schema["fields"]:
-        own, later = field.get("metadata") or {}, marks.get(field["name"], {})
-        if _STEP in own and _is_further(later.get(_HIGH_WATER_MARK), own):
-            own[_HIGH_WATER_MARK] = later[_HIGH_WATER_MARK]
-            is_moved = True
-    return orjson.dumps(schema).decode() if is_moved else older
-
-
-def _is_further(mark: Any, own: dict[str, Any]) -> bool:
-    """Whether ``mark`` lies beyond the column's own in the direction of its steps."""
-    if mark is None:
-        return False
-    known = own.get(_HIGH_WATER_MARK)
-    return known is None or (mark > known if own[_STEP] > 0 else mark < known)

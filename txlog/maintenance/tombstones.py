@@ -65,7 +65,7 @@ def tidy_tombstones(open_table: OpenTable) -> None:
 def _commit(
     open_table: OpenTable, state: TableState, expired: Sequence[AddFile], groups: Sequence[Sequence[AddFile]]
 ) -> None:
-    open_table.check_rows_movable(state)
+    open_table.check_writable(state)
     builder = ProposalBuilder(state, data_change=False)
     with UnsentFiles(open_table.store.files) as unsent:
         builder.remove(*expired)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from txlog.protocol.properties import ColumnPath, path_text
-from txlog.protocol.schema import Field, Struct
+from txlog.protocol.schema import TEXT_LENGTH_KEY, Field, Struct
 from txlog.protocol.schema_merge import OF_ONE_TABLE
 
 __all__ = ["dropped_rules", "with_rules_of"]
@@ -21,8 +21,11 @@ _PHRASES = {
     "delta.generationExpression": "the expression of the generated column",
     "CURRENT_DEFAULT": "the default",
     "delta.invariants": "the invariant",
-    "__CHAR_VARCHAR_TYPE_STRING": "the length of text",
+    TEXT_LENGTH_KEY: "the length of text",
+    "delta.identity.step": "the identity",
 }
+_OF_OTHERS = ("delta.identity.start", "delta.identity.highWaterMark", "delta.identity.allowExplicitInsert")
+"""Keys of a rule that another one stands for."""
 
 
 def dropped_rules(table: Struct, new: Struct, prefix: ColumnPath = ()) -> Iterator[str]:
@@ -35,7 +38,7 @@ def dropped_rules(table: Struct, new: Struct, prefix: ColumnPath = ()) -> Iterat
         if not before.nullable and after.nullable:
             yield f"NOT NULL of {path_text(path)}"
         for key in _rules(before):
-            if key not in after.metadata:
+            if key not in after.metadata and key not in _OF_OTHERS:
                 yield f"{_PHRASES.get(key, key)} of {path_text(path)}"
         if isinstance(before.type, Struct) and isinstance(after.type, Struct):
             yield from dropped_rules(before.type, after.type, path)

@@ -22,7 +22,6 @@ from txlog.util.arguments import invalid
 
 __all__ = [
     "Usage",
-    "check_can_move_rows",
     "check_can_read",
     "check_can_tend",
     "check_can_write",
@@ -50,16 +49,11 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
     """Raise UnsupportedFeatureError naming the features that writers of this table need and txlog lacks.
 
     A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
-    protocol requires something only of tables that use it, and the metadata shows no use. Identity columns in the
-    metadata are refused whether or not the protocol lists them. Whether constraints can be checked and generated
-    columns computed shows when rows are planned (``writer.constraints``, ``writer.generated_columns``).
+    protocol requires something only of tables that use it, and the metadata shows no use. Whether constraints can be
+    checked and generated columns computed shows when rows are planned (``writer.constraints``,
+    ``writer.generated_columns``).
     """
     _check_can_change(protocol, metadata, "write", set())
-
-
-def check_can_move_rows(protocol: Protocol, metadata: Metadata) -> None:
-    """The same for a commit that makes no new rows, such as a compaction: rules for new rows do not apply to it."""
-    _check_can_change(protocol, metadata, "rewrite files of", _RULES_OF_NEW_ROWS)
 
 
 def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
@@ -211,9 +205,7 @@ _FEATURES: tuple[_Feature, ...] = (
         is_reader_feature=True,
         legacy=(2, 5),
     ),
-    _Feature(
-        "identityColumns", _UNLESS_USED, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)
-    ),
+    _Feature("identityColumns", _YES, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)),
     _Feature("allowColumnDefaults", _YES, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
     _Feature("deletionVectors", _YES, _property("delta.enableDeletionVectors"), is_reader_feature=True),
     _Feature("timestampNtz", _YES, lambda usage: usage.has_type(TIMESTAMP_NTZ), is_reader_feature=True),
@@ -254,10 +246,7 @@ _FEATURES: tuple[_Feature, ...] = (
 )
 """Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
-_RULES_OF_NEW_ROWS = {"identityColumns"}
-"""These constrain rows when they are first written. A row that moves to another file meets them already."""
-
-_RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {
+_RULES_OF_NEW_FILES = {
     *("variantType", "variantType-preview", "checkpointProtection"),
     *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
 }

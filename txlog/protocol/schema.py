@@ -29,6 +29,7 @@ __all__ = [
     "LONG",
     "SHORT",
     "STRING",
+    "TEXT_LENGTH_KEY",
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "VARIANT",
@@ -418,7 +419,10 @@ def _value_from_arrow(key: str, text: str) -> Any:
     return orjson.loads(text) if key.startswith(_JSON_KEYS) else text
 
 
-_KEPT_KEYS = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+TEXT_LENGTH_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+"""The type of a column with lengths of text, such as ``varchar(3)``, as Spark writes it; in Delta it is a string."""
+
+_KEPT_KEYS = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", TEXT_LENGTH_KEY, "__COLLATIONS")
 """What Delta and Spark give a meaning, so that it may not be lost."""
 _JSON_KEYS = (
     "delta.identity.",

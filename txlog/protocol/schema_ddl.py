@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlglot
+from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
+from txlog.protocol.identity import identity_metadata
 from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
 __all__ = ["parse_columns", "parse_types"]
@@ -38,9 +40,12 @@ _PRIMITIVES: dict[str, Primitive] = {
     "VARCHAR": delta.STRING,
 }
 
+_LIMITED = {"VARCHAR": "varchar", "CHAR": "char"}
+"""Types of text with a length, which Delta stores as strings."""
+
 _TYPES = (
-    "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, boolean, binary, date, timestamp,"
-    " timestamp_ntz, array<>, map<,> and struct<name: type>"
+    "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, varchar(n), char(n), boolean, binary, date,"
+    " timestamp, timestamp_ntz, array<>, map<,> and struct<name: type>"
 )
 
 
@@ -64,9 +69,9 @@ def parse_columns(text: str) -> Struct:
         )
     kinds = (exp.ComputedColumnConstraint, exp.DefaultColumnConstraint)
     if not any(isinstance(rule.kind, kinds) for column in columns for rule in column.constraints):
-        return Struct(tuple(_column(column) for column in columns))
+        return Struct(tuple(_with_length(_column(column), column) for column in columns))
     expressions = _Expressions(sql)
-    found = Struct(tuple(_column(column, expressions) for column in columns))
+    found = Struct(tuple(_with_length(_column(column, expressions), column) for column in columns))
     expressions.check_all_taken()
     return found
 
@@ -153,12 +158,54 @@ def _column(column: exp.ColumnDef, expressions: _Expressions | None = None) -> F
             metadata["delta.generationExpression"] = expressions.take("generated", name)
         elif isinstance(constraint.kind, exp.DefaultColumnConstraint) and expressions is not None:
             metadata["CURRENT_DEFAULT"] = expressions.take("default", name)
+        elif isinstance(constraint.kind, exp.GeneratedAsIdentityColumnConstraint):
+            metadata |= _identity(constraint.kind, name)
         else:
             raise InvalidInputError(
-                f"column {name!r}: only NOT NULL, COMMENT, GENERATED ALWAYS AS (expression) and DEFAULT are understood,"
-                f" and the last two not in structs: not {constraint.sql()}"
+                f"column {name!r}: only NOT NULL, COMMENT, GENERATED ALWAYS AS (expression), DEFAULT and GENERATED"
+                f" ALWAYS or BY DEFAULT AS IDENTITY are understood, and the last three not in structs: not"
+                f" {constraint.sql()}"
             )
     return Field(name, _type(column.kind, name), nullable, metadata)
+
+
+def _with_length(field: Field, column: exp.ColumnDef) -> Field:
+    """The column with its type in Spark's words, if it has a length of text at any depth: in Delta it is a string."""
+    if column.kind is None or not any(_is_limited(kind) for kind in column.kind.find_all(exp.DataType)):
+        return field
+    return replace(field, metadata={**field.metadata, delta.TEXT_LENGTH_KEY: _in_spark(column.kind)})
+
+
+def _is_limited(kind: exp.DataType) -> bool:
+    return kind.this.name in _LIMITED and bool(kind.expressions)
+
+
+def _in_spark(kind: exp.DataType) -> str:
+    """As Spark's ``catalogString``: ``struct<a:varchar(3),b:int>``."""
+    name = kind.this.name
+    if _is_limited(kind):
+        return f"{_LIMITED[name]}({kind.expressions[0].name})"
+    if name == "STRUCT":
+        return f"struct<{','.join(f'{member.name}:{_in_spark(member.kind)}' for member in kind.expressions)}>"
+    if name in ("ARRAY", "MAP"):
+        return f"{name.lower()}<{','.join(map(_in_spark, kind.expressions))}>"
+    return delta.type_name(_type(kind, ""))
+
+
+def _identity(kind: exp.GeneratedAsIdentityColumnConstraint, column: str) -> dict[str, Any]:
+    """``(START WITH 5 INCREMENT BY -2)``; both are 1 if they are left out, as in Spark."""
+    given = kind.args.get("start"), kind.args.get("increment")
+    start, step = (1 if each is None else _whole_number(each) for each in given)
+    if start is None or step is None:
+        raise InvalidInputError(f"column {column!r}: START WITH and INCREMENT BY take whole numbers: not {kind.sql()}")
+    return identity_metadata(start=start, step=step, takes_values=not kind.this)
+
+
+def _whole_number(given: exp.Expression) -> int | None:
+    try:
+        return int(given.sql(dialect="spark").replace(" ", ""))
+    except ValueError:
+        return None
 
 
 def _type(kind: Any, column: str) -> DataType:
@@ -172,6 +219,10 @@ def _type(kind: Any, column: str) -> DataType:
         return Map(_type(parameters[0], column), _type(parameters[1], column))
     if name == "STRUCT" and parameters and all(isinstance(member, exp.ColumnDef) for member in parameters):
         return Struct(tuple(_column(member) for member in parameters))
+    if name in _LIMITED and len(parameters) == 1:
+        if parameters[0].name.isdecimal() and int(parameters[0].name) > 0:
+            return delta.STRING
+        raise InvalidInputError(f"column {column!r}: {kind.sql()} must have a length of at least 1")
     if name in _PRIMITIVES and not parameters:
         return _PRIMITIVES[name]
     raise InvalidInputError(f"column {column!r}: {kind.sql()} is not a type of Delta tables; types are {_TYPES}")

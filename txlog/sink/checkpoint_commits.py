@@ -61,6 +61,7 @@ class CheckpointCommits:
 
     def job(self, checkpoint_id: int, fingerprint: str | None = None, intent: WriteIntent | None = None) -> WriteJob:
         """A checkpoint's plan for the current table. ``intent`` None means the sink's own."""
+        from txlog.protocol.identity import without_counted
         from txlog.protocol.schema import to_arrow
 
         state = self._open_table.writable_state()
@@ -72,7 +73,7 @@ class CheckpointCommits:
             row_mode=self._row_mode if mode == "upsert" else None,
             commit=CommitOptions(self._app_id, checkpoint_id, fingerprint, self._user_metadata),
         )
-        planned = plan_write(self._open_table, to_arrow(state.schema), options, state)
+        planned = plan_write(self._open_table, to_arrow(without_counted(state.schema)), options, state)
         return replace(planned, mismatch=self._mismatch)
 
     def commit(

@@ -287,6 +287,7 @@ def _planned_changes(
         )
     own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
     with TxlogError.located(open_table.uri, state.version):
+        write_planning.check_counted_columns(state)
         for name in own:
             if columns.find(name) is None:
                 raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")

@@ -30,6 +30,7 @@ from txlog.tasks.operations.update import bound_update
 from txlog.tasks.operations.upsert import (
     UpsertOptions,
     for_source,
+    keeping_numbers,
     read_upsert,
     read_upsert_source,
     source_columns,
@@ -124,7 +125,7 @@ class SourceSpec(RowSpec, Protocol):
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         """Whether a source row may add a row, given the numbers of source rows and of matched source rows."""
 
-    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
+    def shape(self, target: TaskTable, found: Struct, table: str) -> SourceShape:
         """Choose the columns to use.
 
         Args:
@@ -151,11 +152,13 @@ class SourceSpec(RowSpec, Protocol):
 
 
 def adapted(spec: AnySpec, table: DefinedTable) -> AnySpec:
-    """The same change, adapted to the table's row ids and change data feed."""
+    """The same change, adapted to the table's row ids, change data feed and identity columns."""
     properties = table.properties
-    if isinstance(spec, UpsertSpec) and (properties.enable_change_data_feed or properties.enable_row_tracking):
-        return replace(spec, updates_in_place=True)
-    return spec
+    if not isinstance(spec, UpsertSpec):
+        return spec
+    in_place = properties.enable_change_data_feed or properties.enable_row_tracking
+    upsert = keeping_numbers(spec.upsert, table.schema)
+    return replace(spec, upsert=upsert, updates_in_place=spec.updates_in_place or in_place)
 
 
 class DeleteSpec(msgspec.Struct, frozen=True):
@@ -224,7 +227,7 @@ class UpsertSpec(msgspec.Struct, frozen=True):
         inserts = self.upsert.when_not_matched == "insert" and num_matched < num_rows
         return inserts or (self._adds_matched and num_matched > 0)
 
-    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
+    def shape(self, target: TaskTable, found: Struct, table: str) -> SourceShape:
         if merge_options(target.metadata.configuration):
             raise UnsupportedFeatureError(
                 "the table property txlog.merge-engine defines how rows with the same key are merged, which"
@@ -236,7 +239,7 @@ class UpsertSpec(msgspec.Struct, frozen=True):
                 version=target.version,
             )
         keys, _, schema = source_columns(self.upsert, target.schema, target.partition_columns)
-        computed = source_computed(self.upsert, target, table)
+        computed = source_computed(self.upsert, target, table, target.numbers)
         may_lack = self.upsert.missing_columns == "default"
         require_columns(schema, keys, to_arrow(found), table, computed, may_lack=may_lack)
         left_out = tuple(name for name in target.schema.names if schema.find(name) is None)
@@ -292,7 +295,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         return num_matched < num_rows and any(clause.when == "not matched" for clause in self.clauses)
 
-    def shape(self, target: DefinedTable, found: Struct, table: str) -> SourceShape:
+    def shape(self, target: TaskTable, found: Struct, table: str) -> SourceShape:
         merge = self.merge
         join = merge_join(merge.condition, target, found, self.now, merge.source_alias, merge.target_alias)
         return SourceShape(
@@ -313,7 +316,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
         source = read_merge_source(
             rows, merge.condition, table, self.now, merge.source_alias, merge.target_alias, table=table.uri
         )
-        return MergeRows(source, merge, self.clauses, table, self.now)
+        return MergeRows(source, merge, self.clauses, table, self.now, numbers=table.numbers)
 
     def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         operation = self.bind(table, rows)

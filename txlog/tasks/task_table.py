@@ -1,4 +1,5 @@
-"""`TaskTable`: a table at one version as a task needs it. It opens the table's data files, and cannot reach its log.
+"""`TaskTable`: a table at one version as a task needs it. It opens the table's data files, and cannot reach its log;
+only the `Numbers` that it brings do that.
 
 In: a location, storage options, and the definition at a version. Out: a `DefinedTable`, and `TaskFiles`. In the process
 that made it, a task uses the files that are open there; in another process it opens them.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from txlog.protocol.schema import Struct
+    from txlog.writer.generated_columns import Numbers
 
 __all__ = ["TaskFiles", "TaskStore", "TaskTable"]
 
@@ -75,13 +77,21 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     version: int
     protocol: actions.Protocol
     metadata: actions.Metadata
+    numbers: Numbers | None = None
+    """The numbers for new rows of its identity columns; None if it has none."""
 
-    __repr__ = repr_without("storage_options", "protocol", "metadata")
+    __repr__ = repr_without("storage_options", "protocol", "metadata", "numbers")
 
     @classmethod
-    def of(cls, store: TableFiles, table: DefinedTable, storage_options: Mapping[str, str] | None = None) -> TaskTable:
+    def of(
+        cls,
+        store: TableFiles,
+        table: DefinedTable,
+        storage_options: Mapping[str, str] | None = None,
+        numbers: Numbers | None = None,
+    ) -> TaskTable:
         """The table with this version and definition. ``store`` was opened with ``storage_options``."""
-        found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata)
+        found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata, numbers)
         return found._opened(store)
 
     def with_parquet(self, settings: Mapping[str, str]) -> TaskTable:

@@ -24,6 +24,7 @@ from txlog.writer.convert import BadRow, Convert, Difference, absent, conversion
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from txlog.protocol.identity import IdentityColumn
     from txlog.writer.generated_columns import ComputedColumns
 
 __all__ = ["Completer", "Conformer", "completed", "completer_for", "conformer_for", "nullable"]
@@ -167,7 +168,8 @@ def completed(
 
 
 class Completer:
-    """A `Conformer` that computes missing generated columns and defaults, and checks the ones that data has.
+    """A `Conformer` that computes missing generated columns and defaults, checks the ones that data has, and numbers
+    new rows.
 
     ``schema`` has the table's columns, or some of them; a generated column is only computed if the columns that it uses
     are among them.
@@ -189,9 +191,13 @@ class Completer:
         self._table = table
         self._absent = [each for each in of_schema if each.name in absent]
         self._given = [each for each in of_schema if each.name in known - absent]
+        self._numbered = [each for each in computed.identity if each.name in absent]
+        for column in computed.identity:
+            if column.name in known - absent:
+                _refuse_given_numbers(column, table)
         defaults = {name: computed.default_of(name) for name in schema.names if name in absent}
         self._defaults = {name: value for name, value in defaults.items() if value is not None}
-        left_out = {*self._defaults, *(each.name for each in self._absent)}
+        left_out = {*self._defaults, *(each.name for each in self._absent), *(each.name for each in self._numbered)}
         kept = Struct(tuple(field for field in schema.fields if field.name not in left_out))
         self._conformer = conformer_for(kept, data_schema, table, version)
         self.schema: pa.Schema = to_arrow(schema)
@@ -210,6 +216,8 @@ class Completer:
             from txlog.expressions.evaluate import evaluate
 
             columns.update({name: evaluate(value, rows) for name, value in self._defaults.items()})
+        for column in self._numbered:
+            columns[column.name] = self._computed.numbers_of(column, batch.num_rows)
         known = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         with contextlib.nullcontext() if self._table is None else TxlogError.located(self._table):
             columns.update({each.name: each.of(known) for each in self._absent})
@@ -227,3 +235,9 @@ class Completer:
             raise InvalidInputError(
                 f"column {bad.column} {bad.problem} (row {first_row + bad.row}, counting from 0)", table=self._table
             ) from None
+
+
+def _refuse_given_numbers(column: IdentityColumn, table: str | None) -> None:
+    from txlog.writer.generated_columns import refuse_given_numbers
+
+    refuse_given_numbers(column, table)

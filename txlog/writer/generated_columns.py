@@ -1,14 +1,15 @@
-"""Columns that rows may lack: generated columns, whose values follow from other columns, and columns with a default.
+"""Columns that rows may lack: generated columns, whose values follow from other columns, columns with a default, and
+identity columns, whose values the table counts.
 
 In: a table's schema. Out: `ComputedColumns`, bound once for each plan. ``conform`` gives new rows these columns. Only
 new rows are computed or checked: an existing row may have been computed in another time zone. PROTOCOL.md, "Generated
-Columns", "Default Columns".
+Columns", "Default Columns", "Identity Columns".
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.identity import IdentityColumn, identity_columns, is_identity
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
 from txlog.writer.constraints import Constraint, violation
 
@@ -30,12 +32,17 @@ __all__ = [
     "ComputedColumns",
     "DefaultColumn",
     "GeneratedColumn",
+    "Numbers",
+    "NumbersOfPreview",
     "check_added_are_plain",
     "check_computed_columns",
     "computed_columns",
     "generated_of",
     "is_computed",
+    "refuse_given_numbers",
+    "refuse_set_numbers",
     "stored_generated",
+    "without_computed",
     "without_generated",
 ]
 
@@ -97,13 +104,30 @@ class DefaultColumn(msgspec.Struct, frozen=True):
     is_of_now: bool = False
 
 
+class Numbers(Protocol):
+    """The numbers of a table's identity columns. Thread-safe; pickles to tasks."""
+
+    def take(self, column: IdentityColumn, count: int) -> pa.Array:
+        """``count`` numbers that no other row of the table has or gets. Raises what a commit raises."""
+
+
+class NumbersOfPreview:
+    """`Numbers` as new rows would get them, none of which is put aside."""
+
+    def take(self, column: IdentityColumn, count: int) -> pa.Array:
+        first = column.next(max(count, 1))[0]
+        return pa.array(first + column.step * np.arange(count, dtype=np.int64))
+
+
 class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
-    """The columns of one table that rows may lack. Pickles to tasks."""
+    """The columns of one table that rows may lack. Pickles to tasks. ``numbers`` None: no new row is made."""
 
     schema: Struct
     table: str | None
     generated: tuple[GeneratedColumn, ...]
     defaults: tuple[DefaultColumn, ...]
+    identity: tuple[IdentityColumn, ...] = ()
+    numbers: Numbers | None = None
 
     @property
     def is_of_now(self) -> bool:
@@ -114,15 +138,25 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         """The same for a write that begins ``now``."""
         return replace(self, defaults=_defaults(self.schema, now))
 
+    def numbered_by(self, numbers: Numbers) -> ComputedColumns:
+        """The same for a write whose new rows get their numbers from ``numbers``."""
+        return replace(self, numbers=numbers) if self.identity else self
+
+    def numbers_of(self, column: IdentityColumn, count: int) -> pa.Array:
+        """New numbers of an identity column. Raises as `Numbers.take`."""
+        assert self.numbers is not None
+        return self.numbers.take(column, count)
+
     def recomputed(self, assigned: Collection[str]) -> tuple[GeneratedColumn, ...]:
         """The generated columns that follow from columns with new values, except those that get one themselves."""
-        is_new_row = all(name in assigned for name in without_generated(self.schema).names)
+        is_new_row = all(name in assigned for name in without_computed(self.schema).names)
         names = {*assigned}
         return tuple(each for each in self.generated if each.name not in names and (is_new_row or each.uses & names))
 
     def names_from(self, known: Collection[str]) -> frozenset[str]:
-        """The generated columns whose values follow from the columns ``known``."""
-        return frozenset(each.name for each in self.generated if each.uses <= {*known})
+        """The columns whose values follow from the columns ``known``, and the identity columns of new rows."""
+        found = [each.name for each in self.generated if each.uses <= {*known}]
+        return frozenset((*found, *(each.name for each in self.identity)))
 
     def given(self, names: Collection[str]) -> tuple[GeneratedColumn, ...]:
         """The generated columns among these columns."""
@@ -180,8 +214,29 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 def is_computed(field: Field) -> bool:
-    """Whether rows may lack this table column, because it is generated or has a default."""
-    return _GENERATED in field.metadata or _DEFAULT in field.metadata
+    """Whether rows may lack this table column, because it is generated, has a default or is an identity column."""
+    return _GENERATED in field.metadata or _DEFAULT in field.metadata or is_identity(field)
+
+
+def refuse_given_numbers(column: IdentityColumn, table: str | None = None) -> None:
+    """Raises InvalidInputError if new rows may not bring their own numbers."""
+    if not column.takes_values:
+        raise InvalidInputError(
+            f"column {column.name} is {column.kind}, and the rows bring values for it: leave the column out, so that"
+            " the table counts. Only a column that is GENERATED BY DEFAULT takes the values of new rows",
+            table=table,
+        )
+
+
+def refuse_set_numbers(schema: Struct, names: Collection[str], table: str | None = None) -> None:
+    """Raises InvalidInputError if existing rows would get other values in an identity column, as Spark does."""
+    found = [column for column in identity_columns(schema) if column.name in names]
+    if found:
+        raise InvalidInputError(
+            f"column {found[0].name} is {found[0].kind}: existing rows keep their values. Leave it out, or delete the"
+            " rows and append them again",
+            table=table,
+        )
 
 
 def stored_generated(schema: Struct) -> dict[str, str]:
@@ -193,6 +248,11 @@ def without_generated(schema: Struct) -> Struct:
     """The columns that a source of whole rows must have: without generated columns whose values follow from them."""
     generated = stored_generated(schema)
     return Struct(tuple(field for field in schema.fields if field.name not in generated)) if generated else schema
+
+
+def without_computed(schema: Struct) -> Struct:
+    """The columns that a source of whole rows must have, of a table with identity columns too."""
+    return Struct(tuple(field for field in without_generated(schema).fields if not is_identity(field)))
 
 
 def computed_columns(
@@ -211,11 +271,20 @@ def computed_columns(
 
 
 def generated_of(
-    schema: Struct, table: str | None = None, partition_columns: Collection[str] = ()
+    schema: Struct,
+    table: str | None = None,
+    partition_columns: Collection[str] = (),
+    numbers: Numbers | None = None,
 ) -> ComputedColumns | None:
-    """The same for rows that replace others: they must have every column that is not generated."""
+    """The same for rows that replace others: they must have every column that is not generated.
+
+    With ``numbers``, some of them may be new rows, which get the numbers of identity columns from there.
+    """
     found = computed_columns(schema, table, partition_columns)
-    return None if found is None or not found.generated else replace(found, defaults=())
+    if found is None:
+        return None
+    identity = () if numbers is None else found.identity
+    return replace(found, defaults=(), identity=identity, numbers=numbers) if found.generated or identity else None
 
 
 def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]) -> ComputedColumns | None:
@@ -225,7 +294,7 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
             f"{nested}, a part of a column, is generated or has a default, which Delta does not describe: txlog cannot"
             " write rows to this table",
             table=table,
-            features=("generatedColumns", "allowColumnDefaults"),
+            features=("generatedColumns", "allowColumnDefaults", "identityColumns"),
         )
     if not any(map(is_computed, schema.fields)):
         return None
@@ -242,7 +311,7 @@ def _bound(schema: Struct, table: str | None, partition_columns: Collection[str]
                 table=table,
                 features=("generatedColumns",),
             ) from None
-    return ComputedColumns(schema, table, tuple(generated), _defaults(schema, None))
+    return ComputedColumns(schema, table, tuple(generated), _defaults(schema, None), identity_columns(schema))
 
 
 def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
@@ -250,8 +319,8 @@ def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
     computed = [path for path, field in added if is_computed(field)]
     if computed:
         raise InvalidInputError(
-            f"cannot add {', '.join(computed)} as a generated column or with a default, since existing rows have no"
-            " value there: add it as a plain column. A new table may have such columns"
+            f"cannot add {', '.join(computed)} as a generated or identity column or with a default, since existing rows"
+            " have no value there: add it as a plain column. A new table may have such columns"
         )
 
 

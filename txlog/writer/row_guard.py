@@ -55,7 +55,7 @@ class RowGuard:
             raise InvalidInputError(
                 f"column {limit.name} is {limit.sql}, and row {first_row + at} of the written rows, counting from"
                 f" 0, has a value of {length:,} characters there; the limit is {limit.length:,}, and spaces at the end"
-                " count. Nothing was committed; shorten such values, or change the column's type in Spark",
+                " count. Nothing was committed; shorten such values, or give the column a longer type (alter_column)",
                 table=self._table,
             )
 

@@ -17,15 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import STRING, Array, DataType, Map, Struct, fold_name
+from txlog.protocol.schema import STRING, TEXT_LENGTH_KEY, Array, DataType, Map, Struct, fold_name
 from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["TextLimit", "limits_of", "too_long"]
-
-_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 
 _Path: TypeAlias = tuple[str | int, ...]
 """From a column to a part of it: the name of a struct field; 0 for array elements or map keys, 1 for map values."""
@@ -87,7 +85,7 @@ def _first_below(values: Any, path: _Path, length: int, rows: NDArray[np.int64])
 
 
 def _of_field(metadata: Any, data_type: DataType, path: _Path, table: str | None) -> Iterator[TextLimit]:
-    text = metadata.get(_KEY)
+    text = metadata.get(TEXT_LENGTH_KEY)
     if text is None:
         yield from _of_members(data_type, path, table)
         return
@@ -96,8 +94,8 @@ def _of_field(metadata: Any, data_type: DataType, path: _Path, table: str | None
         yield from _of_type(found, data_type, path)
     except ValueError:
         raise UnsupportedFeatureError(
-            f"column {_shown(path)} has {text!r} as its type in Spark ({_KEY}), which txlog does not understand, so it"
-            " cannot write rows to this table",
+            f"column {_shown(path)} has {text!r} as its type in Spark ({TEXT_LENGTH_KEY}), which txlog does not"
+            " understand, so it cannot write rows to this table",
             table=table,
             features=("char and varchar",),
         ) from None

@@ -41,6 +41,8 @@ from explorer.export_programs import (
     move_on_and_export,
 )
 from explorer.gathering_scenarios import GATHERERS, GATHERING_SCENARIOS, LARGE_GATHERING_SCENARIOS, SLOW_S
+from explorer.identity_programs import append_in_turn, describe
+from explorer.identity_scenarios import IDENTITY_SCENARIOS, LARGE_IDENTITY_SCENARIOS
 from explorer.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
     Program,
@@ -264,7 +266,7 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         *(*_SMALL, *_OWNED, *GATHERING_SCENARIOS, *_OF_ROWS),
-        *(*DEFINITION_SCENARIOS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS),
+        *(*DEFINITION_SCENARIOS, *IDENTITY_SCENARIOS, *STREAM_SCENARIOS, *UPKEEP_SCENARIOS),
     )
 }
 """Scenarios small enough to be explored completely."""
@@ -284,7 +286,8 @@ _LARGE = (
 SAMPLED = {
     scenario.name: scenario
     for scenario in (
-        *(*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS),
+        *(*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_IDENTITY_SCENARIOS),
+        *(*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS),
         *(*TOGETHER, *LARGE_GATHERING_SCENARIOS),
     )
 }
@@ -479,6 +482,21 @@ _TOGETHER: tuple[Program, ...] = (
 )
 """Threads of one process that share a handle, alongside other processes."""
 
+_NUMBERS: tuple[Program, ...] = (
+    append_keys,
+    append_in_turn,
+    describe,
+    upsert,
+    insert_absent,
+    delete_where,
+    update_where,
+    overwrite_where,
+    optimize_rows,
+    restore_rows,
+    compact_rows,
+)
+"""Programs of a table that counts its rows."""
+
 _COLUMNS: tuple[Program, ...] = (
     rename_value,
     rename_in_two_steps,
@@ -509,6 +527,7 @@ _CASTS = (
     _BESIDE_AN_OWNER,
     _TOGETHER,
     _COLUMNS,
+    _NUMBERS,
     GATHERERS,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
@@ -536,6 +555,7 @@ _TABLES_OF = {
     _IN_SEQUENCE: _TABLES_IN_SEQUENCE,
     _BESIDE_AN_OWNER: _TABLES_OF_AN_OWNER,
     _COLUMNS: _TABLES_OF_ROWS,
+    _NUMBERS: _TABLES_OF_ROWS,
 }
 
 
@@ -544,6 +564,7 @@ def any_story(choices: Choices) -> Scenario:
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
     is_upkeep, is_owned, is_mapped = cast is _UPKEEP, cast is _BESIDE_AN_OWNER, cast is _COLUMNS
+    is_counted = cast is _NUMBERS
     gathers = cast is GATHERERS
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
@@ -566,15 +587,16 @@ def any_story(choices: Choices) -> Scenario:
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
         observers_fail=bool(choices.choose(2, calm=0.8)),
-        versions=4 if is_upkeep else 1 + choices.choose(3),
+        versions=4 if is_upkeep or is_counted else 1 + choices.choose(3),
         aged=is_upkeep or bool(choices.choose(2, calm=0.6)),
         properties=properties,
-        has_rows=is_upkeep or is_mapped or cast in (_ROW_CHANGES, _IN_SEQUENCE),
+        has_rows=is_upkeep or is_mapped or is_counted or cast in (_ROW_CHANGES, _IN_SEQUENCE),
         trimmed=is_upkeep,
         sealed=is_upkeep,
         exported=is_upkeep,
         owned=is_owned,
         mapped=is_mapped,
+        counted=is_counted,
         asks_beside=True,
         gathers=gathers,
         round_trip_s=SLOW_S if gathers else 0.0,

@@ -218,7 +218,8 @@ class Ledger:
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         joined = info.get("txlog", {}).get("joined", ())
         txn_ids = tuple(each["txnId"] for each in (info, *joined) if "txnId" in each)
-        of_work = () if info.get("operation") == "FENCE" else txn_ids  # a withdrawal is none
+        # neither a withdrawal nor a range of numbers that is put aside is work
+        of_work = () if info.get("operation") in ("FENCE", "RESERVE IDENTITY") else txn_ids
         attempts = {key: self.attempts[key] for key in (each[:8] for each in of_work) if key in self.attempts}
         entry = Version(body, modified_ms, txn_ids, actions, tuple(attempts.values()), is_foreign="txlog" not in info)
         if not entry.is_foreign:
@@ -292,13 +293,15 @@ class Ledger:
     def _check_serializable(self, version: int, attempt: Attempt) -> None:
         if attempt.read_version is None:
             return
-        live = self.states[attempt.read_version].live
+        live, metadata = self.states[attempt.read_version].live, self.states[attempt.read_version].metadata
         misses_nothing = attempt.is_serializable or self.is_serializable
         for between in range(attempt.read_version + 1, version):
             winner = self.versions.get(between)
             if winner is None:
                 continue
             for action in winner.actions:
+                if "metaData" in action and _without_marks(action["metaData"]) == _without_marks(metadata):
+                    continue  # it put numbers aside, which nobody reads
                 if "metaData" in action or "protocol" in action:
                     _not_serializable(version, between, attempt, "changed the table's definition")
                 if "remove" in action and action["remove"].get("dataChange", True):
@@ -422,6 +425,14 @@ class Ledger:
                     "a snapshot is the fold of the log",
                     f"{what} of v{version}: a reader saw {found}, the fold is {expected}",
                 )
+
+
+def _without_marks(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``metaData`` action without the high-water marks of identity columns."""
+    schema = orjson.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        field["metadata"].pop("delta.identity.highWaterMark", None)
+    return {**metadata, "schemaString": schema}
 
 
 def _check_joined(version: int, entry: Version, joined: Collection[Mapping[str, Any]]) -> None:

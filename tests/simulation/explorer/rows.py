@@ -4,7 +4,8 @@ In: the file actions of a commit that becomes visible, and how its operation cha
 `InvariantBroken`. Two rules are checked: the rows of a version are those of the version before, changed by the
 operation that was committed, as if there were one writer; and each deletion vector that a commit names was complete
 before, and marks as many rows as it declares. Of a commit that holds changes back, the file in quarantine is checked
-too; of a table that keeps deleted keys, that each is there.
+too; of a table that keeps deleted keys, that each is there; and of a table that counts its rows, that no two rows get
+one number.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.testing.memory_store import MemoryFileStore
 
-__all__ = ["ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]
+__all__ = ["COUNTED", "ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]
 
 Makes: TypeAlias = Callable[[list[Row]], list[Row]]
 """An operation as a function from all rows of a table before it to all rows after it."""
+
+COUNTED = "n"
+"""The identity column of a table that counts its rows; the rows of the base have no number."""
 
 ROW_SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
 
@@ -56,6 +60,12 @@ def _values_in(body: bytes) -> tuple[tuple[int, int | None], ...]:
     return tuple(zip(found.column("id").to_pylist(), values, strict=True))
 
 
+@lru_cache(maxsize=4096)
+def _numbers_in(body: bytes) -> tuple[int | None, ...]:
+    found = pq.read_table(pa.BufferReader(body))
+    return tuple(found.column(COUNTED).to_pylist()) if COUNTED in found.column_names else ()
+
+
 def _unchanged(rows: list[Row]) -> list[Row]:
     return rows
 
@@ -72,6 +82,7 @@ class RowHistory:
         foreign: Version -> the operation of another engine's commit.
         buried: Version -> the deleted keys that its table keeps.
         quarantined: Version -> the file of the changes that its commit holds back.
+        numbers: Version -> the numbers of its rows.
     """
 
     def __init__(self, files: MemoryFileStore) -> None:
@@ -79,11 +90,12 @@ class RowHistory:
         self.foreign: dict[int, Makes] = {}
         self.buried: dict[int, Buried] = {}
         self.quarantined: dict[int, str] = {}
+        self.numbers: dict[int, frozenset[int]] = {}
         self._files = files
 
     def copy(self, files: MemoryFileStore) -> RowHistory:
         copied = RowHistory(files)
-        copied.at = dict(self.at)
+        copied.at, copied.numbers = dict(self.at), dict(self.numbers)
         return copied
 
     def appears(
@@ -130,7 +142,26 @@ class RowHistory:
         self.at[version] = found
         self.buried[version] = buried
         self._require_buried(version, live)
+        self._require_own_numbers(version, live, actions)
         self.require_quarantined()
+
+    def _require_own_numbers(self, version: int, live: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> None:
+        """Check that no two rows have one number, and that a number that was gone comes back only by a restore."""
+        found = [number for add in live.values() for number in self._numbers_of(add) if number is not None]
+        self.numbers[version] = frozenset(found)
+        if len(found) > len(self.numbers[version]):
+            raise InvariantBroken("no identity value twice", f"v{version} has rows with {sorted(found)}")
+        if any(action.get("commitInfo", {}).get("operation") == "RESTORE" for action in actions):
+            return
+        earlier = [self.numbers[each] for each in self.numbers if each < version]
+        again = self.numbers[version].difference(*earlier[-1:]).intersection(frozenset().union(*earlier))
+        if again:
+            raise InvariantBroken("no identity value twice", f"v{version} gives {sorted(again)} again")
+
+    def _numbers_of(self, add: Mapping[str, Any]) -> list[int | None]:
+        numbers = _numbers_in(self._files.objects[add["path"]][0])
+        dead = self.dead_rows(add, len(numbers)) if numbers else ()
+        return [number for row, number in enumerate(numbers) if row not in dead]
 
     def require_values(self, version: int, schema: Mapping[str, Any]) -> None:
         """Raise `InvariantBroken` if a row of a version lacks a value for a column that is NOT NULL there."""
@@ -185,6 +216,7 @@ class RowHistory:
         self.foreign.pop(version, None)
         self.buried.pop(version, None)
         self.quarantined.pop(version, None)
+        self.numbers.pop(version, None)
 
     def rows_of(self, add: Mapping[str, Any]) -> list[Row]:
         """The live rows of a file, given its ``add`` action as JSON."""

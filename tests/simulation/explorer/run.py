@@ -65,7 +65,7 @@ class Scenario(msgspec.Struct, frozen=True):
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
-    ``mapped``: the table's columns can be renamed, dropped and widened.
+    ``mapped``: the table's columns can be renamed, dropped and widened. ``counted``: it has an identity column.
     ``asks_beside``: what an actor asks while it does something else is answered before or after that; others may act
     between an answer and its use.
     ``queues``: the actors are processes of one machine, which wait for turns and hand appends over.
@@ -103,6 +103,7 @@ class Scenario(msgspec.Struct, frozen=True):
     gathers: bool = False
     round_trip_s: float = 0.0
     mapped: bool = False
+    counted: bool = False
     asks_beside: bool = False
     queues: bool = False
 
@@ -132,6 +133,7 @@ class Run:
             is_exported=scenario.exported,
             is_owned=scenario.owned,
             is_mapped=scenario.mapped,
+            is_counted=scenario.counted,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger

@@ -25,6 +25,7 @@ from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import commit_row_change
 from txlog.commands.row_change.target import Extent, Target
+from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
@@ -38,6 +39,7 @@ from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import ChangePart, FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
 from txlog.tasks.specs import RowSpec, adapted
+from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
@@ -47,7 +49,7 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["SpreadSource", "TasksInParts", "change_in_parts", "parts_of"]
+__all__ = ["SpreadSource", "TasksInParts", "change_in_parts", "parts_of", "table_of_tasks"]
 
 _PART_BYTES = 32 << 20
 _PARTS_MAX = 2_000
@@ -394,6 +396,11 @@ def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
     return parts
 
 
+def table_of_tasks(open_table: OpenTable, state: TableState) -> TaskTable:
+    """A version of the table for tasks that may add rows to it."""
+    return open_table.task_table(state, numbers_of(open_table, state))
+
+
 def change_in_parts(
     open_table: OpenTable,
     state: TableState,
@@ -412,7 +419,7 @@ def change_in_parts(
     """
     spec = adapted(spec, state)
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
-    table = open_table.task_table(state)
+    table = table_of_tasks(open_table, state)
     with TxlogError.located(open_table.uri, state.version):
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)

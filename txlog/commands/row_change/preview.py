@@ -63,12 +63,13 @@ def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:
     """``how`` are ``UpsertOptions``. Raises what `Table.upsert` raises."""
     from txlog.commands.upsert.upsert import added_columns, bound_upsert
+    from txlog.writer.generated_columns import NumbersOfPreview
 
     stream = open_data(rows)
     return _preview(
         open_table,
         "an upsert",
-        lambda state: bound_upsert(open_table, state, stream, how),
+        lambda state: bound_upsert(open_table, state, stream, how, NumbersOfPreview()),
         lambda state: added_columns(state, stream.schema, how),
     )
 

@@ -15,12 +15,14 @@ from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
+from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.schema import fold_name
 from txlog.result import WriteResult
-from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows, read_upsert
+from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows, for_source, keeping_numbers, read_upsert
+from txlog.writer.generated_columns import Numbers
 from txlog.writer.input import open_data
 
 __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
@@ -55,10 +57,20 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
     return with_new_columns(state, found, [name for name in found.names if fold_name(name) != kind])
 
 
-def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
-    """Read the source and bind its upsert to a version. Raises what `read_source` and `merge_engine_of` raise."""
+def bound_upsert(
+    open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
+) -> UpsertRows:
+    """Read the source and bind its upsert to a version. Raises what `read_source` and `merge_engine_of` raise.
+
+    ``numbers`` are for the identity columns of new rows; None means the table's.
+    """
+    stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         engine = merge_engine_of(state, upsert)
+        if engine is None:
+            upsert = for_source(upsert, stream.schema.names or state.schema.names, state)
+        upsert = keeping_numbers(upsert, state.schema)
     if engine is not None:
-        return bound_merged_rows(open_table, state, data, upsert, engine)
-    return read_upsert(state, open_table.uri, data, upsert, open_table.key_cache)
+        return bound_merged_rows(open_table, state, stream, upsert, engine)
+    numbers = numbers or numbers_of(open_table, state)
+    return read_upsert(state, open_table.uri, stream, upsert, open_table.key_cache, numbers)

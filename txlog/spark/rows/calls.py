@@ -15,7 +15,7 @@ import msgspec
 
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions, uses_vectors
-from txlog.commands.row_change.parts import change_in_parts
+from txlog.commands.row_change.parts import change_in_parts, table_of_tasks
 from txlog.commands.row_change.run import replayed, state_to_change
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -32,7 +32,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
+from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described, names_in
@@ -353,8 +353,8 @@ def run_change(
     if frame is not None:
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
-            spec = spec.for_columns(frame.schema.names, state)  # type: ignore[union-attr]
-        rows, extent = prepare_source(frame, spec, state, open_table.uri)
+            spec = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
+        rows, extent = prepare_source(frame, spec, table_of_tasks(open_table, state), open_table.uri)
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
         source_rows = SparkSource(site.spark, rows, extent)

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from txlog.commands.row_change.target import Extent
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.schema import frame_schema, spark_type
 from txlog.tasks.part import PartSource
 from txlog.tasks.specs import SourceShape, SourceSpec, UpsertSpec
+from txlog.tasks.task_table import TaskTable
 from txlog.util.wording import argument, setting
 from txlog.writer.conform import completed, completer_for
 from txlog.writer.keys import compared_as
@@ -60,7 +60,7 @@ def _without_scheme(uri: str) -> str:
     return unquote(_SCHEME.sub("", uri, count=1)).strip("/")
 
 
-def prepare_source(frame: DataFrame, spec: SourceSpec, target: DefinedTable, table: str) -> tuple[DataFrame, Extent]:
+def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table: str) -> tuple[DataFrame, Extent]:
     """Materialize the rows of ``frame`` once.
 
     Args:

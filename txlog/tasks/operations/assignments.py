@@ -23,10 +23,16 @@ from txlog.writer.generated_columns import ComputedColumns
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Assignments", "Compute"]
+__all__ = ["Assignments", "Compute", "assigned_names"]
 
 Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 """From rows of the table to the new values of one column: an Arrow array of the same length."""
+
+
+def assigned_names(given: Any, schema: Struct) -> frozenset[str]:
+    """The table's columns that ``given`` names, whatever else it is."""
+    fields = [schema.find(name) for name in given if isinstance(name, str)] if isinstance(given, Mapping) else []
+    return frozenset(field.name for field in fields if field is not None)
 
 
 class Assignments:
@@ -66,6 +72,11 @@ class Assignments:
         self._checked = () if computed is None else computed.given(self._values)
 
     @property
+    def names(self) -> frozenset[str]:
+        """The table's columns that are set."""
+        return frozenset(self._values)
+
+    @property
     def needed(self) -> frozenset[str]:
         """The table columns that new versions of rows need: the kept ones, and the ones that values read."""
         read = {name for name in self._schema.names if name not in self._values and name not in self._recomputed}
@@ -81,11 +92,21 @@ class Assignments:
         values = [value for value in self._values.values() if isinstance(value, Expression)]
         return frozenset(side for value in values for side, _ in columns_of(value))
 
-    def apply(self, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int) -> pa.RecordBatch:
-        """The new version of each row. ``rows`` has at least the columns of `needed`; None if there are none."""
+    def apply(
+        self,
+        rows: pa.RecordBatch | None,
+        source: pa.RecordBatch | None,
+        num_rows: int,
+        numbers: Mapping[str, pa.Array] | None = None,
+    ) -> pa.RecordBatch:
+        """The new version of each row. ``rows`` has at least the columns of `needed`; None if there are none. New rows
+        have ``numbers`` in the identity columns that are not set."""
+        given = numbers or {}
         columns = {
             field.name: self._column(field, rows, source, num_rows)
             if field.name in self._values
+            else given[field.name]
+            if field.name in given
             else rows.column(field.name)  # type: ignore[union-attr]
             for field in self._schema.fields
             if field.name not in self._recomputed

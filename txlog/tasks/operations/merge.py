@@ -35,6 +35,8 @@ from txlog.tasks.operations.merge_source import MergeSource
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from txlog.writer.generated_columns import Numbers
+
 __all__ = ["MergeRows"]
 
 _PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
@@ -54,12 +56,13 @@ class MergeRows(RowOperation):
         table: DefinedTable,
         now: datetime.datetime,
         known: KnownKeys | None = None,
+        numbers: Numbers | None = None,
     ) -> None:
         self._source = source
         self.num_source_rows: int = source.rows.num_rows
         self._given = clauses
         self._condition = merge.condition
-        self._clauses = MergeClauses(clauses, merge, source, table.schema, now, table.partition_columns)
+        self._clauses = MergeClauses(clauses, merge, source, table.schema, now, table.partition_columns, numbers)
         updates = [b.assignments for b in self._clauses.bound if b.then == "update" and b.assignments is not None]
         needed = {name for each in updates for name in each.needed}
         self.makes_images = self.replaces_rows = bool(updates)
@@ -249,11 +252,8 @@ class MergeRows(RowOperation):
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         clauses = self._insert_clauses()
         for bound in self._clauses.of["not matched"]:
-            assert bound.assignments is not None
             at = np.flatnonzero(is_written & (clauses == bound.number))
-            for _, rows in self._clauses.beside(at, len(at)):
-                assert rows is not None
-                yield bound.assignments.apply(None, rows, rows.num_rows)
+            yield from self._clauses.inserted(bound, at)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         assert is_written is not None

@@ -22,18 +22,22 @@ from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
+from txlog.protocol.identity import IdentityColumn, identity_columns
 from txlog.protocol.schema import Struct
-from txlog.tasks.operations.assignments import Assignments
+from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_columns import all_columns, values_of_absent
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
-from txlog.writer.generated_columns import computed_columns
+from txlog.writer.generated_columns import Numbers, computed_columns, refuse_given_numbers, refuse_set_numbers
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["AMBIGUOUS", "NONE", "BoundClause", "Clause", "MergeClauses", "MergeOptions", "When"]
+
+SourceNumbers: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.bool_]]"
+"""A number for each source row, and whether it has one yet."""
 
 When: TypeAlias = Literal["matched", "not matched", "not matched by source"]
 Then: TypeAlias = Literal["update", "delete", "insert"]
@@ -102,12 +106,15 @@ class MergeClauses:
         schema: Struct,
         now: datetime.datetime,
         partition_columns: Sequence[str] = (),
+        numbers: Numbers | None = None,
     ) -> None:
         self._source = source
         self._schema = schema
         self._takes_fewer = merge.schema_mode == "merge"
         found = computed_columns(schema, None, partition_columns)
-        self._computed = found.at(now) if found is not None and found.is_of_now else found
+        found = found.at(now) if found is not None and found.is_of_now else found
+        self._computed = found if found is None or numbers is None else found.numbered_by(numbers)
+        self._numbers_given: dict[str, SourceNumbers] = {}
         self.bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
         self.of = {when: [b for b, c in zip(self.bound, clauses, strict=True) if c.when == when] for when in _WHENS}
 
@@ -126,11 +133,18 @@ class MergeClauses:
             values = None
         elif values is None:
             left_out = self._left_out(clause.except_columns)
+            if clause.then == "update":  # existing rows keep their numbers
+                left_out |= {column.name for column in identity_columns(self._schema)}
             values = all_columns(
                 self._schema, self._source.schema, merge.source_alias, left_out, may_lack=self._takes_fewer
             )
+        if values is not None and clause.then == "update":
+            refuse_set_numbers(self._schema, assigned_names(values, self._schema))
         if values is not None and clause.then == "insert":
             given = {self._column(name) for name in values}
+            for column in identity_columns(self._schema):
+                if column.name in given:
+                    refuse_given_numbers(column)
             values = {**values_of_absent(self._schema, given, self._computed), **values}
         assignments = None
         if values is not None:
@@ -208,6 +222,27 @@ class MergeClauses:
             clauses[left[applies]] = bound.number
             left = left[~applies]
         return clauses
+
+    def inserted(self, bound: BoundClause, source_rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows that a clause inserts for these source rows. A source row gets the same numbers each time."""
+        assert bound.assignments is not None
+        columns = [] if self._computed is None else self._computed.identity
+        absent = [column for column in columns if column.name not in bound.assignments.names]
+        for here, source in self.beside(source_rows, len(source_rows)):
+            numbers = {each.name: self._numbers_of(each, source_rows[here]) for each in absent}
+            yield bound.assignments.apply(None, source, len(source_rows[here]), numbers)
+
+    def _numbers_of(self, column: IdentityColumn, source_rows: NDArray[np.int64]) -> pa.Array:
+        assert self._computed is not None
+        given = self._numbers_given.get(column.name)
+        if given is None:
+            num_rows = self._source.rows.num_rows
+            given = self._numbers_given[column.name] = (np.zeros(num_rows, np.int64), np.zeros(num_rows, bool))
+        numbers, are_given = given
+        new = source_rows[~are_given[source_rows]]
+        numbers[new] = self._computed.numbers_of(column, len(new)).to_numpy()
+        are_given[new] = True
+        return pa.array(numbers[source_rows])
 
     def beside(
         self, source_rows: NDArray[np.int64] | None, num_rows: int

@@ -11,7 +11,7 @@ from typing import Any
 
 from txlog.errors import SchemaMismatchError
 from txlog.protocol.schema import Struct
-from txlog.writer.generated_columns import ComputedColumns, without_generated
+from txlog.writer.generated_columns import ComputedColumns, without_computed
 
 __all__ = ["all_columns", "values_of_absent"]
 
@@ -21,10 +21,11 @@ def all_columns(
 ) -> dict[str, str]:
     """The columns of a source for the table's columns of their names, but for those ``left_out``.
 
-    Raises ``SchemaMismatchError`` if the source lacks some that are not generated, unless it ``may_lack`` columns.
+    Raises ``SchemaMismatchError`` if the source lacks some that are not generated and not counted by the table, unless
+    it ``may_lack`` columns.
     """
     wanted = [name for name in schema.names if name not in left_out]
-    absent = [name for name in without_generated(schema).names if name in wanted and source.find(name) is None]
+    absent = [name for name in without_computed(schema).names if name in wanted and source.find(name) is None]
     if absent and not may_lack:
         raise SchemaMismatchError(
             f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
@@ -35,9 +36,10 @@ def all_columns(
 
 
 def values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:
-    """What an inserted row gets in columns that its clause does not name: the default, or NULL.
+    """What an inserted row gets in columns that its clause does not name, but for identity columns: the default, or
+    NULL.
 
     Raises ``UnsupportedFeatureError`` for a default that txlog cannot evaluate.
     """
-    absent = [name for name in without_generated(schema).names if name not in given]
+    absent = [name for name in without_computed(schema).names if name not in given]
     return {name: None if computed is None else computed.default_of(name) for name in absent}

@@ -18,9 +18,9 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.result import WriteMetrics
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, Touched
-from txlog.tasks.operations.assignments import Assignments
+from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.delete import Condition, RowsOfCondition
-from txlog.writer.generated_columns import computed_columns
+from txlog.writer.generated_columns import computed_columns, refuse_set_numbers
 
 if TYPE_CHECKING:
     import datetime
@@ -36,6 +36,7 @@ def bound_update(
     values: Mapping[str, Any], where: str | Predicate | None, table: DefinedTable, now: datetime.datetime
 ) -> UpdateRows:
     """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
+    refuse_set_numbers(table.schema, assigned_names(values, table.schema))
     assignments = Assignments(
         values, table.schema, computed_columns(table.schema, None, table.partition_columns), now=now
     )

@@ -22,6 +22,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
+from txlog.protocol.identity import identity_columns
 from txlog.protocol.schema import Struct, fold_name
 from txlog.read.key_cache import KeyCache
 from txlog.result import WriteMetrics
@@ -34,11 +35,17 @@ from txlog.tasks.operations.numbered_keys import NumberedKeys
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.tasks.operations.upsert_source import OnDuplicate, Source, read_source
 from txlog.util import ambient
-from txlog.util.arguments import described, invalid, one_of
+from txlog.util.arguments import described, invalid, names_in, one_of
 from txlog.util.wording import argument, setting
 from txlog.writer.committable import PendingFile
-from txlog.writer.generated_columns import ComputedColumns, computed_columns, generated_of, without_generated
-from txlog.writer.input import open_data
+from txlog.writer.generated_columns import (
+    ComputedColumns,
+    Numbers,
+    computed_columns,
+    generated_of,
+    refuse_set_numbers,
+    without_computed,
+)
 from txlog.writer.keys import KeyColumn, KeyIndex, key_columns
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
@@ -53,6 +60,7 @@ __all__ = [
     "WhenMatched",
     "WhenNotMatched",
     "for_source",
+    "keeping_numbers",
     "read_upsert",
     "read_upsert_source",
     "source_columns",
@@ -112,7 +120,8 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
     Raises ``InvalidInputError`` if it lacks a column that matched rows are to get.
     """
     names = {fold_name(name) for name in found}
-    lacks = [name for name in without_generated(table.schema).names if fold_name(name) not in names]
+    may_be_set = without_computed(table.schema).names
+    lacks = [name for name in may_be_set if fold_name(name) not in names]
     if upsert.missing_columns == "error" or not lacks:
         return upsert
     if upsert.update_columns is not None:
@@ -123,7 +132,8 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
     if upsert.when_matched == "ignore":
         return upsert
     of_keys = {key.path[0] for key in key_columns(upsert.keys, table.schema, table.partition_columns)}
-    updated = [each for each in table.schema.names if fold_name(each) in names and each not in of_keys]
+    counted = {column.name for column in identity_columns(table.schema)}
+    updated = [name for name in table.schema.names if fold_name(name) in names and name not in {*of_keys, *counted}]
     return replace(upsert, update_columns=tuple(updated)) if updated else replace(upsert, when_matched="ignore")
 
 
@@ -142,23 +152,25 @@ class KeyedSource(Protocol):
 
 
 def read_upsert(
-    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions, cache: KeyCache | None = None
+    table: DefinedTable,
+    uri: str,
+    data: Any,
+    upsert: UpsertOptions,
+    cache: KeyCache | None = None,
+    numbers: Numbers | None = None,
 ) -> UpsertRows:
     """Read the source of an upsert without a merge engine, and bind the upsert to a table's definition.
 
-    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. Raises what
-    `read_upsert_source` raises.
+    ``cache`` has the keys of data files that the table's handle knows, if there is a handle. ``numbers`` are for the
+    identity columns of new rows; None if the source has them. Raises what `read_upsert_source` raises.
     """
-    stream = open_data(data)
-    with TxlogError.located(uri, table.version):
-        upsert = for_source(upsert, stream.schema.names or table.schema.names, table)
-    source, updated = read_upsert_source(table, uri, stream, upsert)
+    source, updated = read_upsert_source(table, uri, data, upsert, numbers)
     known = None if cache is None else known_keys(cache, source.index, table)
     return UpsertRows(source, upsert, updated, table, known)
 
 
 def read_upsert_source(
-    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions
+    table: DefinedTable, uri: str, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
 ) -> tuple[Source, tuple[str, ...] | None]:
     """An upsert's source, and the columns that matched rows get from it (None: all).
 
@@ -174,18 +186,51 @@ def read_upsert_source(
             sequence_by=upsert.sequence_by,
             table=uri,
             left_out={*table.schema.names} - {*schema.names},
-            computed=source_computed(upsert, table, uri),
+            computed=source_computed(upsert, table, uri, numbers),
             may_lack=upsert.missing_columns == "default",
         )
     return found, updated
 
 
-def source_computed(upsert: UpsertOptions, table: DefinedTable, uri: str) -> ComputedColumns | None:
+def source_computed(
+    upsert: UpsertOptions, table: DefinedTable, uri: str, numbers: Numbers | None
+) -> ComputedColumns | None:
     """The columns that the rows of a source may lack, with the defaults of now if the upsert inserts them."""
+    if upsert.when_not_matched != "insert":
+        numbers = None
     if upsert.missing_columns == "error":
-        return generated_of(table.schema, uri, table.partition_columns)
+        return generated_of(table.schema, uri, table.partition_columns, numbers)
     found = computed_columns(table.schema, uri, table.partition_columns)
-    return found.at(ambient.now()) if found is not None and found.is_of_now else found
+    if found is None:
+        return None
+    found = replace(found, identity=() if numbers is None else found.identity, numbers=numbers)
+    return found.at(ambient.now()) if found.is_of_now else found
+
+
+def keeping_numbers(upsert: UpsertOptions, schema: Struct) -> UpsertOptions:
+    """The upsert of a table where matched rows keep the values of identity columns: it updates all other columns.
+
+    Raises ``InvalidInputError`` for an identity column to update, and for a key that new rows may not bring.
+    """
+    columns = identity_columns(schema)
+    if not columns:
+        return upsert
+    keys = names_in("keys", upsert.keys)
+    named = {fold_name(key.partition(".")[0]) for key in keys}
+    counted = [column for column in columns if fold_name(column.name) in named and not column.takes_values]
+    if counted and upsert.when_not_matched == "insert":
+        raise InvalidInputError(
+            f"the key {counted[0].name} is {counted[0].kind}, so that no new row can bring it: pass"
+            f" {setting('when_not_matched', 'ignore')}, or upsert by another key"
+        )
+    upsert = replace(upsert, keys=keys)
+    if upsert.when_matched != "update" or isinstance(upsert.update_columns, str):
+        return upsert
+    if upsert.update_columns is not None:
+        refuse_set_numbers(schema, {field.name for field in map(schema.find, upsert.update_columns) if field})
+        return upsert
+    updated = [field.name for field in without_computed(schema).fields if fold_name(field.name) not in named]
+    return replace(upsert, update_columns=updated) if updated else replace(upsert, when_matched="ignore")
 
 
 def source_columns(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.identity import is_identity
 from txlog.protocol.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 from txlog.util.arguments import invalid, one_of
@@ -94,6 +95,13 @@ class MergeEngine(msgspec.Struct, frozen=True):
             groups,
         )
         reader.check(found)
+        counted = [field.name for field in schema.fields if is_identity(field)]
+        if counted:
+            raise UnsupportedFeatureError(
+                f"{counted[0]} is an identity column, and merge-engine {name} replaces whole rows, so that they would"
+                " get new values there: leave one of them out; Table.upsert keeps the values of identity columns",
+                features=("identityColumns",),
+            )
         computed = [field.name for field in schema.fields if is_computed(field)]
         if computed and not found.takes_whole_rows:
             raise UnsupportedFeatureError(
