@@ -23,7 +23,7 @@ from rows import assert_sound
 import txlog
 import txlog.spark
 import txlog.spark.rows.source as spark_source
-from txlog.spark.workers import SparkWorkers
+from txlog.spark.spark_workers import SparkWorkers
 
 STRUCT = pa.struct([("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", STRUCT)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ class Given:
 
 def changes_what_is_replaced(table: Table) -> None:
     table.update({"day": "'wed'"}, "id = 1")
+
+
+class Seen(ThreadPoolExecutor):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        called.append("submit")
+        return super().submit(fn, *args, **kwargs)
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -104,6 +111,7 @@ ARGUMENTS = {
     "retry": Given("never"),
     "hooks": Given(Hooks()),
     "where": Given(REGION),
+    "workers": Given(Seen(1)),
 }
 
 

@@ -6,7 +6,7 @@ demand. A `Readable` is an Arrow stream: polars, duckdb, pandas and pyarrow read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,19 +32,23 @@ if TYPE_CHECKING:
     from txlog.read.dataset import SnapshotDataset
     from txlog.read.scan_plan import ScanPlan
     from txlog.store.table_store import TableStore
+    from txlog.tasks.read_rows import ReadTask
+    from txlog.tasks.task_table import TaskStore
 
 __all__ = ["Readable", "Snapshot", "Version", "version_summary"]
 
 _COMMITS_SHOWN = 5
 _COLUMNS_SHOWN = 12
+_PARTS_OF_A_FILE_MAX = 1024
 
 
 class Version:
-    """A version of a table with its log, its state and its live files, read once."""
+    """A version of a table with its log, its state and its live files, read once. ``place`` makes what tasks open."""
 
-    def __init__(self, log: DeltaLog, state: TableState) -> None:
+    def __init__(self, log: DeltaLog, state: TableState, place: Callable[[], TaskStore] | None = None) -> None:
         self.log = log
         self.state = state
+        self.place = place
 
     @cached_property
     def files(self) -> pa.Table:
@@ -67,6 +71,21 @@ class Version:
 
         with TxlogError.located(self.log.uri, self.state.version):
             return bind_predicate(where, self.state.schema, now=ambient.now())
+
+    def read_tasks(
+        self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
+    ) -> list[ReadTask]:
+        from txlog.read.scan_shares import OPEN_BYTES, balanced, in_shares
+        from txlog.tasks.read_rows import ReadTask
+        from txlog.tasks.task_table import TaskStore
+
+        plan = self.plan(columns, self.predicate(where))
+        store = TaskStore.at(self.log.store) if self.place is None else self.place()
+        # From two to four thirds of the target; but to open a file again costs as much as to read some of it.
+        share_bytes = max(2 * target_bytes // 3, OPEN_BYTES)
+        parts = [part for task in plan.tasks() for part in in_shares(task, share_bytes, _PARTS_OF_A_FILE_MAX)]
+        wanted = -(-sum(part.size_bytes + OPEN_BYTES for part in parts) // target_bytes)
+        return [ReadTask(store, plan.selection, tuple(group)) for group in balanced(parts, wanted)]
 
     def as_html(self, kind: str) -> str:
         from txlog.read.notebook import version_as_html
@@ -303,6 +322,35 @@ class Readable:
         plan = read.plan(None, None)
         return SnapshotDataset(read.log.store, plan.selection, plan.files)
 
+    def scan_tasks(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        target_bytes: int = 128 << 20,
+    ) -> list[ReadTask]:
+        """This version's rows as tasks for any engine: plain data, each read by any process on any machine.
+
+        Each row is in exactly one task. Small files come together in one task; the row groups of a large file are
+        spread over several. Deleted rows, renamed columns, widened types and partition values are as in `to_arrow`, and
+        files that cannot hold a matching row are in no task. A pickled task contains the table's storage options, which
+        may be secrets; on another machine it needs txlog and access to the location.
+
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL; only matching rows are returned. See `to_batches`.
+            target_bytes: About how many bytes of data files each task reads.
+
+        Returns:
+            Tasks with ``schema``, ``size_bytes``, ``paths``, ``batches()`` and ``to_arrow()``; each is also an Arrow
+            stream, which can be read again. No task if there is no file to read.
+
+        Raises:
+            InvalidInputError: A column, the condition or ``target_bytes`` does not fit.
+        """
+        read = self._read()
+        return read.read_tasks(columns, where, whole_number("target_bytes", target_bytes, at_least=1))
+
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The first rows found; reads no more files than necessary.
 
@@ -370,8 +418,8 @@ class Snapshot(Readable):
     `to_arrow` and `to_batches` read selected columns and rows. Thread-safe; pickles without secrets.
     """
 
-    def __init__(self, log: DeltaLog, state: TableState) -> None:
-        self._version = Version(log, state)
+    def __init__(self, log: DeltaLog, state: TableState, place: Callable[[], TaskStore] | None = None) -> None:
+        self._version = Version(log, state, place)
 
     def _told(self) -> Version:
         return self._version

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from txlog.tasks.operations.upsert_source import OnDuplicate
     from txlog.transaction import IsolationLevel, Transaction
     from txlog.verify.findings import Verification
+    from txlog.workers.given import GivenWorkers
 
 __all__ = ["Table", "write"]
 
@@ -280,6 +281,7 @@ class Table(Readable, metaclass=Hinted):
         credential_provider: Callable[[], object] | None = None,
         hooks: CommitHooks | None = None,
         key_cache_size: int | None = None,
+        workers: GivenWorkers | None = None,
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
@@ -292,6 +294,10 @@ class Table(Readable, metaclass=Hinted):
             key_cache_size: The memory in bytes for keys of data files; the default is 256 MiB, 0 turns the cache off.
                 The handle keeps keys from its second upsert on, so later small upserts read no file of the table: 16
                 bytes per table row if the key is one integer, date or timestamp, 24 for other keys.
+            workers: Where the tasks of commands on this handle run: any ``concurrent.futures.Executor``, such as
+                ``ProcessPoolExecutor(8)``, a Dask client or its executor, or ``txlog.spark.workers(spark)``. Default: a
+                few threads. Workers in other processes open the data files by the location and the storage options;
+                the log is read and written only here. Upserts, merges, appends and overwrites run here.
 
         Returns:
             The table, open.
@@ -299,13 +305,13 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             TableNotFoundError: There is no Delta table at the location.
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
-            InvalidInputError: The location or a storage option is invalid.
+            InvalidInputError: The location, a storage option or an argument is invalid.
             CorruptLogError: The log is damaged.
             StorageError: The store failed.
         """
         from txlog.protocol.features import check_can_read
 
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size, workers)
         state = open_table.log.newest_state()
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
@@ -373,11 +379,14 @@ class Table(Readable, metaclass=Hinted):
 
             version = log.version_at(milliseconds(timestamp))
         if version is None:
-            return Snapshot(log, self._read().state)
-        return Snapshot(log, log.state_at(whole_number("version", version, table=self.uri)))
+            return self._snapshot_of(self._read().state)
+        return self._snapshot_of(log.state_at(whole_number("version", version, table=self.uri)))
+
+    def _snapshot_of(self, state: TableState) -> Snapshot:
+        return Snapshot(self._open_table.log, state, self._open_table.task_store)
 
     def _told(self) -> Version:
-        return Version(self._open_table.log, self._open_table.log.newest_state())
+        return Version(self._open_table.log, self._open_table.log.newest_state(), self._open_table.task_store)
 
     def _read(self) -> Version:
         """The newest version, which is then the one that rows of an `overwrite` are made from."""
@@ -667,6 +676,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all rows.
 
@@ -686,6 +696,7 @@ class Table(Readable, metaclass=Hinted):
             fingerprint: As for `append`.
             user_metadata: A note for the table's history.
             on_progress: Called with the number of files read so far, and the total.
+            workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
             How many rows and files changed, in which version.
@@ -700,7 +711,7 @@ class Table(Readable, metaclass=Hinted):
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)
-        return delete_rows(self._open_table, where, options)
+        return delete_rows(self._open_table, where, options, workers)
 
     def update(
         self,
@@ -715,6 +726,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Set columns of the rows for which ``where`` is true; None means all rows.
 
@@ -725,7 +737,8 @@ class Table(Readable, metaclass=Hinted):
                 values. ``current_timestamp()`` has one value for all rows. Rows may move to other partitions.
             where: As for `delete`.
 
-        The other arguments and the concurrency are as for `delete`.
+        The other arguments and the concurrency are as for `delete`. ``workers`` in other processes need functions that
+        can be pickled: those of a module.
 
         Returns:
             How many rows and files changed, in which version.
@@ -739,7 +752,7 @@ class Table(Readable, metaclass=Hinted):
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress)
-        return update_rows(self._open_table, values, where, options)
+        return update_rows(self._open_table, values, where, options, workers)
 
     def upsert(
         self,
@@ -866,29 +879,39 @@ class Table(Readable, metaclass=Hinted):
         )
 
     def add_files(
-        self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None
+        self,
+        paths: str | Sequence[str],
+        *,
+        user_metadata: str | None = None,
+        on_progress: OnProgress | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Add Parquet files that are already below the table's root to the table, without rewriting them.
 
         Partition values are read from Hive-style directories (``day=2026-11-20/``), statistics from the footers.
 
         Args:
-            paths: The files, by paths relative to the table's root.
+            paths: The files, by paths relative to the table's root. Or one string, a folder: all Parquet files in it
+                that the table neither has nor had ("" is the root), so a call that failed can be repeated. Let nobody
+                write to the folder meanwhile.
             user_metadata: A note for the table's history.
             on_progress: Called with the number of files read so far.
+            workers: Where footers are read, as for `open`. Default: the workers of this handle.
 
         Returns:
             What was added, in which version.
 
         Raises:
             SchemaMismatchError: The columns of a file differ from the table's.
-            InvalidInputError: A file is already in the table, or its directories name no partition.
+            InvalidInputError: A file is already in the table, its directories name no partition, or a folder has no
+                Parquet file or one that a txlog write has not committed.
             NotFoundError: There is no file at a path.
         """
         from txlog.commands.add_files import adds_of
 
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
-            transaction.add(*adds_of(self._open_table.log, transaction._state, paths, on_progress))
+            adds = adds_of(self._open_table, transaction._state, paths, on_progress, workers)
+            transaction._take_over(adds, are_looked_at=True)
         return transaction.result
 
     def transaction(
@@ -1040,6 +1063,7 @@ class Table(Readable, metaclass=Hinted):
         first: bool = False,
         after: str | None = None,
         user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Change properties of a column in one version, like Spark's ``ALTER TABLE ... ALTER COLUMN``.
 
@@ -1054,6 +1078,7 @@ class Table(Readable, metaclass=Hinted):
             first: Whether the column becomes the first of the table, or of its struct.
             after: The neighbor that the column comes after.
             user_metadata: A note for the table's history.
+            workers: Where rows are checked for NOT NULL, as for `open`. Default: the workers of this handle.
 
         Returns:
             The version with the change; "nothing to change" if the column already was like this.
@@ -1069,7 +1094,9 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.change_definition import change_definition
 
         asked = AlterColumn(type, nullable, comment, default, first, after)
-        return change_definition(self._open_table, lambda state: altered_column(state, column, asked), user_metadata)
+        return change_definition(
+            self._open_table, lambda state: altered_column(state, column, asked), user_metadata, workers
+        )
 
     def sync_identity(self, column: str, *, user_metadata: str | None = None) -> WriteResult:
         """Count on from the values that an identity column has, like Spark's ``ALTER COLUMN ... SYNC IDENTITY``.
@@ -1117,7 +1144,14 @@ class Table(Readable, metaclass=Hinted):
             self._open_table, lambda state: described_table(state, description, name), user_metadata
         )
 
-    def add_constraint(self, name: str, condition: str, *, user_metadata: str | None = None) -> WriteResult:
+    def add_constraint(
+        self,
+        name: str,
+        condition: str,
+        *,
+        user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
+    ) -> WriteResult:
         """Require a condition of every row from now on, in every engine (Spark's ``ALTER TABLE ... ADD CONSTRAINT``).
 
         Checks all rows of the table first, including rows that others add meanwhile. Upgrades the protocol.
@@ -1126,6 +1160,7 @@ class Table(Readable, metaclass=Hinted):
             name: The name of the constraint, in any case.
             condition: SQL, such as ``"amount > 0"``. A row violates it if it is false or NULL.
             user_metadata: A note for the table's history.
+            workers: Where rows are checked, as for `open`. Default: the workers of this handle.
 
         Returns:
             The version that has the constraint.
@@ -1136,7 +1171,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.constraints import add_constraint
 
-        return add_constraint(self._open_table, name, condition, user_metadata)
+        return add_constraint(self._open_table, name, condition, user_metadata, workers)
 
     def drop_constraint(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> WriteResult:
         """Drop a constraint; rows need no longer meet it.
@@ -1190,6 +1225,7 @@ class Table(Readable, metaclass=Hinted):
         dry_run: bool = False,
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> RewriteResult:
         """Rewrite small files, and files with many dead rows, into fewer and larger ones. No row changes.
 
@@ -1213,6 +1249,7 @@ class Table(Readable, metaclass=Hinted):
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the bytes rewritten so far, and the total.
+            workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
             The files and bytes before and after, and the versions committed.
@@ -1237,6 +1274,7 @@ class Table(Readable, metaclass=Hinted):
             dry_run=dry_run,
             user_metadata=user_metadata,
             on_progress=on_progress,
+            workers=workers,
         )
 
     def purge(
@@ -1246,6 +1284,7 @@ class Table(Readable, metaclass=Hinted):
         dry_run: bool = False,
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> RewriteResult:
         """Rewrite every file that has dead rows or values of dropped columns, without them. No live row changes.
 
@@ -1258,6 +1297,7 @@ class Table(Readable, metaclass=Hinted):
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the bytes rewritten so far, and the total.
+            workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
             The files and bytes before and after, and the versions committed.
@@ -1267,7 +1307,8 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.maintenance.optimize import purge
 
-        return purge(self._open_table, where, dry_run=dry_run, user_metadata=user_metadata, on_progress=on_progress)
+        given: Any = {"dry_run": dry_run, "user_metadata": user_metadata, "on_progress": on_progress}
+        return purge(self._open_table, where, workers=workers, **given)
 
     def check_deleted(self, version: int | None = None) -> DeletionCheck:
         """Prove that nothing is left of what was deleted up to a version, or list every file that may hold some of it.
@@ -1389,6 +1430,7 @@ class Table(Readable, metaclass=Hinted):
         inventory: object = None,
         force: bool = False,
         on_progress: Callable[[str, int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> VacuumResult:
         """Delete data files that the table has not needed for the retention: removed files, and files never committed.
 
@@ -1403,6 +1445,7 @@ class Table(Readable, metaclass=Hinted):
             inventory: An Arrow stream of all files, with ``path``, ``length``, ``isDir`` and ``modificationTime`` (ms).
             force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
             on_progress: Called with the name of a step, the files done, and the total if known.
+            workers: Where its tasks run, as for `open`. Workers in other processes list the table in ranges of names.
 
         Returns:
             The deleted files.
@@ -1415,7 +1458,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.maintenance.vacuum import VacuumOptions, vacuum
 
         options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
-        return vacuum(self._open_table, options, on_progress)
+        return vacuum(self._open_table, options, on_progress, workers)
 
     def maintain(
         self,
@@ -1563,14 +1606,17 @@ class Table(Readable, metaclass=Hinted):
         *,
         data_files: bool = True,
         on_progress: Callable[[str, int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> Verification:
         """Check the log, its checkpoints and that each data file exists; with ``keys``, that no rows share a key.
 
         Args:
             keys: Columns that should identify a row, as for `upsert`: ``["id", "day"]``. They are read from all live
                 rows, in bounded memory; what does not fit goes to temporary files.
-            data_files: Whether to look up each data file and its size.
+            data_files: Whether to look up each data file and its size. On an object store, a listing shows most of
+                them.
             on_progress: Called with the name of a step, how much is done, and the total.
+            workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
         Returns:
             ``is_sound``, the ``findings``, and in ``keys`` which keys several rows have, and where.
@@ -1582,7 +1628,14 @@ class Table(Readable, metaclass=Hinted):
         from txlog.verify.verify import verify_table
 
         wanted = None if keys is None else names_in("keys", keys)
-        return verify_table(self._open_table.store, data_files=data_files, keys=wanted, on_progress=on_progress)
+        return verify_table(
+            self._open_table.store,
+            data_files=data_files,
+            keys=wanted,
+            on_progress=on_progress,
+            tasks=self._open_table.task_store(),
+            workers=self._open_table.given_workers(workers),
+        )
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.
@@ -1651,9 +1704,10 @@ def _open_table(
     credential_provider: Callable[[], object] | None,
     hooks: CommitHooks | None = None,
     key_cache_size: int | None = None,
+    workers: GivenWorkers | None = None,
 ) -> OpenTable:
     store = open_store(uri, storage_options, credential_provider)
-    return OpenTable(store, retry, hooks, key_cache_size, storage_options)
+    return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers)
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

@@ -81,7 +81,7 @@ class Transaction:
         self._user_metadata = user_metadata
         self._read_state = self._state = open_table.writable_state()
         self._definitions: list[DefinitionChange] = []
-        self._snapshot = Snapshot(open_table.log, self._state)
+        self._snapshot = Snapshot(open_table.log, self._state, open_table.task_store)
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = UnsentFiles(open_table.store.files)
@@ -551,11 +551,14 @@ class Transaction:
             InvalidInputError: A file has another size, or no reader could read it as part of this table.
             StorageError: The store failed.
         """
+        self._take_over(files)
+
+    def _take_over(self, files: Sequence[AddFile], *, are_looked_at: bool = False) -> None:
         from txlog.commands.taken_over_files import take_over
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
-        for file in take_over(self._open_table.log, self._state, files):
+        for file in take_over(self._open_table.log, self._state, files, are_looked_at=are_looked_at):
             self._builder.add(file, are_new=False)
             self._rows += num_records(file.stats) or 0
 

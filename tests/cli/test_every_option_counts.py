@@ -71,6 +71,7 @@ OPTIONS = {
     "--row-kinds": Given(["--row-kinds", "x=-D"], text="id,day,kind\n1,mon,x\n", beside=["--row-kind", "kind"]),
     "--merge-engine": Given(["--merge-engine", "first-row"]),
     "--merge-option": Given(["--merge-option", "merge-engine=first-row"]),
+    "--workers": Given(["--workers", "0"]),  # test_workers.py shows what a number does
 }
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from txlog.maintenance.bins import Bin, bins_of, bins_to_purge, cheapest_first, grouped
+from txlog.maintenance.bins import PlannedBin, bins_of, bins_to_purge, cheapest_first, grouped
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
-from txlog.protocol.schema import STRING, Field
+from txlog.protocol.schema import STRING, TIMESTAMP, Field
 
 DAY = {"day": Field("day", STRING)}
 
@@ -27,7 +28,7 @@ def table_of(*adds: AddFile) -> pa.Table:
     return pa.Table.from_batches([adds_to_batch(adds)], FILES_SCHEMA)
 
 
-def paths(bins: list[Bin]) -> list[list[str]]:
+def paths(bins: list[PlannedBin]) -> list[list[str]]:
     return [[add.path for add in each.files] for each in bins]
 
 
@@ -69,8 +70,8 @@ def test_a_purge_takes_each_file_with_dead_rows_and_each_named_one_alone() -> No
 
 
 def test_a_budget_is_spent_on_the_bins_that_remove_most_files_for_their_size() -> None:
-    few = Bin((file("a", 50), file("b", 50)))
-    many = Bin(tuple(file(str(number), 10) for number in range(10)))
+    (few,) = bins_of(table_of(file("a", 50), file("b", 50)), {}, 1000)
+    (many,) = bins_of(table_of(*(file(str(number), 10) for number in range(10))), {}, 1000)
     assert cheapest_first([few, many], 120) == [many]
     assert cheapest_first([few, many], 250) == [many, few]
     assert cheapest_first([few, many], 50) == []
@@ -78,10 +79,22 @@ def test_a_budget_is_spent_on_the_bins_that_remove_most_files_for_their_size() -
 
 
 def test_bins_are_committed_in_groups_bounded_by_bytes_and_files() -> None:
-    bins = [Bin((file("a", 60), file("b", 60))) for _ in range(3)]
+    bins = bins_of(table_of(*(file(str(number), 60) for number in range(6))), {}, 120)
     assert [len(group) for group in grouped(bins, 240, 100)] == [2, 1]
     assert [len(group) for group in grouped(bins, 10_000, 4)] == [2, 1]
     assert [len(group) for group in grouped(bins, 10, 1)] == [1, 1, 1]
+
+
+def test_spellings_of_one_partition_value_are_one_partition_and_absent_values_are_null() -> None:
+    fields = {"at": Field("at", TIMESTAMP), "n": Field("n", STRING)}
+    texts = ["2026-01-01 00:00:00", "2026-01-01T00:00:00.000000Z", "2026-01-02 00:00:00"]
+    adds = [
+        replace(file(f"{at}{n}", 10), partition_values={"at": text, **({} if n is None else {"n": n})})
+        for at, text in enumerate(texts)
+        for n in (None, "", "x")
+    ]
+    found = bins_of(table_of(*adds), fields, 1000)
+    assert paths(found) == [["0None", "0", "1None", "1"], ["0x", "1x"], ["2None", "2"]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from("xy"), st.integers(0, 100)), max_size=30))

@@ -12,8 +12,10 @@ import pytest
 
 import txlog
 from txlog.errors import InvalidInputError
+from txlog.maintenance import clustering
 from txlog.maintenance.compaction import Compaction
-from txlog.tasks.rewriting import clustering
+from txlog.tasks.rewriting.curve import ClusterColumns, Curve
+from txlog.tasks.rewriting.hilbert import Ranks
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -163,15 +165,38 @@ def test_rows_that_seemed_small_by_the_first_file_go_through_the_temporary_folde
     table.append(pa.table({"id": range(50), "text": [None] * 50}, schema=table.schema))
     for first in (50, 100, 150):
         table.append(pa.table({"id": range(first, first + 50), "text": ["x" * 9_000] * 50}, schema=table.schema))
-    spilled = []
-    spill = clustering.Clustering._spill
+    curves = []
+    make = Curve.of
 
-    def watched(*arguments: Any) -> Any:
-        spilled.append(spill(*arguments))
-        return spilled[-1]
+    def watched(*arguments: Any) -> Curve:
+        curves.append(make(*arguments))
+        return curves[-1]
 
-    monkeypatch.setattr(clustering.Clustering, "_spill", watched)
+    monkeypatch.setattr(Curve, "of", watched)
     before = by_id(table)
-    table.optimize(cluster_by="id")
-    assert [len(paths) > 5 for paths in spilled] == [True]
+    assert table.optimize(cluster_by="id").files_added == 1
+    assert [curve.num_parts > 5 for curve in curves] == [True], "each is sorted by itself"
     assert by_id(table).equals(before)
+
+
+def test_rows_of_one_place_on_the_curve_are_spread_over_files_of_equal_size(make_table: MakeTable) -> None:
+    """As if most rows have one value."""
+    table = make_table(schema={"id": pa.int64(), "country": pa.string()})
+    countries = ["us" if id % 10 else f"c{id % 7}" for id in range(20_000)]
+    table.append(pa.table({"id": range(20_000), "country": countries}))
+    before = by_id(table)
+    table.optimize(cluster_by="country", target_file_size=table.size_bytes // 10)
+    rows = [json.loads(stats)["numRecords"] for stats in table.files()["stats"].to_pylist()]
+    assert len(rows) >= 9
+    assert max(rows) <= 3_000
+    assert by_id(table).equals(before)
+    assert touched(table, "country = 'c3'") <= 0.5
+
+
+def test_the_parts_of_a_curve_ascend_and_a_place_that_several_cuts_have_fills_several_parts() -> None:
+    columns = ClusterColumns((("x",),))
+    curve = Curve(columns, (Ranks.of(pa.array([1]), 12),), np.array([5, 7, 7, 7, 9], np.uint64))
+    distances = np.array([0, 5, 6, 7, 7, 7, 7, 8, 9, 10], np.uint64)
+    numbers = np.arange(len(distances), dtype=np.uint64)
+    assert curve.num_parts == 6
+    assert curve.parts(distances, numbers).tolist() == [0, 1, 1, 4, 3, 2, 4, 4, 5, 5]

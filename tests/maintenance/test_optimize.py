@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 import txlog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
+from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance import optimize as module
 from txlog.maintenance.compaction import Compaction
 from txlog.tasks.rewriting import rewrite_bin as rewrite
@@ -303,7 +304,7 @@ def test_a_bin_that_cannot_be_rewritten_leaves_no_file_of_the_others(
 
 
 def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GROUP_FILES", 4)
+    monkeypatch.setattr(module, "_GROUP_FILES", 2)  # for each of two workers
     table = filled(make_table)
     seen: list[tuple[int, int]] = []
     result = table.optimize(on_progress=lambda done, total: seen.append((done, total)))
@@ -367,3 +368,66 @@ def test_small_files_whose_rows_are_large_are_read_in_pieces(
     assert table.optimize().files_added == 1
     assert not joined
     assert table.to_arrow().sort_by("id").equals(before)
+
+
+def test_after_a_lost_race_only_what_the_winners_changed_is_read_not_the_list_of_files(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many files the table has. The winners append, delete from a source, and rewrite another one."""
+    table = make_table(schema="id bigint, day string", partition_by=["day"], properties=VECTORS)
+    for number in range(4):
+        table.append(pa.table({"id": [10 * number + each for each in range(4)], "day": ["a", "a", "b", "b"]}))
+    other = txlog.Table.open(table.uri)
+    rivals: Iterator[Callable[[], object]] = iter(
+        [
+            lambda: other.append(pa.table({"id": [99], "day": ["a"]})),
+            lambda: other.delete("id = 0", mode="merge-on-read"),
+            lambda: other.update({"id": "id + 100"}, "id = 12", mode="copy-on-write"),
+        ]
+    )
+    execute, lists, is_executing, listed = Compaction.execute, DeltaLog.files, [False], []
+
+    def losing(self: Compaction, state: Any) -> Any:
+        is_executing[0] = True
+        proposal = execute(self, state)
+        is_executing[0] = False
+        next(rivals, lambda: None)()
+        return proposal
+
+    def counted(self: DeltaLog, state: Any) -> Any:
+        if is_executing[0]:
+            listed.append(state.version)
+        return lists(self, state)
+
+    monkeypatch.setattr(Compaction, "execute", losing)
+    monkeypatch.setattr(DeltaLog, "files", counted)
+    result = table.optimize()
+    assert not listed, "versions whose list of files an execution of the plan has read"
+    assert result.vectors_moved == 1
+    assert sorted(ids(table)) == sorted([1, 2, 3, 10, 11, 112, 13, 20, 21, 22, 23, 30, 31, 32, 33, 99])
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_if_the_winners_commits_were_cleaned_up_the_list_of_files_tells_the_same(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(make_table, VECTORS)
+    execute, listed = Compaction.execute, []
+
+    def gone(self: DeltaLog, first: int, last: int) -> Any:
+        raise NotFoundError("cleaned up")
+
+    def losing(self: Compaction, state: Any) -> Any:
+        if not listed:
+            listed.append(state.version)
+            proposal = execute(self, state)
+            txlog.Table.open(table.uri).delete("id in (0, 11)")
+            return proposal
+        with monkeypatch.context() as patch:
+            patch.setattr(DeltaLog, "commits_between", gone)
+            return execute(self, state)
+
+    monkeypatch.setattr(Compaction, "execute", losing)
+    table.optimize()
+    assert sorted(ids(table)) == [1, 10, 20, 21, 30, 31]
+    assert verify_table(table._open_table.store).is_sound

@@ -214,7 +214,7 @@ def test_a_file_that_is_committed_while_its_deletion_is_planned_stays(
     files = FaultyFileStore(store.files)
     files.script["delete"] = [revive]
     table = txlog.Table(OpenTable(replace(store, files=files)))
-    monkeypatch.setattr(files, "list", lambda **named: _listed_last(store.files, removed, **named))
+    monkeypatch.setattr(files, "list", lambda _, **named: _listed_last(store.files, removed, **named))
     done = vacuum_all(table)
     assert set(done.paths) == set(orphans) - {removed}
     assert {1, 2} <= set(other.snapshot().to_arrow()["id"].to_pylist())

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import STRING, Field, Struct, from_arrow
+from txlog.read.scan_shares import balanced
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.native_files import BRANCHES_MAX, FEW_FILES, groups_of, hadoop_root, is_plain_path, reads_natively
 from txlog.spark.native_frames import words_of
 from txlog.spark.scan import _few_listing_tasks
-from txlog.spark.task_reader import balanced, task_partitions
+from txlog.spark.task_reader import task_partitions
 
 VECTOR = DeletionVectorDescriptor("i", "x", size_in_bytes=1, cardinality=1)
 SELECTION = Selection("t", 0, (), None, Struct(()))

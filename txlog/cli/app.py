@@ -26,7 +26,19 @@ from txlog.cli import (
 )
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
-from txlog.cli.options import ClusterBy, Json, PartitionBy, Storage, Uri, names, pairs, read_schema, schema_file
+from txlog.cli.opened import processes
+from txlog.cli.options import (
+    ClusterBy,
+    Json,
+    PartitionBy,
+    Storage,
+    Uri,
+    Workers,
+    names,
+    pairs,
+    read_schema,
+    schema_file,
+)
 from txlog.cli.usage import CommandGroup
 
 __all__ = ["app"]
@@ -222,6 +234,7 @@ def verify(
             help="the result of a write: this version must still be that transaction",
         ),
     ] = None,
+    workers: Workers = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -235,15 +248,19 @@ def verify(
     out = Output(as_json)
     with out.reporting():
         from txlog.store.open import open_store
+        from txlog.tasks.task_table import TaskStore
         from txlog.verify.verify import verify_table
 
-        with out.steps() as on_progress:
+        store = open_store(uri, options)
+        with out.steps() as on_progress, processes(workers) as executor:
             verification = verify_table(
-                open_store(uri, options),
+                store,
                 data_files=data_files,
                 keys=names(keys) if keys else None,
                 txn_ids=txn_ids,
                 on_progress=on_progress,
+                tasks=TaskStore.at(store, options),
+                workers=executor,
             )
         out.result(show.verification_facts(verification), *show.verification_shown(verification))
         if not verification.is_sound:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from txlog.cli.console import Output
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
+from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, pairs
 from txlog.result import WriteResult
 from txlog.table import Table
 
@@ -132,6 +132,7 @@ def alter_column(
     ] = None,
     first: Annotated[bool, typer.Option("--first", help="make it the first column")] = False,
     after: Annotated[str | None, typer.Option(metavar="COLUMN", help="the column to put it after")] = None,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -140,7 +141,7 @@ def alter_column(
 
     A wider type needs `txlog set URI delta.enableTypeWidening=true`, which some readers do not know.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         result = table.alter_column(
             column,
             type=new_type,

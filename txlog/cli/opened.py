@@ -7,27 +7,48 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import txlog
 from txlog.cli.console import Output
 from txlog.cli.options import pairs
 
-__all__ = ["opened"]
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+__all__ = ["opened", "processes"]
 
 
 @contextlib.contextmanager
-def opened(uri: str, storage_options: list[str] | None, as_json: bool) -> Iterator[tuple[txlog.Table, Output]]:
+def processes(number: int | None) -> Iterator[Executor | None]:
+    """This many processes as workers; None for None. They end with the block."""
+    if number is None:
+        yield None
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # A fork would copy the locks of Arrow's threads.
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@contextlib.contextmanager
+def opened(
+    uri: str, storage_options: list[str] | None, as_json: bool, workers: int | None = None
+) -> Iterator[tuple[txlog.Table, Output]]:
     """Open a table, and report errors inside the block as `Output.reporting` does.
 
     Args:
         uri: The table's location.
         storage_options: ``KEY=VALUE`` strings.
         as_json: Whether the command prints one JSON document.
+        workers: In how many processes the command's tasks run; None: in threads.
 
     Yields:
         The table and the output.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
-    with out.reporting():
-        yield txlog.Table.open(uri, storage_options=options), out
+    with out.reporting(), processes(workers) as executor:
+        yield txlog.Table.open(uri, storage_options=options, workers=executor), out

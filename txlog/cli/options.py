@@ -24,6 +24,7 @@ __all__ = [
     "Storage",
     "Uri",
     "UserMetadata",
+    "Workers",
     "commit_arguments",
     "names",
     "pairs",
@@ -59,6 +60,10 @@ ParquetSettings = Annotated[
 ]
 AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="writes exactly once, with --checkpoint-id")]
 CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="NUMBER", help="do the work in this many processes; default: threads", min=1),
+]
 UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, pairs
+from txlog.cli.options import Json, ParquetSettings, Storage, Uri, UserMetadata, Workers, pairs
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
@@ -36,6 +36,7 @@ def optimize(
     ] = None,
     parquet: ParquetSettings = None,
     dry_run: DryRun = False,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -44,7 +45,7 @@ def optimize(
 
     No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         with out.steps() as report:
             done = table.optimize(
                 where,
@@ -63,6 +64,7 @@ def purge(
     uri: Uri,
     where: Where = None,
     dry_run: DryRun = False,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -71,7 +73,7 @@ def purge(
 
     The old files still hold them, and stay until a vacuum deletes them.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         with out.steps() as report:
             done = table.purge(
                 where,

@@ -11,7 +11,7 @@ from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import open_data_files
 from txlog.cli.opened import opened
-from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, commit_arguments, pairs
+from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
 from txlog.cli.write_commands import (
     Delimiter,
     Files,
@@ -53,6 +53,7 @@ def delete(
     dry_run: DryRun = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -61,7 +62,7 @@ def delete(
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     if (where is None) != all_rows:
         raise typer.BadParameter("give --where, or --all for every row")
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)
@@ -83,6 +84,7 @@ def update(
     dry_run: DryRun = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -90,7 +92,7 @@ def update(
     """Set columns of the rows for which a condition is true, as one version."""
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
     assigned = pairs([_without_spaces(each) for each in values], "--set", "COLUMN=SQL")
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import txlog
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri
+from txlog.cli.options import Json, Storage, Uri, Workers
 from txlog.result import counted, human_size
 from txlog.result.maintenance import VacuumResult
 
@@ -40,6 +40,7 @@ def vacuum(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="accept a retention shorter than the table's")] = False,
+    workers: Workers = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -47,7 +48,7 @@ def vacuum(
 
     The retention is delta.deletedFileRetentionDuration (default: 7 days). Try it with --dry-run first.
     """
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         with out.steps() as report:
             done = table.vacuum(
                 retention_hours,

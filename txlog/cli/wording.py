@@ -55,6 +55,7 @@ OPTIONS = {
     "when_matched": "--when-matched",
     "when_not_matched": "--when-not-matched",
     "where": "--where",
+    "workers": "--workers",
 }
 """Argument -> option of a command."""
 

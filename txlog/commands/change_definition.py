@@ -19,6 +19,7 @@ from txlog.protocol.schema import Field, type_to_json
 from txlog.protocol.schema_input import from_any
 from txlog.result import WriteResult
 from txlog.util.arguments import names_in
+from txlog.workers.given import GivenWorkers
 
 __all__ = [
     "added_columns",
@@ -30,9 +31,11 @@ __all__ = [
 ]
 
 
-def change_definition(open_table: OpenTable, make: MakeChange, user_metadata: str | None) -> WriteResult:
+def change_definition(
+    open_table: OpenTable, make: MakeChange, user_metadata: str | None, workers: GivenWorkers | None = None
+) -> WriteResult:
     """Commit what ``make`` makes for the newest version. Raises as `commit_change`, and ``UnsupportedFeatureError``."""
-    return commit_change(open_table, open_table.writable_state(), make, user_metadata)
+    return commit_change(open_table, open_table.writable_state(), make, user_metadata, workers)
 
 
 def properties_set(state: TableState, properties: Mapping[str, str]) -> DefinitionChange:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.commands.table_definition import Definition, commit_definition, define
 from txlog.commit.open_table import OpenTable
@@ -23,7 +24,7 @@ from txlog.read.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
 from txlog.util import ambient
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.given import GivenWorkers
 from txlog.writer.constraints import Constraint
 
 __all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "require_rule"]
@@ -31,6 +32,7 @@ __all__ = ["DefinitionChange", "MakeChange", "commit_change", "keys_of", "requir
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
 _PART_BYTES = 32 << 20
+_PARTS_MAX = 10_000
 _SCANS_AT_ONCE = 2
 
 
@@ -50,9 +52,13 @@ MakeChange: TypeAlias = "Callable[[TableState], DefinitionChange]"
 
 
 def commit_change(
-    open_table: OpenTable, state: TableState, make: MakeChange, user_metadata: str | None = None
+    open_table: OpenTable,
+    state: TableState,
+    make: MakeChange,
+    user_metadata: str | None = None,
+    workers: GivenWorkers | None = None,
 ) -> WriteResult:
-    """Commit the change that ``make`` returns for a version.
+    """Commit the change that ``make`` returns for a version. ``workers`` check rows.
 
     Raises the errors of ``make``, and ``InvalidInputError`` for a row that violates the new rule.
     """
@@ -62,15 +68,22 @@ def commit_change(
         return commit_definition(
             open_table, state, change.definition, change.operation, change.parameters, user_metadata
         )
-    return open_table.commit_plan(_CheckedChange(open_table, make, user_metadata), state)
+    return open_table.commit_plan(_CheckedChange(open_table, make, user_metadata, workers), state)
 
 
-def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, files: pa.Table) -> None:
+def require_rule(
+    open_table: OpenTable,
+    state: TableState,
+    rule: Constraint,
+    files: pa.Table,
+    workers: GivenWorkers | None = None,
+) -> None:
     """Raise ``InvalidInputError`` if a row in these files of ``state`` violates the rule."""
+    places = open_table.workers(workers, _SCANS_AT_ONCE)
     selection = select(open_table.uri, state, sorted(rule.condition.columns()))
     work = FindViolation(open_table.task_table(state), rule)
     scans = [ScanPlan(selection, part) for part in _parts_of(files)]
-    for _, values in ThreadWorkers(_SCANS_AT_ONCE).map(work, scans):
+    for _, values in places.map(work, scans):
         if values is not None:
             raise InvalidInputError(
                 f"rows of the table violate the {rule.name} ({rule.sql}), such as one with {values}: nothing was"
@@ -84,7 +97,10 @@ def require_rule(open_table: OpenTable, state: TableState, rule: Constraint, fil
 class _CheckedChange:
     """The `Plan`: checks the rows of files that it has not seen, and changes the definition."""
 
-    def __init__(self, open_table: OpenTable, make: MakeChange, user_metadata: str | None) -> None:
+    def __init__(
+        self, open_table: OpenTable, make: MakeChange, user_metadata: str | None, workers: GivenWorkers | None
+    ) -> None:
+        self._workers = workers
         self._open_table = open_table
         self._make = make
         self._user_metadata = user_metadata
@@ -98,7 +114,7 @@ class _CheckedChange:
             change = self._make(state)
         files = self._unchecked(state)
         if change.rule is not None:
-            require_rule(self._open_table, state, change.rule, files)
+            require_rule(self._open_table, state, change.rule, files, self._workers)
         self._checked.update(keys_of(files))
         builder = ProposalBuilder(state)
         if change.definition is not None:  # if another commit made the change in between, this one is empty
@@ -125,11 +141,12 @@ class _CheckedChange:
 
 def _parts_of(files: pa.Table) -> list[pa.Table]:
     """The files in order, in parts of about equal size."""
+    part_bytes = max(_PART_BYTES, (pc.sum(files["size"]).as_py() or 0) // _PARTS_MAX)
     parts: list[pa.Table] = []
     first = size_bytes = 0
     for row, size in enumerate(files["size"].to_pylist()):
         size_bytes += size
-        if size_bytes >= _PART_BYTES or row + 1 == files.num_rows:
+        if size_bytes >= part_bytes or row + 1 == files.num_rows:
             parts.append(files.slice(first, row + 1 - first))
             first, size_bytes = row + 1, 0
     return parts

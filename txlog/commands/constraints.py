@@ -20,12 +20,19 @@ from txlog.protocol.features import upgraded_for
 from txlog.protocol.properties import CONSTRAINT_PREFIX
 from txlog.result import WriteResult
 from txlog.util.arguments import invalid
+from txlog.workers.given import GivenWorkers
 from txlog.writer.constraints import Constraint
 
 __all__ = ["add_constraint", "drop_constraint"]
 
 
-def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metadata: str | None) -> WriteResult:
+def add_constraint(
+    open_table: OpenTable,
+    name: Any,
+    condition: Any,
+    user_metadata: str | None,
+    workers: GivenWorkers | None = None,
+) -> WriteResult:
     """See `Table.add_constraint`."""
     from txlog.expressions.sql import parse_predicate
 
@@ -49,7 +56,7 @@ def add_constraint(open_table: OpenTable, name: Any, condition: Any, user_metada
         parameters = operation_parameters(name=_name(key), expr=condition)
         return DefinitionChange(definition, "ADD CONSTRAINT", parameters, rule)
 
-    return commit_change(open_table, state, change, user_metadata)
+    return commit_change(open_table, state, change, user_metadata, workers)
 
 
 def drop_constraint(

@@ -32,25 +32,29 @@ from txlog.writer.generated_columns import stored_generated
 from txlog.writer.text_limits import limits_of
 from txlog.writer.write_plan import has_random_name
 
-__all__ = ["take_over"]
+__all__ = ["refuse_unread_rules", "take_over"]
 
 _IDENTITY = ("path", "size", "modificationTime", "deletionTimestamp")
 
 
-def take_over(log: DeltaLog, state: TableState, files: Iterable[object]) -> list[AddFile]:
+def take_over(
+    log: DeltaLog, state: TableState, files: Iterable[object], *, are_looked_at: bool = False
+) -> list[AddFile]:
     """The files as actions that can be committed, each file durable.
+
+    With ``are_looked_at``, the actions have the sizes and times that the store was just asked for.
 
     Raises ``InvalidInputError`` for a file that a reader would refuse, or whose path belonged to another file in a
     version that the log still has; ``NotFoundError``, ``StorageError``. It does not look for names that txlog made in
     the log, so adding such files costs the same however many the table has.
     """
     store = log.store
-    _refuse_constraints(store, state)
+    refuse_unread_rules(store, state)
     taken: list[AddFile] = []
     modified_ms: dict[str, int] = {}
     paths: list[str] = []
     for file in files:
-        add, found = _checked(store, state, file)
+        add, found = _checked(store, state, file, are_looked_at)
         taken.append(add)
         modified_ms[canonical_path(add.path)] = found.modified_ms
         paths += [found.name, *_vector_file(store, state, add, found.name)]
@@ -124,7 +128,9 @@ def _files_of(log: DeltaLog, version: int, path: str) -> list[AddFile]:
         return []
 
 
-def _refuse_constraints(store: TableStore, state: TableState) -> None:
+def refuse_unread_rules(store: TableStore, state: TableState) -> None:
+    """Raises ``InvalidInputError`` if the table has rules for rows, since the rows of other programs' files are not
+    read."""
     names = [*stored_constraints(state.metadata.configuration, state.schema)]
     names += [f"generated column {name}" for name in stored_generated(state.schema)]
     names += [f"identity column {each.name}" for each in identity_columns(state.schema) if not each.takes_values]
@@ -138,7 +144,7 @@ def _refuse_constraints(store: TableStore, state: TableState) -> None:
         )
 
 
-def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, ObjectMeta]:
+def _checked(store: TableStore, state: TableState, file: object, is_looked_at: bool) -> tuple[AddFile, ObjectMeta]:
     if not isinstance(file, AddFile):
         raise invalid("file", file, "an AddFile action", table=store.uri)
     size_bytes = whole_number("size", file.size, table=store.uri)
@@ -152,7 +158,7 @@ def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFil
     if not found.is_relative:
         message = f"{add.path} is not relative to the table's root; data files must be below the root"
         raise InvalidInputError(message, table=store.uri, path=add.path)
-    stored = store.files.stat(path)
+    stored = ObjectMeta(path, add.size, modified_ms) if is_looked_at else store.files.stat(path)
     if stored.size != add.size:
         message = f"{path} has {stored.size} bytes, but the add action has size {add.size}"
         raise InvalidInputError(message, table=store.uri, path=path)

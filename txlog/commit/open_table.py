@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from txlog.commit.number_ranges import NumberRanges
     from txlog.log.exactly_once import AlreadyCommitted
     from txlog.read.key_cache import KeyCache
-    from txlog.tasks.task_table import TaskTable
+    from txlog.tasks.task_table import TaskStore, TaskTable
+    from txlog.workers.base import Workers
+    from txlog.workers.given import GivenWorkers
     from txlog.writer.generated_columns import Numbers
 
 __all__ = ["OpenTable"]
@@ -60,9 +62,12 @@ class OpenTable:
         hooks: CommitHooks | None = None,
         key_cache_size_bytes: int | None = None,
         storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> None:
         self.store = store
         self.storage_options = storage_options
+        self._credential_provider = credential_provider
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -71,6 +76,7 @@ class OpenTable:
         self._hooks = hooks
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
+        self._workers = self._given(workers)
         self.log = DeltaLog(store)
         self.post_commit = PostCommit(self.log)
         self.last_read = LastRead()
@@ -93,7 +99,38 @@ class OpenTable:
         """
         from txlog.tasks.task_table import TaskTable
 
-        return TaskTable.of(self.store, state, self.storage_options, numbers)
+        return TaskTable.of(self.store, state, self.storage_options, self._credential_provider, numbers)
+
+    def task_store(self) -> TaskStore:
+        """The table's data files as tasks get them."""
+        from txlog.tasks.task_table import TaskStore
+
+        return TaskStore.at(self.store, self.storage_options, self._credential_provider)
+
+    def workers(self, given: GivenWorkers | None, slots: int) -> Workers:
+        """Where a command's tasks run: on the given workers, else on those of this handle, else in ``slots`` threads.
+
+        Raises ``InvalidInputError`` for anything else than workers, and for workers that could not open the table.
+        """
+        from txlog.workers.threads import ThreadWorkers
+
+        return self.given_workers(given) or ThreadWorkers(slots)
+
+    def given_workers(self, given: GivenWorkers | None) -> Workers | None:
+        """The given workers, else those of this handle; None if there are none. Raises what `workers` raises."""
+        found = self._given(given) or self._workers
+        if found is not None:
+            from txlog.workers.given import require_openable
+
+            require_openable(found, self.task_store())
+        return found
+
+    def _given(self, workers: GivenWorkers | None) -> Workers | None:
+        if workers is None:
+            return None
+        from txlog.workers.given import given_workers
+
+        return given_workers(workers, self.uri)
 
     @cached_property
     def number_ranges(self) -> NumberRanges:

@@ -56,8 +56,11 @@ class AutoCompaction:
 
 def _compact(open_table: OpenTable) -> None:
     from txlog.maintenance.optimize import optimize
+    from txlog.workers.threads import ThreadWorkers
 
     try:
-        optimize(open_table, max_bytes=_BYTES_MAX, files_min=SMALL_FILES_MIN, is_automatic=True)
+        # In this process: workers are used by one thread, and the caller may be using those of the handle.
+        here = ThreadWorkers(1)
+        optimize(open_table, max_bytes=_BYTES_MAX, files_min=SMALL_FILES_MIN, is_automatic=True, workers=here)
     except Exception as error:
         logger.warning("%s: the compaction in the background failed: %s", open_table.uri, error)

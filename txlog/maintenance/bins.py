@@ -1,34 +1,42 @@
 """Which files are rewritten together: small ones, and those with many dead rows, in bins within one partition.
 
-In: the live files of one version. Out: `Bin`s. Files are taken in the order of writing: rows that came together stay
-together, and the new files' bounds stay narrow. Pure.
+In: the live files of one version, in columns. Out: `PlannedBin`s. A table of ten million files is planned in columns:
+`AddFile` objects are made for the files of a bin when they are asked for. Files are taken in the order of writing: rows
+that came together stay together, and the new files' bounds stay narrow. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.arrow.arrays import array_of
 from txlog.protocol.actions import AddFile
-from txlog.protocol.clustering import CLUSTERING_PROVIDER, in_a_cube
+from txlog.protocol.clustering import CLUSTERING_PROVIDER, cube_columns
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.rewriting.bin import Bin
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = [
     "CLUSTERED_BY",
     "DEAD_FRACTION_MAX",
+    "PlannedBin",
     "bins_not_yet_clustered",
     "bins_of",
     "bins_to_cluster",
     "bins_to_purge",
     "cheapest_first",
-    "gain",
     "grouped",
 ]
 
@@ -39,22 +47,38 @@ DEAD_FRACTION_MAX = 0.05
 """A file of any size is rewritten if more than this fraction of its rows is dead, as in Spark's OPTIMIZE."""
 
 
-def gain(each: Bin) -> float:
-    """The number of files that disappear, plus the dead rows measured in files."""
-    return len(each.files) - 1 + sum(map(dead_fraction, each.files))
+class PlannedBin(msgspec.Struct, frozen=True, eq=False):
+    """A bin of a plan: which rows of the table of live files it has.
 
+    ``gain`` is the number of files that disappear, plus the dead rows measured in files.
+    """
 
-def dead_fraction(add: AddFile) -> float:
-    """The fraction of a file's rows that its deletion vector marks; 1 if the log does not count the rows."""
-    if add.deletion_vector is None:
-        return 0.0
-    rows = num_records(add.stats)
-    return min(1.0, add.deletion_vector.cardinality / rows) if rows else 1.0
+    live: pa.Table
+    rows: NDArray[np.int64]
+    size_bytes: int
+    gain: float
+
+    @property
+    def num_files(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> list[Any]:
+        """A column of its files, in their order."""
+        found: list[Any] = self.live.column(name).take(pa.array(self.rows)).to_pylist()
+        return found
+
+    @property
+    def files(self) -> tuple[AddFile, ...]:
+        return tuple(add_files_of(self.live.take(pa.array(self.rows))))
+
+    def bin(self) -> Bin:
+        """The bin with its files, for the tasks that rewrite it."""
+        return Bin(self.files)
 
 
 def bins_of(
     files: pa.Table, partition_fields: Mapping[str, Field], target_bytes: int, *, files_min: int = 1
-) -> list[Bin]:
+) -> list[PlannedBin]:
     """The bins of a compaction to files of about ``target_bytes``.
 
     ``files`` are live files (``log.files.FILES_SCHEMA``), ``partition_fields`` the partition columns by their physical
@@ -62,42 +86,37 @@ def bins_of(
     bin of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with fewer than
     ``files_min`` files to rewrite are left out.
     """
-    is_small = pc.less(files.column("size"), target_bytes)
-    is_marked = pc.is_valid(files.column("deletionVector"))
-    found = _in_order(files.filter(pc.or_(is_small, is_marked)))
-    partitions: dict[tuple[str | None, ...], list[AddFile]] = {}
-    for add in found:
-        if add.size < target_bytes or dead_fraction(add) > DEAD_FRACTION_MAX:
-            partitions.setdefault(partition_key(add.partition_values, partition_fields), []).append(add)
-    bins = [each for adds in partitions.values() if len(adds) >= files_min for each in _next_fit(adds, target_bytes)]
-    return [each for each in bins if len(each.files) > 1 or dead_fraction(each.files[0]) > DEAD_FRACTION_MAX]
+    plan = _Plan(files, partition_fields)
+    bins = plan.bins((plan.sizes < target_bytes) | (plan.dead > DEAD_FRACTION_MAX), target_bytes, files_min)
+    return [each for each in bins if each.num_files > 1 or plan.dead[each.rows[0]] > DEAD_FRACTION_MAX]
 
 
-def bins_to_purge(files: pa.Table, also: Collection[str] = ()) -> list[Bin]:
+def bins_to_purge(files: pa.Table, also: Collection[str] = ()) -> list[PlannedBin]:
     """A bin for each of the live files that has a deletion vector, or whose ``path`` is in ``also``."""
-    is_marked = pc.is_valid(files.column("deletionVector"))
-    is_named = pc.is_in(files.column("path"), pa.array([*also], pa.string()))
-    return [Bin((add,)) for add in _in_order(files.filter(pc.or_(is_marked, is_named)))]
+    plan = _Plan(files, {})
+    named = pc.is_in(files.column("path"), pa.array([*also], pa.string())).to_numpy()
+    marked = files.column("deletionVector").is_valid().to_numpy()
+    rows = plan.in_order(named | marked)
+    return [plan.bin(rows[at : at + 1]) for at in range(len(rows))]
 
 
 def bins_to_cluster(
     files: pa.Table, partition_fields: Mapping[str, Field], clustered_by: str, bin_bytes: int
-) -> list[Bin]:
+) -> list[PlannedBin]:
     """The bins of a clustering: the files of each partition, at most about ``bin_bytes`` together.
 
     ``clustered_by`` is the value of the tag `CLUSTERED_BY` of files that are clustered the same way. A bin of only such
     files, with few dead rows, is left as it is.
     """
-    partitions: dict[tuple[str | None, ...], list[AddFile]] = {}
-    for add in _in_order(files):
-        partitions.setdefault(partition_key(add.partition_values, partition_fields), []).append(add)
-    bins = [each for adds in partitions.values() for each in _next_fit(adds, bin_bytes)]
-    return [each for each in bins if not all(_is_clustered(add, clustered_by) for add in each.files)]
+    plan = _Plan(files, partition_fields)
+    is_done = _has_tag(files, CLUSTERED_BY, clustered_by) & (plan.dead <= DEAD_FRACTION_MAX)
+    bins = plan.bins(np.ones(files.num_rows, bool), bin_bytes)
+    return [each for each in bins if not is_done[each.rows].all()]
 
 
 def bins_not_yet_clustered(
     files: pa.Table, clustered_by: Sequence[str], target_bytes: int, bin_bytes: int, *, files_min: int = 1
-) -> list[Bin]:
+) -> list[PlannedBin]:
     """The bins of a clustered table: files that are not clustered yet, at most about ``bin_bytes`` together.
 
     ``clustered_by`` is the list of columns in the tags of clustered files. Clustered files smaller than half of
@@ -105,59 +124,126 @@ def bins_not_yet_clustered(
     with many dead rows are clustered again too. Files with another kind of clustering are left as they are. If there
     are fewer than ``files_min`` files to cluster, they are left too.
     """
-
-    def is_done(add: AddFile) -> bool:
-        return in_a_cube(add, clustered_by) and dead_fraction(add) <= DEAD_FRACTION_MAX
-
-    ours = [add for add in _in_order(files) if add.clustering_provider in (None, CLUSTERING_PROVIDER)]
-    found = [add for add in ours if not is_done(add) or 2 * add.size < target_bytes]
-    bins = _next_fit(found, bin_bytes) if len(found) >= files_min else []
-    return [each for each in bins if len(each.files) > 1 or not is_done(each.files[0])]
-
-
-def _is_clustered(add: AddFile, clustered_by: str) -> bool:
-    return (add.tags or {}).get(CLUSTERED_BY) == clustered_by and dead_fraction(add) <= DEAD_FRACTION_MAX
+    plan = _Plan(files, {})
+    provider = files.column("clusteringProvider")
+    is_liquid = _flags(pc.equal(provider, array_of([CLUSTERING_PROVIDER], pa.string())[0]))
+    is_done = is_liquid & _has_tag(files, *cube_columns(clustered_by)) & (plan.dead <= DEAD_FRACTION_MAX)
+    ours = is_liquid | provider.is_null().to_numpy()
+    bins = plan.bins(ours & (~is_done | (2 * plan.sizes < target_bytes)), bin_bytes, files_min)
+    return [each for each in bins if each.num_files > 1 or not is_done[each.rows[0]]]
 
 
-def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
+def cheapest_first(bins: Sequence[PlannedBin], max_bytes: int | None) -> list[PlannedBin]:
     """The bins that gain the most for the bytes to read, up to ``max_bytes`` in total; None takes every bin."""
     if max_bytes is None:
         return list(bins)
     taken, left = [], max_bytes
-    for each in sorted(bins, key=lambda each: each.size_bytes / max(gain(each), 0.01)):
+    for each in sorted(bins, key=lambda each: each.size_bytes / max(each.gain, 0.01)):
         if each.size_bytes <= left:
             taken.append(each)
             left -= each.size_bytes
     return taken
 
 
-def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[list[Bin]]:
+def grouped(bins: Sequence[PlannedBin], group_bytes: int, group_files: int) -> list[list[PlannedBin]]:
     """Bins that are committed together: at most this many bytes and files, or one bin that has more."""
-    groups: list[list[Bin]] = []
+    groups: list[list[PlannedBin]] = []
     size = count = 0
     for each in bins:
         size += each.size_bytes
-        count += len(each.files)
+        count += each.num_files
         if not groups or size > group_bytes or count > group_files:
             groups.append([])
-            size, count = each.size_bytes, len(each.files)
+            size, count = each.size_bytes, each.num_files
         groups[-1].append(each)
     return groups
 
 
-def _in_order(files: pa.Table) -> list[AddFile]:
-    """By write time; files from the same millisecond stay in log order, since the sort is stable."""
-    return add_files_of(files.sort_by([("modificationTime", "ascending")]))
+class _Plan:
+    """Live files in columns, with the fraction of dead rows of each."""
+
+    def __init__(self, files: pa.Table, partition_fields: Mapping[str, Field]) -> None:
+        self._files = files
+        self._fields = partition_fields
+        self.sizes = files.column("size").to_numpy()
+        self.dead = _dead_fractions(files)
+
+    def in_order(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The rows of these files by write time; files from the same millisecond stay in log order."""
+        rows = np.flatnonzero(chosen)
+        times = self._files.column("modificationTime").to_numpy()
+        return rows[np.argsort(times[rows], kind="stable")]
+
+    def bin(self, rows: NDArray[np.int64]) -> PlannedBin:
+        gain = len(rows) - 1 + float(self.dead[rows].sum())
+        return PlannedBin(self._files, rows, int(self.sizes[rows].sum()), gain)
+
+    def bins(self, chosen: NDArray[np.bool_], bin_bytes: int, files_min: int = 1) -> list[PlannedBin]:
+        """These files by partition, in bins of about ``bin_bytes`` of live rows: the first that does not fit closes the
+        bin."""
+        rows = self.in_order(chosen)
+        partitions = self._partitions(rows)
+        order = np.argsort(partitions, kind="stable")
+        counts = np.bincount(partitions) if len(rows) else np.empty(0, np.int64)
+        found = []
+        for count, own in zip(counts.tolist(), np.split(rows[order], np.cumsum(counts)[:-1]), strict=False):
+            if count >= files_min:
+                found += [self.bin(each) for each in _next_fit(own, self.sizes[own] * (1 - self.dead[own]), bin_bytes)]
+        return found
+
+    def _partitions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each row the number of its partition; the first row's partition is 0, and so on."""
+        codes = np.zeros(len(rows), np.int64)
+        if not len(rows) or not self._fields:
+            return codes
+        columns = []
+        for name in self._fields:
+            values = self._files.column("partitionValues").take(pa.array(rows))
+            texts = pc.map_lookup(values, array_of([name], pa.string())[0], "first").combine_chunks()
+            columns.append(encoded := texts.dictionary_encode("encode"))
+            codes = np.unique(codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(), return_inverse=True)[
+                1
+            ]
+        # The texts of one row of each combination: other writers may spell a value differently.
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        texts_of = [column.take(pa.array(first)).to_pylist() for column in columns]
+        named = (dict(zip(self._fields, texts, strict=True)) for texts in zip(*texts_of, strict=True))
+        keys = [partition_key(values, self._fields) for values in named]
+        by_key: dict[tuple[str | None, ...], int] = {}
+        for at in np.argsort(first, kind="stable").tolist():
+            by_key.setdefault(keys[at], len(by_key))
+        return np.array([by_key[key] for key in keys], np.int64)[codes]
 
 
-def _next_fit(adds: Sequence[AddFile], target_bytes: int) -> list[Bin]:
-    bins: list[list[AddFile]] = []
-    size = 0.0
-    for add in adds:
-        live = add.size * (1 - dead_fraction(add))
-        if not bins or size + live > target_bytes:
-            bins.append([])
-            size = 0.0
-        bins[-1].append(add)
+def _next_fit(rows: NDArray[np.int64], live_bytes: NDArray[np.float64], bin_bytes: int) -> Iterator[NDArray[np.int64]]:
+    start, size = 0, 0.0
+    for at, live in enumerate(live_bytes.tolist()):
+        if at > start and size + live > bin_bytes:
+            yield rows[start:at]
+            start, size = at, 0.0
         size += live
-    return [Bin(tuple(each)) for each in bins]
+    if start < len(rows):
+        yield rows[start:]
+
+
+def _dead_fractions(files: pa.Table) -> NDArray[np.float64]:
+    """The fraction of each file's rows that its deletion vector marks; 1 if the log does not count the rows."""
+    found = np.zeros(files.num_rows)
+    marked = np.flatnonzero(files.column("deletionVector").is_valid().to_numpy())
+    if len(marked):
+        some = files.select(["stats", "deletionVector"]).take(pa.array(marked))
+        rows = np.array([num_records(text) or 0 for text in some.column("stats").to_pylist()])
+        dead = np.array([vector["cardinality"] for vector in some.column("deletionVector").to_pylist()])
+        found[marked] = np.where(rows > 0, np.minimum(1.0, dead / np.maximum(rows, 1)), 1.0)
+    return found
+
+
+def _has_tag(files: pa.Table, name: str, value: str) -> NDArray[np.bool_]:
+    wanted, expected = array_of([name, value], pa.string())
+    return _flags(pc.equal(pc.map_lookup(files.column("tags"), wanted, "first"), expected))
+
+
+def _flags(flags: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Null counts as false."""
+    found: NDArray[np.bool_] = pc.fill_null(flags, array_of([False], pa.bool_())[0]).to_numpy()
+    return found

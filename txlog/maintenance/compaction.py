@@ -14,7 +14,7 @@ Under Delta's own rules the last two cases would fail the whole commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import msgspec
@@ -25,14 +25,16 @@ from msgspec.structs import replace
 
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
-from txlog.errors import ConflictReason
+from txlog.errors import ConflictReason, NotFoundError
 from txlog.log.proposal import Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileId, RemoveFile
 from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.paths import canonical_path
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
@@ -85,11 +87,12 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Compaction:
-    """A `Plan`: the rewritten bins, applied to any later version."""
+    """A `Plan`: the rewritten bins of ``version``, in which all sources are live, applied to any later version."""
 
     def __init__(
         self,
         open_table: OpenTable,
+        version: int,
         bins: Sequence[RewrittenBin],
         description: Description,
         unsent: UnsentFiles,
@@ -104,6 +107,9 @@ class Compaction:
         self._txn_id = ambient.uuid4()
         self._written: dict[_Place, _Marked] = {}
         self._looked_up: tuple[TableState, list[tuple[int, Source, AddFile | None]]] | None = None
+        adds = [source.add for each in bins for source in each.sources]
+        self._by_path = {canonical_path(add.path): add.file_id for add in adds}
+        self._followed: tuple[int, Mapping[FileId, AddFile]] = (version, {add.file_id: add for add in adds})
         self.done = Done()
         self.has_nothing_left = False
         """Whether it ended because it had to give up every bin."""
@@ -130,7 +136,7 @@ class Compaction:
         numbers = self._dead_numbers(state)
         kept = {number: rows for number, rows in numbers.items() if rows is not None}
         dead = {
-            (number, place): new.places(rows)
+            (number, place): new.places(rows, self._open_table.store.files)
             for number, rows in kept.items()
             for place, new in enumerate(self._bins[number].files)
         }
@@ -196,9 +202,7 @@ class Compaction:
         another one has its path."""
         if self._looked_up is not None and self._looked_up[0] is state:
             return self._looked_up[1]
-        paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
-        files = self._open_table.log.files(state)
-        live = {add.file_id: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
+        live = self._live_at(state)
         found = [
             (number, source, live.get(source.add.file_id))
             for number, each in enumerate(self._bins)
@@ -206,6 +210,44 @@ class Compaction:
         ]
         self._looked_up = state, found
         return found
+
+    def _live_at(self, state: TableState) -> Mapping[FileId, AddFile]:
+        """The sources that are live, by id. Only what commits changed since the last look is read, however many files
+        the table has."""
+        version, live = self._followed
+        if version < state.version:
+            try:
+                live = self._changed_by(self._open_table.log.commits_between(version + 1, state.version), live)
+            except NotFoundError:  # cleaned up meanwhile
+                live = self._listed(state)
+        elif version > state.version:
+            live = self._listed(state)
+        self._followed = state.version, live
+        return live
+
+    def _changed_by(self, commits: Iterable[Commit], before: Mapping[FileId, AddFile]) -> dict[FileId, AddFile]:
+        live = dict(before)
+        for commit in commits:
+            added = []
+            for action in commit.actions:
+                if isinstance(action, AddFile | RemoveFile):
+                    source = self._by_path.get(canonical_path(action.path))
+                    if source is None:
+                        continue
+                    if isinstance(action, AddFile):
+                        added.append((source, action))
+                    elif (known := live.get(source)) is not None and _vector_id(known) == _vector_id(action):
+                        del live[source]
+            for source, add in added:
+                live.pop(source, None)
+                if add.file_id == source:  # else another file has taken its path
+                    live[source] = add
+        return live
+
+    def _listed(self, state: TableState) -> dict[FileId, AddFile]:
+        paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
+        files = self._open_table.log.files(state)
+        return {add.file_id: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
 
     def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
         """For each bin, the numbers of the rows that died since it was read; None if the bin is given up."""
@@ -245,6 +287,10 @@ class Compaction:
         self._written |= known
         stats = {place: wide_statistics(files[place].stats, num_records=files[place].num_rows) for place in known}
         return {place: each.descriptor for place, each in known.items()}, stats
+
+
+def _vector_id(action: AddFile | RemoveFile) -> str | None:
+    return action.key[1]
 
 
 def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:

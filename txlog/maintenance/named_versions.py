@@ -199,11 +199,11 @@ def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
         state = open_table.log.state_at(named.version)
         if state.metadata.id == named.table_id:
             open_table.log.read_commit(named.version, files=False)
-            return Snapshot(open_table.log, state)
+            return Snapshot(open_table.log, state, open_table.task_store)
     except (NotFoundError, CorruptLogError):
         pass
     kept = _kept_log(open_table.store, named)
-    return Snapshot(kept, kept.state_at(named.version))
+    return Snapshot(kept, kept.state_at(named.version), open_table.task_store)
 
 
 def _kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:

@@ -1,7 +1,8 @@
 """`optimize` and `purge`: small files become large ones, and dead rows are removed from files.
 
 In: an open table and a selection of its files. Out: commits, each for a group of bins: a conflict, a crash or Ctrl-C
-costs one group. Each thread rewrites one bin at a time; readers and writers continue meanwhile.
+costs one group, and another run goes on with the rest. Workers rewrite one bin at a time; readers and writers continue
+meanwhile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from txlog.expressions.conditions import bind_predicate
 from txlog.log.state import TableState
 from txlog.maintenance.bins import (
     CLUSTERED_BY,
+    PlannedBin,
     bins_not_yet_clustered,
     bins_of,
     bins_to_cluster,
@@ -30,6 +32,7 @@ from txlog.maintenance.bins import (
     cheapest_first,
     grouped,
 )
+from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
@@ -42,25 +45,28 @@ from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.clustering import ClusterColumns
-from txlog.tasks.rewriting.rewrite_bin import RewriteBins, RewrittenBin
+from txlog.tasks.rewriting.curve import ClusterColumns
+from txlog.tasks.rewriting.rewrite_bin import NewFile, RewriteBins, RewrittenBin
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import argument
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.given import GivenWorkers
 from txlog.writer.parquet_settings import check_columns, checked_settings
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES, WritePlan
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
+    from txlog.workers.base import Workers
 
 __all__ = ["OnBins", "optimize", "purge"]
 
-_GROUP_BYTES = 4 << 30
-_GROUP_FILES = 5_000
+_GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
+_GROUP_FILES = 2_500
+_GROUP_FILES_MAX = 50_000  # a commit lists them all
 _CLUSTER_BYTES = 64 << 30
+_WHOLE_TABLE = 1 << 62
 _BINS_AT_ONCE = 2
 _ROUNDS_MAX = 3  # how often it retries files that other writers changed meanwhile
 
@@ -68,14 +74,20 @@ OnBins = Callable[[int, int], None]
 """Called with the bytes rewritten so far, and the bytes to rewrite in total."""
 
 
-class _Request(msgspec.Struct, frozen=True):
-    """What the caller asks for, on any version: how to choose bins, how tasks rewrite them, and how the history
-    describes it. ``work`` gets a folder for data that does not fit into memory."""
+Rewrite = Callable[[TableState, Sequence[Bin], str, OnFile], "list[RewrittenBin]"]
+"""Rewrites bins of a version. Gets a folder of this machine for data that does not fit into memory, and calls back for
+each new file."""
 
-    bins_for: Callable[[TableState], list[Bin]]
-    work: Callable[[TableState, str], RewriteBins]
+
+class _Request(msgspec.Struct, frozen=True):
+    """What the caller asks for, on any version: how to choose bins, how to rewrite them, and how the history describes
+    it."""
+
+    bins_for: Callable[[TableState], list[PlannedBin]]
+    rewrite: Rewrite
     description: Description
     on_progress: OnBins | None
+    workers: Workers
 
 
 def optimize(
@@ -91,6 +103,7 @@ def optimize(
     is_automatic: bool = False,
     user_metadata: str | None = None,
     on_progress: OnBins | None = None,
+    workers: GivenWorkers | None = None,
 ) -> RewriteResult:
     """See ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
 
@@ -100,6 +113,7 @@ def optimize(
     target_file_size_bytes = _at_least_one("target_file_size", target_file_size_bytes)
     max_bytes = _at_least_one("max_bytes", max_bytes)
     settings = checked_settings(parquet)
+    places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
     if not dry_run:
         tidy_tombstones(open_table)
@@ -117,27 +131,24 @@ def optimize(
         with TxlogError.located(open_table.uri, state.version):
             return ClusterColumns.of(wanted, state.schema, state.partition_columns)
 
-    def bins_for(state: TableState) -> list[Bin]:
+    def bins_for(state: TableState) -> list[PlannedBin]:
         fields, files = physical_fields(state.schema, state.partition_columns), without_tombstones(state, select(state))
         if wanted is None:
             found = bins_of(files, fields, target_of(state), files_min=files_min)
         elif of_table is None:
-            found = bins_to_cluster(files, fields, _as_json(columns_of(state).names), _CLUSTER_BYTES)
+            found = bins_to_cluster(files, fields, _as_json(columns_of(state).names), _curve_bytes(places))
         else:
-            bin_bytes = min(_CLUSTER_BYTES, max_bytes or _CLUSTER_BYTES)
+            bin_bytes = min(_curve_bytes(places), max_bytes or _WHOLE_TABLE)
             found = bins_not_yet_clustered(files, of_table, target_of(state), bin_bytes, files_min=files_min)
         return cheapest_first(found, max_bytes)
 
-    def work(state: TableState, folder: str) -> RewriteBins:
-        table = open_table.task_table(state).with_parquet(settings)
-        return RewriteBins(table) if wanted is None else RewriteBins(table, columns_of(state), target_of(state), folder)
-
+    rewrite = _rewriting(open_table, places, settings)
+    if wanted is not None:
+        rewrite = _clustering(open_table, places, settings, columns_of, target_of)
     names = [] if wanted is None else columns_of(newest).names
-    is_own = of_table is not None
-    by = {"clusterBy": names, "zOrderBy": [], "isFull": "false"} if is_own else {"clusterBy": [], "zOrderBy": names}
-    parameters = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false", **by)
-    description = _with_clustering(Description("OPTIMIZE", parameters, user_metadata), names, is_own)
-    return _run(open_table, _Request(bins_for, work, description, on_progress), dry_run=dry_run)
+    asked = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false")
+    description = _with_clustering(Description("OPTIMIZE", asked, user_metadata), names, of_table is not None)
+    return _run(open_table, _Request(bins_for, rewrite, description, on_progress, places), dry_run=dry_run)
 
 
 def _at_least_one(name: str, value: int | None) -> int | None:
@@ -145,7 +156,9 @@ def _at_least_one(name: str, value: int | None) -> int | None:
 
 
 def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:
-    """The tags of the new files: the columns they were clustered by; in Spark's form if the table has CLUSTER BY."""
+    """With the columns as parameters, and as tags of the new files; in Spark's form if the table has CLUSTER BY."""
+    by = {"clusterBy": names, "zOrderBy": [], "isFull": "false"} if is_own else {"clusterBy": [], "zOrderBy": names}
+    description = replace(description, parameters={**description.parameters, **operation_parameters(**by)})
     if is_own:
         tags = cube_tags(ambient.uuid4(), names)
         return replace(description, tags=tags, clustering_provider=CLUSTERING_PROVIDER)
@@ -175,21 +188,21 @@ def purge(
     dry_run: bool = False,
     user_metadata: str | None = None,
     on_progress: OnBins | None = None,
+    workers: GivenWorkers | None = None,
 ) -> RewriteResult:
     """See ``Table.purge``."""
     check_text("user_metadata", user_metadata)
+    places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
 
-    def bins_for(state: TableState) -> list[Bin]:
+    def bins_for(state: TableState) -> list[PlannedBin]:
         files = select(state)
-        return bins_to_purge(files, files_with_dropped_columns(open_table, state, files))
+        return bins_to_purge(files, files_with_dropped_columns(open_table, state, files, workers))
 
     parameters = operation_parameters(predicate=_predicates(where), applyPurge="true")
 
-    def work(state: TableState, folder: str) -> RewriteBins:
-        return RewriteBins(open_table.task_table(state))
-
-    request = _Request(bins_for, work, Description("REORG", parameters, user_metadata), on_progress)
+    description = Description("REORG", parameters, user_metadata)
+    request = _Request(bins_for, _rewriting(open_table, places, {}), description, on_progress, places)
     done = _run(open_table, request, dry_run=dry_run)
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
 
@@ -241,14 +254,14 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
     state = open_table.writable_state()
     bins = request.bins_for(state)
     if dry_run:
-        return _planned(state, bins)
+        return _planned(bins)
     total = sum(each.size_bytes for each in bins)
     done: list[Done] = []
     versions: list[int] = []
     given_up = 0
     for round_number in range(_ROUNDS_MAX):
         given_up = 0
-        for group in grouped(bins, _GROUP_BYTES, _GROUP_FILES):
+        for group in _groups(bins, request.workers.slots):
             version, did = _commit_group(open_table, state, group, request, sum(map(_bytes_read, done)), total)
             given_up += did.bins_given_up
             if version is not None:
@@ -269,21 +282,36 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
     return _result(versions, done, given_up, ambient.now_ms() + state.properties.deleted_file_retention_ms)
 
 
+def _groups(bins: Sequence[PlannedBin], slots: int) -> list[list[PlannedBin]]:
+    slots = max(2, slots)
+    return grouped(bins, slots * _GROUP_BYTES, min(slots * _GROUP_FILES, _GROUP_FILES_MAX))
+
+
 def _commit_group(
-    open_table: OpenTable, state: TableState, group: Sequence[Bin], request: _Request, done_bytes: int, total: int
+    open_table: OpenTable,
+    state: TableState,
+    group: Sequence[PlannedBin],
+    request: _Request,
+    done_bytes: int,
+    total: int,
 ) -> tuple[int | None, Done]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
-    with UnsentFiles(open_table.store.files) as unsent, TemporaryDirectory(prefix="txlog-") as folder:
-        found: dict[int, RewrittenBin] = {}
-        for number, new in ThreadWorkers(_BINS_AT_ONCE).map(request.work(state, folder), group):
-            unsent.own(each.file.path for each in new.files)
-            found[number] = new
-            done_bytes += group[number].size_bytes
+    files = open_table.store.files
+    with UnsentFiles(files) as unsent, UnsentFiles(files) as orders, TemporaryDirectory(prefix="txlog-") as folder:
+
+        def on_file(new: NewFile, size_bytes: int) -> None:
+            nonlocal done_bytes
+            unsent.own([new.file.path])
+            orders.own([] if new.stored_order is None else [new.stored_order])
+            done_bytes += size_bytes
             if request.on_progress is not None:
                 request.on_progress(done_bytes, total)
-        rewritten = [found[number] for number in range(len(group))]
+
+        rewritten = request.rewrite(state, [each.bin() for each in group], folder, on_file)
         prefix_length = WritePlan.of(state.metadata, table=open_table.uri, rows="old").random_prefix_length
-        plan = Compaction(open_table, rewritten, request.description, unsent, random_prefix_length=prefix_length)
+        plan = Compaction(
+            open_table, state.version, rewritten, request.description, unsent, random_prefix_length=prefix_length
+        )
         try:
             result = open_table.commit_plan(plan, state, unsent=unsent)
         except ConflictError as error:
@@ -294,6 +322,42 @@ def _commit_group(
         return result.version, plan.done
 
 
+def _rewriting(open_table: OpenTable, workers: Workers, parquet: Mapping[str, str]) -> Rewrite:
+    """Each bin in a task of its own, with the rows in the order of its files."""
+
+    def rewrite(state: TableState, bins: Sequence[Bin], folder: str, on_file: OnFile) -> list[RewrittenBin]:
+        found: dict[int, RewrittenBin] = {}
+        for number, new in workers.map(RewriteBins(open_table.task_table(state).with_parquet(parquet)), bins):
+            found[number] = new
+            for file in new.files:
+                on_file(file, bins[number].size_bytes)
+        return [found[number] for number in range(len(bins))]
+
+    return rewrite
+
+
+def _clustering(
+    open_table: OpenTable,
+    workers: Workers,
+    parquet: Mapping[str, str],
+    columns_of: Callable[[TableState], ClusterColumns],
+    target_of: Callable[[TableState], int],
+) -> Rewrite:
+    """The rows of each bin along a curve. Raises ``InvalidInputError`` for workers that cannot exchange rows."""
+    check_can_cluster(workers, open_table.uri)
+
+    def rewrite(state: TableState, bins: Sequence[Bin], folder: str, on_file: OnFile) -> list[RewrittenBin]:
+        table = open_table.task_table(state).with_parquet(parquet)
+        return cluster_bins(workers, table, bins, columns_of(state), target_of(state), folder, on_file)
+
+    return rewrite
+
+
+def _curve_bytes(workers: Workers) -> int:
+    """The most bytes of files on one curve: on this machine, their rows go through a temporary folder."""
+    return _CLUSTER_BYTES if workers.shares_disk else _WHOLE_TABLE
+
+
 def _bytes_read(done: Done) -> int:
     return sum(add.size for add in done.removed)
 
@@ -301,15 +365,14 @@ def _bytes_read(done: Done) -> int:
 # --- results ----------------------------------------------------------------------------------------------------
 
 
-def _planned(state: TableState, bins: Sequence[Bin]) -> RewriteResult:
-    files = [add for each in bins for add in each.files]
+def _planned(bins: Sequence[PlannedBin]) -> RewriteResult:
     return RewriteResult(
         versions=(),
-        files_removed=len(files),
-        bytes_removed=sum(add.size for add in files),
+        files_removed=sum(each.num_files for each in bins),
+        bytes_removed=sum(each.size_bytes for each in bins),
         files_added=len(bins),
-        vectors_purged=sum(add.deletion_vector is not None for add in files),
-        paths_removed=tuple(add.path for add in files),
+        vectors_purged=sum(vector is not None for each in bins for vector in each.column("deletionVector")),
+        paths_removed=tuple(path for each in bins for path in each.column("path")),
         dry_run=True,
     )
 

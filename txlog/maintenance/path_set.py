@@ -66,9 +66,13 @@ class PathSet:
 
     def holds(self, paths: pa.Array) -> pa.BooleanArray:
         """For each of ``paths``, which are store names, whether it is in the set."""
+        return pc.is_in(paths, value_set=self.column())
+
+    def column(self) -> pa.Array:
+        """All paths, as store names."""
         if len(self._chunks) != 1:
             self._chunks = [pa.concat_arrays([array_of([], pa.string()), *self._chunks])]
-        return pc.is_in(paths, value_set=self._chunks[0])
+        return self._chunks[0]
 
     def _vector_names(self, vector: DeletionVectorDescriptor) -> Iterator[str]:
         found = vector_path(vector)

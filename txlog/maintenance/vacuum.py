@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -37,18 +37,21 @@ from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.offered_appends import delete_dead_offers
-from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
+from txlog.maintenance.vacuum_candidates import in_inventory, removed_by
 from txlog.maintenance.vacuums_under_way import END, START
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.properties import TableProperties
 from txlog.result.maintenance import VacuumResult
 from txlog.tasks.check_files import DeleteFiles
-from txlog.tasks.task_table import TaskStore
+from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of
 from txlog.util import ambient
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, setting
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.given import GivenWorkers
+
+if TYPE_CHECKING:
+    from txlog.workers.base import Workers
 
 __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 
@@ -58,6 +61,7 @@ OnStep = Callable[[str, int, int], None]
 
 _DELETED_AT_ONCE = 1000
 _DELETIONS_AT_ONCE = 4
+_RANGES_PER_SLOT = 4
 _CLOCK_AHEAD_MAX_MS = HOUR_MS
 _RETENTION = "delta.deletedFileRetentionDuration"
 _HOURS_MAX = 1e10  # a longer retention keeps no more: no file is a million years old
@@ -73,7 +77,12 @@ class VacuumOptions(msgspec.Struct, frozen=True):
     force: bool = False
 
 
-def vacuum(open_table: OpenTable, options: VacuumOptions, on_step: OnStep | None = None) -> VacuumResult:
+def vacuum(
+    open_table: OpenTable,
+    options: VacuumOptions,
+    on_step: OnStep | None = None,
+    workers: GivenWorkers | None = None,
+) -> VacuumResult:
     """Delete what no retained version needs. Raises what `Table.vacuum` raises."""
     if options.lite and options.inventory is not None:
         raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
@@ -81,11 +90,22 @@ def vacuum(open_table: OpenTable, options: VacuumOptions, on_step: OnStep | None
     open_table.check_maintainable(state)
     with TxlogError.located(open_table.uri, state.version):
         retention_ms = _retention_ms(state.properties, options)
-    return _Vacuum(open_table, options, retention_ms, on_step or (lambda what, done, total: None)).run()
+    on_step = on_step or (lambda what, done, total: None)
+    # A local directory is changed by one thread at a time.
+    places = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _DELETIONS_AT_ONCE)
+    return _Vacuum(open_table, options, retention_ms, on_step, places).run()
 
 
 class _Vacuum:
-    def __init__(self, open_table: OpenTable, options: VacuumOptions, retention_ms: int, on_step: OnStep) -> None:
+    def __init__(
+        self,
+        open_table: OpenTable,
+        options: VacuumOptions,
+        retention_ms: int,
+        on_step: OnStep,
+        workers: Workers,
+    ) -> None:
+        self._workers = workers
         self._open_table = open_table
         self._log = open_table.log
         self._options = options
@@ -98,6 +118,7 @@ class _Vacuum:
         self._mode: str = "full"
         self._linked: list[str] = []
         """Where symbolic links in the table lead. The log may name files through the links, so they all stay."""
+        self._looked_at = 0
         state = self._needed.state
         self._folders = Folders(physical_names(state.schema, state.partition_columns))
 
@@ -132,7 +153,7 @@ class _Vacuum:
 
     def _doomed(self, expired_version: int | None) -> pa.Table:
         found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
-        doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=CANDIDATES)
+        doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=LISTED)
         if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
             doomed = _distinct(doomed)
         for path in self._linked:
@@ -144,10 +165,9 @@ class _Vacuum:
 
     def _candidates(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
         """Batches of files to look at, counted for the progress report."""
-        looked_at = 0
         for batch in self._source(expired_version):
-            looked_at += batch.num_rows
-            self._on_step("looking at files", looked_at, looked_at)
+            self._looked_at += batch.num_rows
+            self._on_step("looking at files", self._looked_at, self._looked_at)
             yield batch
 
     def _source(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
@@ -159,7 +179,20 @@ class _Vacuum:
                 self._mode = "lite"
                 last = -1 if expired_version is None else expired_version
                 return removed_by(self._log.commits_between(first + 1, last), self._log.uri, self._folders)
-        return in_listing(self._log.store.files, self._folders, self._linked.append)
+        return self._in_listing()
+
+    def _in_listing(self) -> Iterator[pa.RecordBatch]:
+        """Every file of the table; workers in other processes list it in ranges of names, and leave out young files."""
+        if not self._workers.crosses:
+            yield from listed(self._log.store.files, self._folders, self._linked.append)
+            return
+        work = ListFiles(self._open_table.task_store(), self._folders.partition_columns, self._cutoff_ms)
+        ranges = ranges_of(self._needed.paths.column(), _RANGES_PER_SLOT * self._workers.slots)
+        for _, found in self._workers.map(work, ranges):
+            self._folders.seen.update(found.folders)
+            self._linked += found.links
+            self._looked_at += found.num_files - found.files.num_rows
+            yield from found.files.to_batches()
 
     def _has_commits(self, first: int, last: int | None) -> bool:
         """Whether the log still has these versions; the log cleanup removes the oldest first."""
@@ -189,12 +222,10 @@ class _Vacuum:
         except TxlogError:
             self._end("FAILED", sum(gone.num_rows for gone in deleted))
             raise
-        return pa.concat_tables([CANDIDATES.empty_table(), *deleted])
+        return pa.concat_tables([LISTED.empty_table(), *deleted])
 
     def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
-        # A local directory is changed by one thread at a time.
-        workers = ThreadWorkers(1 if self._log.store.has_cheap_calls else _DELETIONS_AT_ONCE)
-        work = DeleteFiles(TaskStore.at(self._log.store))
+        workers, work = self._workers, DeleteFiles(self._open_table.task_store())
         round_rows, done = workers.slots * _DELETED_AT_ONCE, 0
         for start in range(0, doomed.num_rows, round_rows):
             revived = self._needed.refresh()
@@ -288,7 +319,7 @@ def _distinct(doomed: pa.Table) -> pa.Table:
     if doomed.num_rows < 2:
         return doomed
     grouped = doomed.group_by("path", use_threads=False).aggregate([("size_bytes", "max"), ("modified_ms", "max")])
-    return grouped.rename_columns(CANDIDATES.names).cast(CANDIDATES)
+    return grouped.rename_columns(LISTED.names).cast(LISTED)
 
 
 def _total(sizes: pa.ChunkedArray) -> int:

@@ -1,66 +1,25 @@
-"""The files that a vacuum looks at, in columns: from a listing of the table, an inventory, or its log.
+"""The files that a vacuum looks at without listing the table, in columns: from an inventory, or from the log.
 
-In: a `FileStore`, any Arrow stream of files, or a range of versions. Out: record batches of `CANDIDATES`, each with a
+In: any Arrow stream of files, or a range of versions. Out: record batches of ``tasks.list_files.LISTED``, each with a
 bounded number of rows. Hidden files and folders are left out here; another module decides what may be deleted.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import DataPath, is_hidden, is_in_progress, path_below, resolve_data_path
-from txlog.store.base import FileStore, ObjectMeta, OnLink
+from txlog.protocol.paths import DataPath, path_below, resolve_data_path
+from txlog.tasks.list_files import Folders, listed_batch
 from txlog.util.arguments import invalid
 
-__all__ = ["CANDIDATES", "Folders", "in_inventory", "in_listing", "removed_by", "without_hidden"]
-
-CANDIDATES = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
-"""``path`` is relative to the table's root and decoded."""
-
-_BATCH_FILES = 65_536
-_MAYBE_HIDDEN = r"(^|/)([_.]|metadata(/|$))"
-
-
-class Folders:
-    """Decides which folders of a table are listed, and counts them."""
-
-    def __init__(self, partition_columns: Iterable[str]) -> None:
-        self.partition_columns = tuple(partition_columns)
-        self._seen: set[str] = set()
-
-    def __call__(self, folder: str) -> bool:
-        """Whether everything in ``folder`` is left out. For `FileStore.list`."""
-        if is_hidden(folder, self.partition_columns):
-            return True
-        self._seen.add(folder)
-        return False
-
-    def __len__(self) -> int:
-        """The number of folders, including the table's root."""
-        return 1 + len(self._seen)
-
-
-def in_listing(files: FileStore, folders: Folders, on_link: OnLink) -> Iterator[pa.RecordBatch]:
-    """Every file of the table. Raises StorageError."""
-    pages = files.list(skip=folders, on_link=on_link)
-    waiting: list[ObjectMeta] = []
-    for page in itertools.chain(pages, (None,)):
-        if page is not None:
-            waiting += page
-        if waiting and (page is None or len(waiting) >= _BATCH_FILES):
-            yield without_hidden(_batch(*zip(*waiting, strict=True)), folders.partition_columns)
-            waiting = []
+__all__ = ["in_inventory", "removed_by"]
 
 
 def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.RecordBatch]:
@@ -92,7 +51,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
         for folder in {path.rpartition("/")[0] for path, _, _ in found} - {""}:
             folders(folder)
         if found:
-            yield without_hidden(_batch(*zip(*found, strict=True)), folders.partition_columns)
+            yield listed_batch(*zip(*found, strict=True), partition_columns=folders.partition_columns)
 
 
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:
@@ -112,19 +71,7 @@ def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterato
                     _note(found, uri, vector_path(action.deletion_vector), 0, removed_ms)
         if found:
             sizes, times = zip(*found.values(), strict=True)
-            yield without_hidden(_batch(tuple(found), sizes, times), folders.partition_columns)
-
-
-def without_hidden(candidates: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
-    """The files that a vacuum may look at: see `protocol.paths.is_hidden`. Includes temporary files left by a crash."""
-    suspects = flags_of(pc.match_substring_regex(candidates["path"], _MAYBE_HIDDEN))
-    if not suspects.any():
-        return candidates
-    keep = np.ones(len(suspects), bool)
-    for row in np.flatnonzero(suspects).tolist():
-        path = candidates["path"][row].as_py()
-        keep[row] = not is_hidden(path, partition_columns) or is_in_progress(path, partition_columns)
-    return candidates.filter(from_flags(keep))
+            yield listed_batch(tuple(found), sizes, times, partition_columns=folders.partition_columns)
 
 
 def _note(found: dict[str, tuple[int, int]], uri: str, at: DataPath | None, size_bytes: int, removed_ms: int) -> None:
@@ -142,8 +89,3 @@ def _below(uri: str, text: Any) -> str | None:
         authority, slash, path = rest.partition("/")
         return path_below(uri, DataPath(slash + path, scheme.lower(), authority))
     return path_below(uri, DataPath(text.removeprefix("file:")))
-
-
-def _batch(paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]) -> pa.RecordBatch:
-    columns = [array_of(values, field.type) for values, field in zip((paths, sizes, times), CANDIDATES, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=CANDIDATES)

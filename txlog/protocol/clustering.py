@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import AddFile, DomainMetadata
+from txlog.protocol.actions import DomainMetadata
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.properties import TableProperties, column_paths
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
@@ -28,8 +28,8 @@ __all__ = [
     "clustering_columns",
     "clustering_domain",
     "clustering_text",
+    "cube_columns",
     "cube_tags",
-    "in_a_cube",
     "named_columns",
     "replaced_clustering",
 ]
@@ -161,13 +161,13 @@ def replaced_clustering(domains: Mapping[str, DomainMetadata], schema: Struct, n
 
 def cube_tags(cube_id: str, names: Sequence[str]) -> dict[str, str | None]:
     """``add.tags`` of files that were clustered together by the columns ``names``, as Spark's Delta writes them."""
-    return {_CUBE: cube_id, _COLUMNS: orjson.dumps(list(names)).decode()}
+    return {_CUBE: cube_id, **dict([cube_columns(names)])}
 
 
-def in_a_cube(add: AddFile, names: Sequence[str]) -> bool:
-    """Whether a file was clustered by the columns ``names``, by any writer."""
-    tags = add.tags or {}
-    return add.clustering_provider == CLUSTERING_PROVIDER and tags.get(_COLUMNS) == cube_tags("", names)[_COLUMNS]
+def cube_columns(names: Sequence[str]) -> tuple[str, str]:
+    """The tag, and its value, by which files with `CLUSTERING_PROVIDER` show that any writer clustered them by these
+    columns."""
+    return _COLUMNS, orjson.dumps(list(names)).decode()
 
 
 def _domain(columns: Sequence[ColumnPath]) -> DomainMetadata:

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 
 from txlog.store.base import FileStore
 
-__all__ = ["file_system"]
+__all__ = ["ReadOnlyHandler", "file_system"]
 
 
 def file_system(files: FileStore) -> pafs.FileSystem:
@@ -21,29 +21,14 @@ def file_system(files: FileStore) -> pafs.FileSystem:
     return pafs.PyFileSystem(_Handler(files))
 
 
-class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
+class ReadOnlyHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     """The interface of an Arrow file system. It refuses writing, and listing, which the log makes unnecessary."""
-
-    def __init__(self, files: FileStore) -> None:
-        self._files = files
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Handler) and self._files is other._files
-
-    __hash__ = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
         return "txlog"
 
     def normalize_path(self, path: str) -> str:
         return path
-
-    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
-        return [pafs.FileInfo(path, pafs.FileType.File, size=self._files.stat(path).size) for path in paths]
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        opened = self._files.open(path)
-        return opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, "r")
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)
@@ -53,3 +38,20 @@ class _Handler(pafs.FileSystemHandler):  # type: ignore[misc]
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
     delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+
+
+class _Handler(ReadOnlyHandler):
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Handler) and self._files is other._files
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
+        return [pafs.FileInfo(path, pafs.FileType.File, size=self._files.stat(path).size) for path in paths]
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        opened = self._files.open(path)
+        return opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, "r")

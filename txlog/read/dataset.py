@@ -18,13 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import fold_name
 from txlog.read.arrow_files import file_system
 from txlog.read.guarantees import Guarantees
 from txlog.read.row_count import count_rows
+from txlog.read.rows_as_file import rows_as_file
 from txlog.read.scan_plan import ScanPlan
+from txlog.read.scan_shares import in_shares
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
@@ -34,15 +36,18 @@ __all__ = ["SnapshotDataset"]
 Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
 _FOOTERS_AT_ONCE = 8
+_FRAGMENT_BYTES = 64 << 20
+_FRAGMENTS_MAX = 256  # for each file
 _COLUMN_BY_NUMBER = "FieldPath("
 _GUARDED = "this operation of Arrow's reads data files without the table's log; pass it dataset.to_table() instead"
 
 
 class _Files(msgspec.Struct, frozen=True):
-    """The files of a scan: fragments for Arrow, and tasks for txlog."""
+    """The files of a scan: fragments for Arrow, and tasks for txlog, with what the log knows about their rows."""
 
     fragments: list[ds.ParquetFileFragment]
     tasks: list[ScanTask]
+    guarantees: list[pc.Expression]
 
 
 class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
@@ -143,21 +148,17 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         """The files that may have matching rows, as Parquet fragments; their guarantees are what the log knows about
         them.
 
-        Raises:
-            UnsupportedFeatureError: Arrow alone would misread one of them: some of its rows are deleted, or its columns
-                have other names or types than the table's.
+        A file that Arrow alone would misread, since some of its rows are deleted or its columns have other names or
+        types than the table's, is read by txlog when Arrow opens its fragment, which then holds the live rows of all
+        columns in memory, as Parquet. A large file has several such fragments.
         """
         filter = self._also(filter)
         files = self._matching(self.schema.names, filter)
-        if files.tasks:
-            raise UnsupportedFeatureError(
-                f"{files.tasks[0].path} has deleted rows, or other columns than the table, so it has no Arrow fragment:"
-                " read the dataset through scanner(), to_batches() or to_table()",
-                table=self._selection.uri,
-                version=self._selection.version,
-                features=("fragments",),
-            )
-        return iter(files.fragments)
+        yield from files.fragments
+        for file, guarantee in zip(files.tasks, files.guarantees, strict=True):
+            for task in in_shares(file, _FRAGMENT_BYTES, _FRAGMENTS_MAX):
+                system = rows_as_file(self._store, task)
+                yield self._format.make_fragment(task.path, system, partition_expression=guarantee)
 
     # --- what Arrow does in memory --------------------------------------------------------------------------------
 
@@ -214,12 +215,13 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
         by_path = {fragment.path: task for fragment, task in made}
         kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
         are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed)
-        found = _Files([], [])
+        found = _Files([], [], [])
         for fragment, is_plain in zip(kept, are_plain, strict=True):
             if is_plain:
                 found.fragments.append(fragment)
             else:
                 found.tasks.append(by_path[fragment.path])
+                found.guarantees.append(fragment.partition_expression)
         return found
 
     def _filtered(self, filter: pc.Expression | None) -> list[str]:

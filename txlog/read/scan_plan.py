@@ -27,6 +27,8 @@ from txlog.util.arguments import invalid
 __all__ = ["ScanPlan", "select"]
 
 _TASKS_AT_ONCE = 1024
+_NEEDED = ["path", "size", "partitionValues", "deletionVector"]
+"""The columns of ``DeltaLog.files`` that tasks are made from."""
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
@@ -42,10 +44,17 @@ class ScanPlan(msgspec.Struct, frozen=True):
             UnsupportedFeatureError: A file is outside the table's directory.
             CorruptLogError: The log's entry for a file cannot be parsed.
         """
-        columns = self.files.select(["path", "size", "partitionValues", "deletionVector"])
-        for batch in columns.to_batches(max_chunksize=_TASKS_AT_ONCE):
+        for batch in self.files.select(_NEEDED).to_batches(max_chunksize=_TASKS_AT_ONCE):
             for row in batch.to_pylist():
                 yield _task(self.selection, row)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It arrives with the columns that tasks need. Arrow itself would pickle the whole table that a slice is of."""
+        body = pa.BufferOutputStream()
+        files = self.files.select(_NEEDED)
+        with pa.ipc.new_stream(body, files.schema) as writer:
+            writer.write_table(files)
+        return _arrived, (self.selection, body.getvalue().to_pybytes())
 
     def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
         """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
@@ -109,6 +118,10 @@ def select(
             file_column,
             position_column,
         )
+
+
+def _arrived(selection: Selection, files: bytes) -> ScanPlan:
+    return ScanPlan(selection, pa.ipc.open_stream(files).read_all())
 
 
 def _fields(state: DefinedTable, columns: Sequence[str] | None) -> tuple[Field, ...]:

@@ -2,7 +2,9 @@
 
 Spark finds the data source by itself if txlog is installed for its Python workers (``pyspark_txlog``). It does not find
 it in a thread that the program started: use ``ThreadPoolExecutor(8, initializer=txlog.spark.register)`` there. `read`
-returns a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any size.
+returns a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any size;
+`optimize`, `purge`, `vacuum`, `verify`, `add_files` and `add_constraint` do their work in Spark's tasks, and so does a
+handle opened with `workers`.
 `foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes on Hadoop's
 credentials. `error_from` rebuilds the typed error from Spark's exception. Importing this module does not import
 pyspark.
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from txlog.spark.errors import error_from
     from txlog.spark.hadoop import storage_options
+    from txlog.spark.maintenance import add_constraint, add_files, optimize, purge, vacuum, verify, workers
     from txlog.spark.micro_batch import MicroBatch, foreach_batch
     from txlog.spark.registration import register
     from txlog.spark.rows.calls import ChangeOptions, delete, merge, update, upsert
@@ -24,20 +27,30 @@ if TYPE_CHECKING:
 __all__ = [
     "ChangeOptions",
     "MicroBatch",
+    "add_constraint",
+    "add_files",
     "delete",
     "error_from",
     "foreach_batch",
     "merge",
+    "optimize",
+    "purge",
     "read",
     "register",
     "storage_options",
     "update",
     "upsert",
+    "vacuum",
+    "verify",
+    "workers",
 ]
 
 _HOME = {
     "ChangeOptions": "txlog.spark.rows.calls",
     "MicroBatch": "txlog.spark.micro_batch",
+    **dict.fromkeys(
+        ["add_constraint", "add_files", "optimize", "purge", "vacuum", "verify", "workers"], "txlog.spark.maintenance"
+    ),
     "delete": "txlog.spark.rows.calls",
     "error_from": "txlog.spark.errors",
     "foreach_batch": "txlog.spark.micro_batch",

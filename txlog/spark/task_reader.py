@@ -6,15 +6,14 @@ can reach the log.
 
 from __future__ import annotations
 
-import heapq
 import inspect
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from msgspec.structs import replace
 
+from txlog.read.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
 from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.spark.errors import crossing
 from txlog.store.open import open_store
@@ -24,22 +23,12 @@ if TYPE_CHECKING:
 
     from txlog.read.change_rows import ChangeTask
 
-__all__ = ["PickledTasks", "balanced", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
+__all__ = ["PickledTasks", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
 
 _PARTITION_BYTES = 16 << 20
 _PARTITIONS_MIN, _PARTITIONS_MAX = 4, 256
-_OPEN_BYTES = 256 << 10
-"""Opening a file in an object store takes about as long as reading this many bytes."""
 _SHARE_BYTES = 32 << 20
 """A file of at least twice this size is read by several tasks. Each of them opens the file and reads its footer."""
-
-
-class _Task(Protocol):
-    @property
-    def size_bytes(self) -> int: ...
-
-
-AnyTask = TypeVar("AnyTask", bound=_Task)
 
 
 def read_tasks(
@@ -137,24 +126,6 @@ def task_partitions(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> li
     Returns:
         The tasks of each partition. Shares of the row groups replace a large file's task.
     """
-    tasks = [share for task in tasks for share in _shares(task)]
-    wanted = -(-sum(task.size_bytes + _OPEN_BYTES for task in tasks) // _PARTITION_BYTES)
+    tasks = [share for task in tasks for share in in_shares(task, _SHARE_BYTES, _PARTITIONS_MAX)]
+    wanted = -(-sum(task.size_bytes + OPEN_BYTES for task in tasks) // _PARTITION_BYTES)
     return balanced(tasks, min(max(wanted, _PARTITIONS_MIN), most))
-
-
-def _shares(task: AnyTask) -> list[AnyTask]:
-    count = min(task.size_bytes // _SHARE_BYTES, _PARTITIONS_MAX)
-    if count < 2 or not isinstance(task, ScanTask) or task.row_groups is not None:
-        return [task]
-    size_bytes = task.size_bytes // count
-    return [replace(task, size_bytes=size_bytes, share=(number, count)) for number in range(count)]
-
-
-def balanced(tasks: Sequence[AnyTask], groups: int) -> list[list[AnyTask]]:
-    """Spread tasks over at most ``groups`` groups of about equal size. Each group keeps the order of the tasks."""
-    open_groups: list[tuple[int, int, list[int]]] = [(0, at, []) for at in range(min(groups, len(tasks)))]
-    for at in sorted(range(len(tasks)), key=lambda at: -tasks[at].size_bytes):
-        size_bytes, number, members = heapq.heappop(open_groups)
-        # Opening a file costs as much as reading about this many bytes.
-        heapq.heappush(open_groups, (size_bytes + tasks[at].size_bytes + 4_000_000, number, [*members, at]))
-    return [[tasks[at] for at in sorted(members)] for _, _, members in sorted(open_groups, key=lambda group: group[1])]

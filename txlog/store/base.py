@@ -176,7 +176,12 @@ class FileStore(Protocol):
         """Size and modification time. Raises NotFoundError, StorageError."""
 
     def list(
-        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+        self,
+        folder: str = "",
+        *,
+        skip: SkipFolder | None = None,
+        on_link: OnLink | None = None,
+        start_after: str | None = None,
     ) -> Iterator[Sequence[ObjectMeta]]:
         """Every file below ``folder`` (the table's root if it is empty), at any depth, in pages of bounded size.
 
@@ -189,6 +194,9 @@ class FileStore(Protocol):
         ``on_link`` is called for each symbolic link that leads to a file or folder of the same table, with the path of
         that file or folder: the log may name files by the link. It is not called for a link to a folder that holds the
         link itself.
+
+        With ``start_after``, only names that sort after it are listed, ascending by their UTF-8 bytes. An object store
+        begins there; a disk still reads each folder that is not skipped.
         """
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:

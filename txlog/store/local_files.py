@@ -108,10 +108,17 @@ class LocalFileStore:
             raise storage_failure("look at", self._root, path, error) from error
 
     def list(
-        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+        self,
+        folder: str = "",
+        *,
+        skip: SkipFolder | None = None,
+        on_link: OnLink | None = None,
+        start_after: str | None = None,
     ) -> Iterator[Sequence[ObjectMeta]]:
         start = _checked(self._root, folder) if folder else self._root
         files = self._below(start, f"{folder}/" if folder else "", skip, on_link)
+        if start_after is not None:
+            files = iter(sorted(meta for meta in files if meta.name > start_after))
         while page := tuple(itertools.islice(files, _LIST_PAGE)):
             yield page
 

@@ -231,12 +231,17 @@ class ObjectFileStore:
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
     def list(
-        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+        self,
+        folder: str = "",
+        *,
+        skip: SkipFolder | None = None,
+        on_link: OnLink | None = None,
+        start_after: str | None = None,
     ) -> Iterator[Sequence[ObjectMeta]]:
         """Skipped folders are still requested and then left out, since the store has no folders."""
         prefix = _checked(folder) if folder else None
         is_skipped = functools.lru_cache(maxsize=_FOLDERS_KEPT)(skip) if skip is not None else lambda path: False
-        last = ""
+        last = start_after or ""
         pages: Iterator[Any] | None = None
 
         def next_page(store: Any) -> Sequence[Any] | None:

@@ -17,7 +17,7 @@ from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.tasks.task_table import TaskStore
 
-__all__ = ["CheckFiles", "CheckVector", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
+__all__ = ["CheckFiles", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
 
 
 class FileProblem(msgspec.Struct, frozen=True):
@@ -86,15 +86,18 @@ class CheckFiles(msgspec.Struct, frozen=True):
         return None
 
 
-class CheckVector(msgspec.Struct, frozen=True):
-    """The work of a task: read the deletion vector of one live file."""
+class CheckVectors(msgspec.Struct, frozen=True):
+    """The work of a task: read the deletion vectors of some live files."""
 
     store: TaskStore
     version: int
 
-    def __call__(self, row: Mapping[str, Any]) -> FileProblem | None:
-        """``row`` has the ``path``, ``stats`` and ``deletionVector`` of a live file."""
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> list[FileProblem]:
+        """Each of ``rows`` has the ``path``, ``stats`` and ``deletionVector`` of a live file."""
         reader = DeletionVectorReader(self.store.files, self.version)
+        return [found for row in rows if (found := self._problem(reader, row)) is not None]
+
+    def _problem(self, reader: DeletionVectorReader, row: Mapping[str, Any]) -> FileProblem | None:
         rows = num_records(row["stats"])
         vector = row["deletionVector"]
         at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"

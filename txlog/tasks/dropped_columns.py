@@ -1,12 +1,12 @@
 """Which data files still hold values of columns that the table no longer has, as the work of tasks.
 
-In: live files of a table with column mapping (without it, no column can be dropped without rewriting files). Out: for
-each file whether its footer has more columns than the table's schema. PROTOCOL.md, "Column Mapping".
+In: live files of a table with column mapping (without it, no column can be dropped without rewriting files). Out: the
+paths of those whose footers have more columns than the table's schema. PROTOCOL.md, "Column Mapping".
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
@@ -25,13 +25,16 @@ _COLUMN_ID = "delta.columnMapping.id"
 
 
 class HasDroppedColumns(msgspec.Struct, frozen=True, dict=True):
-    """The work of a task: to find out whether a file holds a dropped column, or a dropped member of a struct."""
+    """The work of a task: to find the files that hold a dropped column, or a dropped member of a struct."""
 
     table: TaskTable
 
-    def __call__(self, add: AddFile) -> bool:
-        """Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if the footer cannot be read."""
-        schema = FileRows(self.table.files, self.table).arrow_schema(add)
+    def __call__(self, adds: Sequence[AddFile]) -> list[str]:
+        """Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a footer cannot be read."""
+        rows = FileRows(self.table.files, self.table)
+        return [add.path for add in adds if self._has_more(rows.arrow_schema(add))]
+
+    def _has_more(self, schema: pa.Schema) -> bool:
         return not self._known.issuperset(_ids_in_file(schema) if self._by_id else _names(schema))
 
     @property

@@ -1,10 +1,12 @@
 """The keys of a table's rows as numbers, read as the work of tasks.
 
-In: for each task a file, or a share of a large one. Out: a number of 8 or 16 bytes for each of its keys, so that a
-result of a million rows stays small enough to be returned.
+In: for each task some files, or a share of a large one. Out: a number of 8 or 16 bytes for each of their keys, so that
+a result of a million rows stays small enough to be returned.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -32,10 +34,15 @@ class ReadKeys(msgspec.Struct, frozen=True):
     keys: tuple[KeyColumn, ...]
     numbers: KeyNumbers
 
-    def __call__(self, task: ScanTask) -> FoundKeys:
-        """Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if the file cannot be read."""
+    def __call__(self, tasks: Sequence[ScanTask]) -> list[FoundKeys]:
+        """What each of them holds. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a file cannot be
+        read."""
+        reader = TaskReader(self.store.files, tasks[0].selection)
+        return [self._found(reader, task) for task in tasks]
+
+    def _found(self, reader: TaskReader, task: ScanTask) -> FoundKeys:
         found, num_rows = [], 0
-        for batch in TaskReader(self.store.files, task.selection).batches(task):
+        for batch in reader.batches(task):
             found.append(self.numbers.of([key.of(batch) for key in self.keys])[0])
             num_rows += batch.num_rows
         values = KeyValues.joined(found) if found else KeyValues(np.empty(0, np.int64), None)

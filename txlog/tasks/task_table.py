@@ -7,7 +7,7 @@ that made it, a task uses the files that are open there; in another process it o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -42,19 +42,25 @@ class TaskFiles(msgspec.Struct, frozen=True):
 class TaskStore(msgspec.Struct, frozen=True, dict=True):
     """Where a table's data files are, as plain data that can be pickled.
 
-    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider does not cross to another
-    process: a task makes its own from what can be pickled.
+    ``storage_options`` may hold secrets, so the repr leaves them out. A credential provider crosses to another process
+    if it can be pickled.
     """
 
     uri: str
     storage_options: Mapping[str, str]
+    credential_provider: Callable[[], object] | None
 
-    __repr__ = repr_without("storage_options")
+    __repr__ = repr_without("storage_options", "credential_provider")
 
     @classmethod
-    def at(cls, store: TableFiles, storage_options: Mapping[str, str] | None = None) -> TaskStore:
-        """The place of these files. ``store`` was opened with ``storage_options``."""
-        return TaskStore(store.uri, dict(storage_options or {}))._opened(store)
+    def at(
+        cls,
+        store: TableFiles,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+    ) -> TaskStore:
+        """The place of these files. ``store`` was opened with the other arguments."""
+        return TaskStore(store.uri, dict(storage_options or {}), credential_provider)._opened(store)
 
     def _opened(self, store: TableFiles) -> Self:
         """The same, with the files that are open in this process."""
@@ -67,7 +73,7 @@ class TaskStore(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def files(self) -> TaskFiles:
         """The data files. Raises what `open_store` raises."""
-        store = open_store(self.uri, self.storage_options)
+        store = open_store(self.uri, self.storage_options, self.credential_provider)
         return TaskFiles(store.uri, store.files, store.has_cheap_calls)
 
 
@@ -80,7 +86,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     numbers: Numbers | None = None
     """The numbers for new rows of its identity columns; None if it has none."""
 
-    __repr__ = repr_without("storage_options", "protocol", "metadata", "numbers")
+    __repr__ = repr_without("storage_options", "credential_provider", "protocol", "metadata", "numbers")
 
     @classmethod
     def of(
@@ -88,11 +94,12 @@ class TaskTable(TaskStore, frozen=True, dict=True):
         store: TableFiles,
         table: DefinedTable,
         storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
         numbers: Numbers | None = None,
     ) -> TaskTable:
-        """The table with this version and definition. ``store`` was opened with ``storage_options``."""
-        found = cls(store.uri, dict(storage_options or {}), table.version, table.protocol, table.metadata, numbers)
-        return found._opened(store)
+        """The table with this version and definition. ``store`` was opened with the other arguments."""
+        place = store.uri, dict(storage_options or {}), credential_provider
+        return cls(*place, table.version, table.protocol, table.metadata, numbers)._opened(store)
 
     def with_parquet(self, settings: Mapping[str, str]) -> TaskTable:
         """The same table, whose tasks write files with these settings, which no commit has."""

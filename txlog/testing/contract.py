@@ -321,6 +321,19 @@ def a_long_list_comes_in_pages(files: FileStore) -> None:
     assert max(map(len, pages)) <= 1_000
 
 
+def a_list_that_starts_after_a_name_is_sorted_and_has_the_rest(files: FileStore) -> None:
+    """Names sort by their bytes: ``b-`` comes before ``b/``, and ``b/`` before ``b0``."""
+    wanted = sorted(["a", "b-/c", "b/a", "b/c/d", "b/c-d", "b0", "ba", "é/x", "Z", "_log/1"])
+    for path in wanted:
+        files.write(path, b"x")
+    for after in ("", "a", "b", "b-/c", "b/", "b/c/d", "ba", "zz", "é/x"):
+        found = [meta.name for page in files.list(start_after=after) for meta in page]
+        assert found == [path for path in wanted if path > after], after
+    found = [meta.name for page in files.list(start_after="b/b", skip=lambda folder: folder == "b/c") for meta in page]
+    assert found == [path for path in wanted if path > "b/b" and not path.startswith("b/c/")]
+    assert [meta.name for page in files.list("b", start_after="b/c-d") for meta in page] == ["b/c/d"]
+
+
 def a_version_is_read_as_it_was_put(versions: VersionLog) -> None:
     bodies = [b"first", bytes(range(256)) * 4096, "é\u2028".encode()]
     for version, body in enumerate(bodies):
@@ -429,6 +442,7 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_list_holds_every_file_with_its_size_and_time,
     a_list_has_only_the_folders_files_without_skipped_folders,
     a_long_list_comes_in_pages,
+    a_list_that_starts_after_a_name_is_sorted_and_has_the_rest,
 )
 
 VERSION_LOG_CONTRACT: tuple[Callable[[VersionLog], None], ...] = (

@@ -166,14 +166,21 @@ class MemoryFileStore:
         return ObjectMeta(name=path, size=len(body), modified_ms=self.objects[path][1])
 
     def list(
-        self, folder: str = "", *, skip: SkipFolder | None = None, on_link: OnLink | None = None
+        self,
+        folder: str = "",
+        *,
+        skip: SkipFolder | None = None,
+        on_link: OnLink | None = None,
+        start_after: str | None = None,
     ) -> Iterator[Sequence[ObjectMeta]]:
-        prefix = f"{_check(folder)}/" if folder else ""
+        prefix, after = f"{_check(folder)}/" if folder else "", start_after or ""
         with self.lock:
             found = [
                 ObjectMeta(name=path, size=len(body), modified_ms=modified_ms)
                 for path, (body, modified_ms) in sorted(self.objects.items())
-                if path.startswith(prefix) and not (skip and any(map(skip, folders_above(path, folder))))
+                if path.startswith(prefix)
+                and path > after
+                and not (skip and any(map(skip, folders_above(path, folder))))
             ]
         yield from (found[at : at + _LIST_PAGE] for at in range(0, len(found), _LIST_PAGE))
 

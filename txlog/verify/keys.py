@@ -32,10 +32,9 @@ from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.result import counted
 from txlog.store.table_store import TableStore
 from txlog.tasks.read_keys import ReadKeys
-from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
 from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
-from txlog.workers.threads import ThreadWorkers
+from txlog.verify.places import Places
 from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ _PART_ROWS = 1 << 20  # sorted at a time
 _PARTS_AT_ONCE = 256  # files open at a time
 _CHUNK_ROWS = 1 << 18
 _TASK_ROWS = 1 << 20
+_TASK_BYTES = 64 << 20  # of files in one task, where each task has a cost
 _FILES_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 4
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: consecutive integers spread over the upper bits
@@ -71,11 +71,11 @@ def require_keys(store: TableStore, names: Sequence[str]) -> None:
 
 
 def key_findings(
-    store: TableStore, names: Sequence[str], on_progress: OnRows
+    store: TableStore, names: Sequence[str], places: Places, on_progress: OnRows
 ) -> tuple[KeyCheck | None, tuple[Finding, ...]]:
     """Check the keys of the newest version. An error that prevents this is a finding."""
     try:
-        check = check_keys(store, names, on_progress=on_progress)
+        check = check_keys(store, names, places, on_progress=on_progress)
     except TxlogError as error:
         message = f"the keys could not be checked: {error.message}"
         return None, (Finding("keys-not-checked", message, error.version, error.path),)
@@ -85,6 +85,7 @@ def key_findings(
 def check_keys(
     store: TableStore,
     names: Sequence[str],
+    places: Places,
     *,
     examples_max: int = EXAMPLES_MAX,
     on_progress: OnRows = lambda done, total: None,
@@ -94,6 +95,7 @@ def check_keys(
     Args:
         store: The table's stores.
         names: The key columns; paths with dots lead into structs.
+        places: Where the keys are read.
         examples_max: How many repeated keys to list with their values.
         on_progress: Called with the number of rows read so far, and of all rows.
 
@@ -107,7 +109,7 @@ def check_keys(
     state = log.newest_state()
     with TxlogError.located(store.uri, state.version):
         keys = key_columns(names, state.schema)
-    scan = _KeyScan(store, state, log.files(state), keys, on_progress)
+    scan = _KeyScan(store, places, state, log.files(state), keys, on_progress)
     repeated_keys = repeated_rows = 0
     found: list[_Group] = []
     try:
@@ -141,9 +143,16 @@ class _KeyScan:
     """The keys of a version's live rows. ``num_rows`` and ``nulls`` count what was read so far, by file number."""
 
     def __init__(
-        self, store: TableStore, state: TableState, files: pa.Table, keys: Sequence[KeyColumn], on_progress: OnRows
+        self,
+        store: TableStore,
+        places: Places,
+        state: TableState,
+        files: pa.Table,
+        keys: Sequence[KeyColumn],
+        on_progress: OnRows,
     ) -> None:
         self._store = store
+        self._places = places
         self._keys = tuple(keys)
         self._on_progress = on_progress
         secret = f"{ambient.uuid4()}{ambient.uuid4()}".encode()
@@ -177,30 +186,40 @@ class _KeyScan:
         """All keys, many at a time."""
         self.num_rows = 0
         self.nulls.clear()
-        numbers, tasks = self._tasks()
-        workers = ThreadWorkers(_FILES_AT_ONCE if self._store.has_cheap_calls else _REQUESTS_AT_ONCE)
+        workers = self._places.workers(_FILES_AT_ONCE if self._store.has_cheap_calls else _REQUESTS_AT_ONCE)
+        parts = list(self._parts(_TASK_BYTES if workers.crosses else 0))
+        work = ReadKeys(self._places.store, self._keys, self._numbers)
         waiting: list[_Keys] = []
-        for at, found in workers.map(ReadKeys(TaskStore.at(self._store), self._keys, self._numbers), tasks):
-            if found.nulls:
-                self.nulls[numbers[at]] += found.nulls
-            if found.num_rows:
-                waiting.append(_Keys.in_file(found.values, numbers[at]))
-            self.num_rows += found.num_rows
+        for at, in_files in workers.map(work, [tasks for _, tasks in parts]):
+            for number, found in zip(parts[at][0], in_files, strict=True):
+                if found.nulls:
+                    self.nulls[number] += found.nulls
+                if found.num_rows:
+                    waiting.append(_Keys.in_file(found.values, number))
+                self.num_rows += found.num_rows
             self._on_progress(self.num_rows, max(self.num_rows, self._expected_rows))
             if sum(map(len, waiting)) >= _CHUNK_ROWS:
                 yield _joined(waiting)
                 waiting = []
         yield _joined(waiting)
 
-    def _tasks(self) -> tuple[list[int], list[ScanTask]]:
-        """What each task reads, and the number of its file. The row groups of a large file are several tasks."""
-        numbers, tasks = [], []
+    def _parts(self, size_bytes: int) -> Iterator[tuple[list[int], list[ScanTask]]]:
+        """What each task reads, with the numbers of the files: about ``size_bytes`` of files, or a part of a large
+        one."""
+        numbers, tasks, left = list[int](), list[ScanTask](), size_bytes
         for number, (task, stats) in enumerate(zip(self._plan.tasks(), self._plan.files["stats"], strict=True)):
             count = -(-(num_records(stats.as_py()) or 1) // _TASK_ROWS)
-            shares = [replace(task, share=(share, count)) for share in range(count)] if count > 1 else [task]
-            tasks += shares
-            numbers += [number] * len(shares)
-        return numbers, tasks
+            if count > 1:
+                yield from (([number], [replace(task, share=(share, count))]) for share in range(count))
+                continue
+            numbers.append(number)
+            tasks.append(task)
+            left -= task.size_bytes
+            if left <= 0:
+                yield numbers, tasks
+                numbers, tasks, left = [], [], size_bytes
+        if tasks:
+            yield numbers, tasks
 
     def examples(self, groups: Sequence[_Group]) -> tuple[RepeatedKey, ...]:
         """The values of these keys, each read from the first file that has it."""

@@ -13,16 +13,18 @@ import pyarrow.compute as pc
 from txlog.errors import TxlogError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.store.table_store import TableStore
-from txlog.tasks.check_files import CheckVector, FileProblem
-from txlog.tasks.task_table import TaskStore
-from txlog.workers.threads import ThreadWorkers
+from txlog.tasks.check_files import CheckVectors, FileProblem
+from txlog.verify.places import Places
+from txlog.workers.base import shares
 
 __all__ = ["check_vectors"]
 
 _PARALLEL = 16
+_VECTORS_MAX = 64  # for each task
+_VECTORS_AT_ONCE = 4096  # for each worker
 
 
-def check_vectors(store: TableStore) -> Iterator[FileProblem]:
+def check_vectors(store: TableStore, places: Places) -> Iterator[FileProblem]:
     """Read every vector of the newest version. Yields nothing if the log cannot be read, which is reported
     elsewhere."""
     try:
@@ -31,7 +33,10 @@ def check_vectors(store: TableStore) -> Iterator[FileProblem]:
         files = log.files(state).select(["path", "stats", "deletionVector"])
     except TxlogError:
         return
-    work = CheckVector(TaskStore.at(store), state.version)
-    for batch in files.filter(pc.is_valid(files.column("deletionVector"))).to_batches(max_chunksize=1024):
-        found = dict(ThreadWorkers(_PARALLEL).map(work, batch.to_pylist()))
-        yield from (problem for at in sorted(found) if (problem := found[at]) is not None)
+    work, workers = CheckVectors(places.store, state.version), places.workers(_PARALLEL)
+    with_vectors = files.filter(pc.is_valid(files.column("deletionVector")))
+    for start in range(0, with_vectors.num_rows, step := _VECTORS_AT_ONCE * workers.slots):
+        rows = with_vectors.slice(start, step).to_pylist()
+        found = dict(workers.map(work, shares(rows, workers, _VECTORS_MAX)))
+        for at in sorted(found):
+            yield from found[at]

@@ -10,9 +10,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.arrays import array_of, flags_of
+from txlog.errors import (
+    CorruptLogError,
+    NotFoundError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.checksum import parse_checksum
 from txlog.log.joined import holds
@@ -29,19 +38,20 @@ from txlog.protocol.log_names import (
     parse_log_name,
     version_prefix,
 )
-from txlog.protocol.paths import canonical_paths
+from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.result import counted
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import CheckFiles, FileProblem, NamedFile
+from txlog.tasks.list_files import ListFiles, ranges_of
 from txlog.tasks.task_table import TaskStore
+from txlog.util.logs import logger
 from txlog.verify.findings import Finding, KeyCheck, Verification
 from txlog.verify.live_files import LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
-from txlog.workers.threads import ThreadWorkers
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from txlog.verify.places import Places
+from txlog.workers.base import Workers, shares
+from txlog.workers.given import GivenWorkers
 
 __all__ = ["Finding", "Verification", "verify_table"]
 
@@ -50,6 +60,9 @@ EXAMPLES_MAX = 20
 DATA_FILES_MAX = 1000
 """If many data files are missing or have another size, this many are named and the others counted."""
 _PARALLEL = 16
+_FILES_MAX = 256  # for each task
+_FILES_AT_ONCE = 1024  # for each worker
+_LISTED_MIN = 1000  # files, about as many as a request lists
 
 OnProgress = Callable[[str, int, int], None]
 """(what is being checked, done, total)."""
@@ -63,17 +76,21 @@ def verify_table(
     txn_ids: Mapping[int, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     on_progress: OnProgress | None = None,
+    tasks: TaskStore | None = None,
+    workers: GivenWorkers | None = None,
 ) -> Verification:
     """Check the table in ``store``.
 
-    ``data_files=False`` skips the check that each live file exists at its full size (a request per file). ``keys`` are
-    columns that should identify a row: they are read whether or not ``data_files`` is set. ``txn_ids`` are acknowledged
-    transactions by version, from ``WriteResult``: if a version now holds another transaction, a writer without
-    conditional puts overwrote it; a version after the newest one was lost. Raises ``TableNotFoundError``,
-    ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` if the log cannot be read; an
-    unreadable data file is a finding.
+    ``data_files=False`` skips the check that each live file exists at its full size. ``keys`` are columns that should
+    identify a row: they are read whether or not ``data_files`` is set. ``txn_ids`` are acknowledged transactions by
+    version, from ``WriteResult``: if a version now holds another transaction, a writer without conditional puts
+    overwrote it; a version after the newest one was lost. ``workers`` look at data files, which they open as ``tasks``;
+    None: ``store`` was opened without options. Raises ``TableNotFoundError``, ``InvalidInputError`` for columns that
+    cannot be a key and for unusable workers, and ``StorageError`` if the log cannot be read; an unreadable data file is
+    a finding.
     """
-    verifier = _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
+    places = Places.of(store, tasks, workers)
+    verifier = _Verifier(store, places, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
     if keys is not None:
         from txlog.verify.keys import require_keys
 
@@ -82,8 +99,16 @@ def verify_table(
 
 
 class _Verifier:
-    def __init__(self, store: TableStore, limits: Limits, txn_ids: Mapping[int, str], on_progress: OnProgress) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        places: Places,
+        limits: Limits,
+        txn_ids: Mapping[int, str],
+        on_progress: OnProgress,
+    ) -> None:
         self.store = store
+        self.places = places
         self.versions = store.versions
         self.limits = limits
         self.txn_ids = txn_ids
@@ -347,14 +372,14 @@ class _Verifier:
     # --- data files -----------------------------------------------------------------------------------------
 
     def _data_files(self) -> None:
+        workers, total = self.places.workers(_PARALLEL), len(self.state.files)
+        is_seen = self._seen_in_listing(workers)
         files = (NamedFile(each.path, each.size, each.version) for each in self.state.files)
-        total = len(self.state.files)
         named: Counter[str] = Counter()
-        work = CheckFiles(TaskStore.at(self.store))
-        while window := list(itertools.islice(files, 64 * _PARALLEL)):
-            share = -(-len(window) // _PARALLEL)
-            shares = [window[at : at + share] for at in range(0, len(window), share)]
-            found = dict(ThreadWorkers(_PARALLEL).map(work, shares))
+        work = CheckFiles(self.places.store)
+        while window := list(itertools.islice(files, _FILES_AT_ONCE * workers.slots)):
+            left = [file for file in window if not next(is_seen)]
+            found = dict(workers.map(work, shares(left, workers, _FILES_MAX)))
             for problem in itertools.chain.from_iterable(found[at] for at in sorted(found)):
                 named[problem.rule] += 1
                 if named[problem.rule] <= DATA_FILES_MAX:
@@ -368,11 +393,36 @@ class _Verifier:
                 severity = "warning" if rule == "file-not-checked" else "error"
                 self._found(rule, f"and {count - DATA_FILES_MAX} more data files", severity=severity)
 
+    def _seen_in_listing(self, workers: Workers) -> Iterator[bool]:
+        """For each live file, whether a listing of the table shows it in full size: a thousand files for each request.
+
+        The others are looked up by name. So are all files of a table that is cheap to look into, has few files, or
+        cannot be listed.
+        """
+        files, metadata = self.state.files, self.state.metadata
+        if self.store.has_cheap_calls or len(files) < _LISTED_MIN or metadata is None:
+            return itertools.repeat(False)
+        located = ((resolve_data_path(each.path), each.size) for each in files)
+        names, sizes = zip(*((path.path if path.is_relative else None, size) for path, size in located), strict=True)
+        wanted = array_of(names, pa.string())
+        ranges = ranges_of(wanted.drop_null(), min(4 * workers.slots, 1 + len(files) // _LISTED_MIN))
+        work = ListFiles(self.places.store, metadata.partition_columns)
+        try:
+            listed = pa.concat_tables([found.files for _, found in workers.map(work, ranges)])
+        except StorageError as error:
+            logger.info("%s: %s; its files are looked up one by one", self.store.uri, error)
+            return itertools.repeat(False)
+        paths, of_listed = (listed.column(name).combine_chunks() for name in ("path", "size_bytes"))
+        found = of_listed.take(pc.index_in(wanted, value_set=paths))
+        is_whole = pc.fill_null(pc.equal(found, array_of(sizes, pa.int64())), array_of([False], pa.bool_())[0])
+        return iter(flags_of(is_whole).tolist())
+
     def _vectors_and_iceberg(self) -> None:
         from txlog.verify.iceberg import IcebergProblem, check_iceberg
         from txlog.verify.vectors import check_vectors
 
-        problems: list[FileProblem | IcebergProblem] = [*check_vectors(self.store), *check_iceberg(self.store)]
+        problems: list[FileProblem | IcebergProblem] = [*check_vectors(self.store, self.places)]
+        problems += check_iceberg(self.store)
         for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)
@@ -380,7 +430,9 @@ class _Verifier:
     def _keys(self, names: Sequence[str]) -> KeyCheck | None:
         from txlog.verify.keys import key_findings
 
-        check, findings = key_findings(self.store, names, lambda done, total: self.on_progress("keys", done, total))
+        check, findings = key_findings(
+            self.store, names, self.places, lambda done, total: self.on_progress("keys", done, total)
+        )
         self.findings += findings
         return check
 

@@ -12,8 +12,9 @@ What holds for all workers, and what tasks must allow for:
    them from then on, whether a commit names them or not. So, if possible, the results of running tasks are received
    before another task's error is raised. Files of a run whose result nobody receives stay as orphans, which a vacuum
    removes.
-6. A task opens what it needs from plain data (``tasks.task_table.TaskTable``). Open handles and credential providers do
-   not cross.
+6. A task opens what it needs from plain data (``tasks.task_table.TaskTable``). Open handles do not cross to another
+   process, and a credential provider only if it can be pickled. `given.require_openable` finds out before the first
+   task begins.
 """
 
 from __future__ import annotations
@@ -21,17 +22,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "shares"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
+_SHARES_PER_SLOT = 4  # so a slow one does not keep the others waiting for long
+
 
 class Workers(Protocol):
     """Used by one thread."""
+
+    @property
+    def slots(self) -> int:
+        """About how many tasks run at the same time."""
+
+    @property
+    def crosses(self) -> bool:
+        """Whether tasks run in other processes: then the work, its items and its results are pickled."""
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether tasks certainly run on this machine, and can read files in its folders."""
 
     def map(self, work: Callable[[In], Out], items: Sequence[In]) -> Iterator[tuple[int, Out]]:
         """``work`` of each item, with the item's place in ``items``, in order of completion.
 
         Raises the first error of ``work`` once all running tasks have ended; the others do not run.
         """
+
+
+def shares(items: Sequence[In], workers: Workers, most: int) -> list[Sequence[In]]:
+    """Cut small pieces of work into shares, one for each task, in order: a few for each worker, and none larger than
+    ``most``."""
+    size = max(1, min(most, -(-len(items) // (_SHARES_PER_SLOT * workers.slots))))
+    return [items[at : at + size] for at in range(0, len(items), size)]

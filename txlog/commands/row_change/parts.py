@@ -13,8 +13,8 @@ rows of files removed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from txlog.commands.row_change.change import RowChange, RowsReplaced
 from txlog.commands.row_change.file_choice import FileChoice, LiveFiles
-from txlog.commands.row_change.options import RowOptions
-from txlog.commands.row_change.run import commit_row_change
+from txlog.commands.row_change.options import RowOptions, uses_vectors
+from txlog.commands.row_change.run import commit_row_change, replayed, state_to_change
 from txlog.commands.row_change.target import Extent, Target
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
@@ -42,6 +42,7 @@ from txlog.tasks.specs import RowSpec, adapted
 from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.workers.base import Workers
+from txlog.workers.given import require_crossing
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -49,7 +50,15 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["SpreadSource", "TasksInParts", "change_in_parts", "parts_of", "table_of_tasks"]
+__all__ = [
+    "SourceFor",
+    "SpreadSource",
+    "TasksInParts",
+    "change_in_parts",
+    "parts_of",
+    "run_in_parts",
+    "table_of_tasks",
+]
 
 _PART_BYTES = 32 << 20
 _PARTS_MAX = 2_000
@@ -69,6 +78,10 @@ class SpreadSource(Protocol):
 
     def write_new_rows(self, job: RowJob, matched: bytes, *, with_change_files: bool) -> Iterable[NewRows]:
         """Write the rows that the source adds, given the numbers of the source rows that match."""
+
+
+SourceFor: TypeAlias = "Callable[[TableState], tuple[Extent, SpreadSource] | None]"
+"""What the driver knows about a source, and the source itself; None if it has no row and there is nothing to do."""
 
 
 class _Part(msgspec.Struct):
@@ -399,6 +412,36 @@ def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
 def table_of_tasks(open_table: OpenTable, state: TableState) -> TaskTable:
     """A version of the table for tasks that may add rows to it."""
     return open_table.task_table(state, numbers_of(open_table, state))
+
+
+def run_in_parts(
+    open_table: OpenTable,
+    spec: RowSpec,
+    options: RowOptions,
+    workers: Workers,
+    source_for: SourceFor | None = None,
+) -> WriteResult | None:
+    """One row change on workers, from its arguments to its acknowledgement; None if its source says so.
+
+    Raises ``InvalidInputError`` before it starts if the change cannot be sent to the workers; and what
+    `state_to_change` and `change_in_parts` raise.
+    """
+    state = state_to_change(open_table, options, spec.what)
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options.mode)
+    found = replayed(open_table, state, options)
+    if found is not None:
+        return found
+    if workers.crosses:
+        require_crossing(spec, f"{spec.what} with this condition or these values", open_table.uri)
+    source = None
+    if source_for is not None:
+        source = source_for(state)
+        if source is None:
+            return None
+    extent, rows = source or (None, None)
+    spec = spec if extent is None else extent.spec  # fitted to the source's columns
+    return change_in_parts(open_table, state, spec, options, extent, workers, rows, with_vectors=with_vectors)
 
 
 def change_in_parts(

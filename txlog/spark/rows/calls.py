@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 import msgspec
 
 from txlog.commands.merge_builder import MergeBuilder
-from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions, uses_vectors
-from txlog.commands.row_change.parts import change_in_parts, table_of_tasks
-from txlog.commands.row_change.run import replayed, state_to_change
+from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions
+from txlog.commands.row_change.parts import run_in_parts, table_of_tasks
+from txlog.commands.row_change.target import Extent
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
@@ -26,7 +26,7 @@ from txlog.result import WriteResult
 from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.source import prepare_source, reads_table
 from txlog.spark.rows.spread_source import SparkSource
-from txlog.spark.workers import SparkWorkers
+from txlog.spark.spark_workers import SparkWorkers
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
@@ -343,31 +343,17 @@ def run_change(
         TxlogError: What the method of `Table` raises.
     """
     open_table = site.open_table
-    state = state_to_change(open_table, options, spec.what)
-    with TxlogError.located(open_table.uri, state.version):
-        with_vectors = uses_vectors(state, options.mode)
-    found = replayed(open_table, state, options)
-    if found is not None:
-        return found
-    extent = source_rows = None
-    if frame is not None:
+
+    def source_for(state: TableState) -> tuple[Extent, SparkSource] | None:
         _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
-            spec = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
-        rows, extent = prepare_source(frame, spec, table_of_tasks(open_table, state), open_table.uri)
+            fitted = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
+        rows, extent = prepare_source(frame, fitted, table_of_tasks(open_table, state), open_table.uri)
         if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
             return None
-        source_rows = SparkSource(site.spark, rows, extent)
-    return change_in_parts(
-        open_table,
-        state,
-        spec,
-        options,
-        extent,
-        SparkWorkers(site.spark),
-        source_rows,
-        with_vectors=with_vectors,
-    )
+        return extent, SparkSource(site.spark, rows, extent)
+
+    return run_in_parts(open_table, spec, options, SparkWorkers(site.spark), None if frame is None else source_for)
 
 
 def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:

@@ -23,7 +23,7 @@ from txlog.protocol.schema import LONG, Field, Struct
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source
 from txlog.spark.schema import spark_type
-from txlog.spark.workers import RESULT, packed, unpacked
+from txlog.spark.spark_workers import RESULT, packed, unpacked
 from txlog.tasks.part import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.util import ambient
 from txlog.writer.keys import KeyColumn

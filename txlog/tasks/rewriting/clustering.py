@@ -1,198 +1,230 @@
-"""Rewrites a bin so that rows near each other in several columns share files, in the order of a Hilbert curve.
+"""Rewrites a bin so that rows near each other in several columns share files, in the order of one Hilbert curve.
 
-In: a `Bin`, the columns to cluster by, and a folder for data that does not fit into memory. Out: a `RewrittenBin`.
+In: the files of a bin. Out: for each part of the curve a `NewFile`, and for each file of the bin a `SourceReport`.
 
-    sample of keys -> ranks -> distance of each row -> parts of the curve, on disk -> each sorted -> files
+    sample of keys -> curve (`Curve`) -> each row to its part of the curve -> each part sorted, in one file
 
-Two passes over the files: the first takes a sample of the key columns, the second sends every row to its part of the
-curve. A part is small enough to sort in memory. Each part also records where its rows came from, so a row that another
-writer deletes meanwhile can be found in the new files.
-
-One task clusters a whole bin, also its spill to disk: to spread a bin over tasks, workers would have to exchange its
-rows, from which threads that share one disk gain nothing.
+Tasks of three kinds do it: `SampleKeys` and `RouteRows` read files of the bin, `WriteFile` writes a file of the curve.
+Between the last two, workers exchange rows as Arrow bytes (``Workers.shuffle``), so no row is converted. A row's number
+is its file's number, shifted, plus its rank among the file's live rows: so no task needs to know how many
+rows other files have. Each new file's numbers are kept beside it, so that a row that another writer deletes meanwhile
+can be found in the new files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+import itertools
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
-from txlog.protocol.clustering import named_columns
-from txlog.protocol.properties import path_text
-from txlog.protocol.schema import Struct, type_name, type_to_arrow
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import type_to_arrow
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.file_rows import FileRows
-from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.hilbert import Ranks, bits_for, can_rank, hilbert_distance
-from txlog.util.wording import argument
+from txlog.tasks.rewriting.curve import ClusterColumns, Curve
+from txlog.tasks.rewriting.rewrite_bin import BinRewriter, NewFile
+from txlog.tasks.task_table import TaskTable
+from txlog.util import ambient
+from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClusterColumns", "Clustering"]
+__all__ = [
+    "SOURCES",
+    "KeySample",
+    "NumberedFile",
+    "RouteRows",
+    "RoutedFiles",
+    "SampleKeys",
+    "SampledFiles",
+    "SourceReport",
+    "WriteFile",
+    "first_of",
+]
 
-_SAMPLE_ROWS = 200_000
-_SAMPLE_FILES = 8
-_PART_BYTES = 48 << 20
-_PARTS_MAX = 512  # limits how many files are open at a time
-_COLUMNS_MAX = 8
+SOURCES = -1
+"""The group in which tasks report the files that they routed; other groups are new files."""
 
+Piece: TypeAlias = tuple[int, int, bytes]
+"""A group, the part of the curve, and rows of the part as an Arrow stream."""
 
-class ClusterColumns(msgspec.Struct, frozen=True):
-    """Which columns a table is clustered by: paths into its schema, as their names and as fields."""
-
-    paths: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
-        """Raises ``InvalidInputError`` for a column that does not exist, is a partition column or has no order."""
-        asked = named_columns(given, schema)
-        if not 0 < len(asked) <= _COLUMNS_MAX:
-            raise InvalidInputError(f"{argument('cluster_by')} takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
-        paths = []
-        for each in asked:
-            path, data_type = resolve(each, schema)
-            name = path_text(path)
-            if path[0] in partition_columns:
-                raise InvalidInputError(
-                    f"{argument('cluster_by')} names {name}, a partition column, which has one value in each file:"
-                    " leave it out"
-                )
-            if not can_rank(type_to_arrow(data_type)):
-                raise InvalidInputError(
-                    f"{argument('cluster_by')} names {name}, whose type {type_name(data_type)} has no order: leave it"
-                    " out"
-                )
-            paths.append(path)
-        if len(set(paths)) < len(paths):
-            raise InvalidInputError(
-                f"{argument('cluster_by')} names a column twice: {', '.join(map(path_text, asked))}"
-            )
-        return cls(tuple(paths))
-
-    @property
-    def names(self) -> list[str]:
-        """The names in SQL form: backticks around a name with a dot."""
-        return [path_text(path) for path in self.paths]
-
-    def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of a batch; a field of a null struct is null."""
-        found = []
-        for path in self.paths:
-            array = batch.column(path[0])
-            for name in path[1:]:
-                array = pa.compute.struct_field(array, name)
-            found.append(array)
-        return found
+_SHIFT = 40
+_HELD_BYTES = 64 << 20
 
 
-class Clustering(msgspec.Struct):
-    """Orders the rows of one bin. Used by one thread, once."""
+def first_of(number: int) -> int:
+    """The number of the first live row of a file."""
+    return number << _SHIFT
 
-    rows: FileRows
-    schema: Struct
+
+class NumberedFile(NamedTuple):
+    """A file with a number that no other file of the same commit has."""
+
+    number: int
+    add: AddFile
+
+
+class SourceReport(NamedTuple):
+    """What became of a file: its rows, the positions of the dead ones, and how many were routed."""
+
+    number: int
+    num_rows: int
+    dead: NDArray[np.uint64]
+    num_live: int
+
+
+class SampledFiles(NamedTuple):
+    """Files of a bin of which every ``step``-th row is chosen. The ``measured`` ones show how large rows are."""
+
+    step: int
+    adds: Sequence[AddFile]
+    measured: Sequence[AddFile]
+
+
+class KeySample(NamedTuple):
+    """One array for each column; and how many bytes the rows of the measured files take in memory."""
+
+    columns: list[pa.Array]
+    size_bytes: float
+    num_rows: int
+
+
+class SampleKeys(msgspec.Struct, frozen=True):
+    """The work of a task: some rows of the key columns of some files, dead rows included."""
+
+    table: TaskTable
     columns: ClusterColumns
-    folder: Path
-    _ranks: list[Ranks] = msgspec.field(default_factory=list)
 
-    def ordered(self, each: Bin, live_rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """The rows in curve order; each batch with its rows' numbers in ``live_rows``."""
-        sample, rows = self._sample(each)
-        bits = bits_for(len(sample))
-        self._ranks = [Ranks.of(column, bits) for column in sample]
-        size = self._bytes(each, rows)
-        parts = min(_PARTS_MAX, size // _PART_BYTES + 1)
-        if parts == 1:
-            batches, first = list(live_rows), 0
-            # One batch, unless it cannot hold all the text: rows may be larger than estimated.
-            for batch in pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else ():
-                numbers, first = np.arange(first, first + batch.num_rows), first + batch.num_rows
-                yield from self._sorted(batch, numbers, self._distances(batch))
-            return
-        ranks = [ranks.of_values(values) for ranks, values in zip(self._ranks, sample, strict=True)]
-        distances = np.sort(hilbert_distance(np.array(ranks), bits))
-        cuts = np.unique(distances[(np.arange(1, parts) * len(distances)) // parts])
-        spilled = self._spill(live_rows, cuts)
-        for path in spilled:
-            with pa.memory_map(str(path)) as source:
-                table = pa.ipc.open_stream(source).read_all().combine_chunks()
-            path.unlink()
-            for batch in table.to_batches():
-                kept = batch.select(range(batch.num_columns - 2))
-                numbers, found = (batch.column(-2).to_numpy(), batch.column(-1).to_numpy())
-                yield from self._sorted(kept, numbers, found)
-
-    def _distances(self, batch: pa.RecordBatch) -> NDArray[np.uint64]:
-        ranks = [ranks.of_values(values) for ranks, values in zip(self._ranks, self.columns.values(batch), strict=True)]
-        return hilbert_distance(np.array(ranks), bits_for(len(ranks)))
-
-    def _sorted(
-        self, batch: pa.RecordBatch, numbers: NDArray[Any], distances: NDArray[np.uint64]
-    ) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        order = np.argsort(distances, kind="stable")
-        yield batch.take(pa.array(order)), numbers[order]
-
-    def _sample(self, each: Bin) -> tuple[list[pa.Array], int]:
-        """Every n-th row of the key columns, dead rows included, and the total number of rows."""
+    def __call__(self, files: SampledFiles) -> KeySample:
+        """Files of which no row is chosen are not read. Raises what `BinRewriter.rewrite` raises."""
+        rows = FileRows(self.table.files, self.table)
         names = dict.fromkeys(path[0] for path in self.columns.paths)
-        fields = tuple(member for member in self.schema.fields if member.name in names)
-        reader = self.rows.reader(fields)
-        total = sum(self.rows.count(add) for add in each.files)
-        step = max(1, total // _SAMPLE_ROWS)
-        found: list[list[pa.Array]] = [[] for _ in self.columns.paths]
-        for add in each.files:
+        fields = tuple(member for member in self.table.schema.fields if member.name in names)
+        reader = rows.reader(fields)
+        kinds = [type_to_arrow(resolve(path, self.table.schema)[1]) for path in self.columns.paths]
+        found: list[list[pa.Array]] = [[pa.array([], kind)] for kind in kinds]
+        for add in files.adds:
+            # Not the first row of every file, which may be unlike the others.
+            offset = zlib.crc32(add.path.encode()) % files.step
+            num_rows = num_records(add.stats)
+            if num_rows is not None and num_rows <= offset:
+                continue
             for positions, batch in reader.batches(add, with_dead_rows=True):
-                taken = pa.array(np.flatnonzero(positions % step == 0))
+                taken = pa.array(np.flatnonzero(positions % files.step == offset))
                 named = pa.RecordBatch.from_arrays(batch.columns, names=[member.name for member in fields])
                 for columns, column in zip(found, self.columns.values(named), strict=True):
                     columns.append(column.take(taken))
-        kinds = [type_to_arrow(resolve(path, self.schema)[1]) for path in self.columns.paths]
-        return [
-            pa.concat_arrays([pa.array([], kind), *arrays]) for kind, arrays in zip(kinds, found, strict=True)
-        ], total
+        sizes = [_measured(rows, add) for add in files.measured]
+        columns = [pa.concat_arrays(arrays) for arrays in found]
+        return KeySample(columns, sum(size for size, _ in sizes), sum(count for _, count in sizes))
 
-    def _bytes(self, each: Bin, rows: int) -> int:
-        """An estimate of the rows' size in memory, from the first rows of some files: older files may lack columns."""
-        size = counted = 0.0
-        for add in each.files[:: -(-len(each.files) // _SAMPLE_FILES)]:
-            for _, batch in self.rows.live(add):
-                weight = num_records(add.stats) or batch.num_rows
-                size += batch.nbytes / batch.num_rows * weight
-                counted += weight
-                break
-        return int(size / max(counted, 1) * rows)
 
-    def _spill(self, live_rows: Iterator[pa.RecordBatch], cuts: NDArray[np.uint64]) -> Sequence[Path]:
-        """Write each row to the file for its part of the curve, with its number and its distance."""
-        paths = [self.folder / f"part-{number:04}.arrow" for number in range(len(cuts) + 1)]
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        writers: dict[int, pa.RecordBatchStreamWriter] = {}
-        first = 0
-        with ExitStack() as stack:
-            for batch in live_rows:
-                distances = self._distances(batch)
-                parts = np.searchsorted(cuts, distances, side="right")
-                order = np.argsort(parts, kind="stable")
-                numbers = pa.array(np.arange(first, first + batch.num_rows))
-                columns = [*batch.columns, numbers, pa.array(distances)]
-                names = [str(number) for number in range(len(columns))]
-                rows = pa.RecordBatch.from_arrays(columns, names=names).take(pa.array(order))
-                first += batch.num_rows
-                ends = np.searchsorted(parts[order], np.arange(len(paths)), side="right")
-                start = 0
-                for part, end in enumerate(ends.tolist()):
-                    if end > start:
-                        if part not in writers:
-                            sink = stack.enter_context(pa.OSFile(str(paths[part]), "wb"))
-                            writers[part] = stack.enter_context(pa.ipc.new_stream(sink, rows.schema, options=options))
-                        writers[part].write_batch(rows.slice(start, end - start))
-                    start = end
-        return [path for part, path in enumerate(paths) if part in writers]
+def _measured(rows: FileRows, add: AddFile) -> tuple[float, int]:
+    """The bytes that a file's rows take in memory if all are like the first ones, and their number."""
+    for _, batch in rows.live(add):
+        count = num_records(add.stats) or batch.num_rows
+        return batch.nbytes / batch.num_rows * count, count
+    return 0.0, 0
+
+
+class RoutedFiles(NamedTuple):
+    """Files of a bin, with the number of its curve. ``parts_in_file`` parts are one new file: a group, from
+    ``first_group``."""
+
+    curve: int
+    parts_in_file: int
+    first_group: int
+    files: Sequence[NumberedFile]
+
+
+class RouteRows(msgspec.Struct, frozen=True):
+    """The work of a task: the live rows of some files as pieces for the parts of their curve. All tasks share the
+    curves."""
+
+    table: TaskTable
+    curves: tuple[Curve, ...]
+
+    def __call__(self, routed: RoutedFiles) -> Iterator[Piece]:
+        """Raises what `BinRewriter.rewrite` raises."""
+        rewriter = BinRewriter(self.table.files, self.table, UnsentFiles(self.table.files.files))
+        held: dict[int, list[pa.RecordBatch]] = {}
+        held_bytes = 0
+        reports = []
+        for number, add in routed.files:
+            num_live = 0
+            for batch in rewriter.live_batches(add):
+                first = first_of(number) + num_live
+                numbers = np.arange(first, first + batch.num_rows, dtype=np.uint64)
+                for part, rows in self.curves[routed.curve].pieces(batch, numbers):
+                    held.setdefault(part, []).append(rows)
+                num_live += batch.num_rows
+                held_bytes += batch.nbytes
+                if held_bytes > _HELD_BYTES:
+                    yield from _pieces(routed, held)
+                    held, held_bytes = {}, 0
+            source = rewriter.source(add, first_of(number), num_live)
+            reports.append(SourceReport(number, source.num_rows, source.dead, num_live))
+        yield from _pieces(routed, held)
+        yield SOURCES, 0, pickle.dumps(reports)
+
+
+def _pieces(routed: RoutedFiles, held: dict[int, list[pa.RecordBatch]]) -> Iterator[Piece]:
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for part, batches in held.items():
+        body = pa.BufferOutputStream()
+        with pa.ipc.new_stream(body, batches[0].schema, options=options) as writer:
+            for rows in batches:
+                writer.write_batch(rows)
+        yield routed.first_group + part // routed.parts_in_file, part, body.getvalue().to_pybytes()
+
+
+class WriteFile(msgspec.Struct, frozen=True):
+    """The work of a task: one new file of the curve, from the pieces of its parts, which come in order.
+
+    ``folder`` is where its rows' numbers are kept: a folder of this machine, which the receiver of the result must be
+    on too. None: a file in the table's folder, which the receiver deletes; a vacuum deletes those that nobody received.
+    """
+
+    table: TaskTable
+    folder: str | None
+
+    def __call__(self, group: int, pieces: Iterable[Piece]) -> NewFile | list[SourceReport]:
+        """The file is durable when it returns, and deleted if it raises; for the group `SOURCES`, its reports."""
+        if group == SOURCES:
+            return [report for _, _, body in pieces for report in pickle.loads(body)]
+        files = self.table.files.files
+        with UnsentFiles(files) as unsent:
+            rewriter = BinRewriter(self.table.files, self.table, unsent)
+            numbers: list[NDArray[np.uint64]] = []
+            (file,) = rewriter.write(self._sorted(rewriter.schema, pieces, numbers))
+            order = np.concatenate(numbers)
+            if self.folder is None:
+                new = NewFile(file, stored_order=rewriter.store_order(order))
+            else:
+                path = Path(self.folder, f"order-{ambient.uuid4()}.npy")
+                np.save(path, order)
+                new = NewFile(file, path)
+            unsent.mark_sent()  # from here on the receiver owns the files
+            return new
+
+    def _sorted(
+        self, schema: pa.Schema, pieces: Iterable[Piece], numbers: list[NDArray[np.uint64]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one part after another, each in the order of the curve."""
+        for _, part in itertools.groupby(pieces, key=lambda piece: piece[1]):
+            rows = pa.concat_tables([pa.ipc.open_stream(body).read_all() for _, _, body in part]).combine_chunks()
+            for batch in rows.to_batches():  # one, unless it cannot hold all the text
+                own, distances = (batch.column(batch.num_columns - at).to_numpy() for at in (2, 1))
+                order = np.lexsort((own, distances))  # whatever order the pieces came in
+                batch = batch.take(pa.array(order))
+                numbers.append(own[order])
+                yield pa.RecordBatch.from_arrays(batch.columns[:-2], schema=schema)

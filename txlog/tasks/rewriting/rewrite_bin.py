@@ -2,12 +2,13 @@
 
 In: a `Bin` and the version it was planned on. Out: a `RewrittenBin`: the new files, durable, with the live rows of its
 sources, and for each source the rows that were dead. A bin's live rows are numbered from 0, in the order of its files.
-A compaction keeps that order, so a row's number is its position in the new file; a clustering records the row numbers
-of each new file. So a row that another writer deletes meanwhile can be marked in the new file.
+This keeps that order, so a row's number is its position in the new file; a clustering (``clustering``) keeps the row
+numbers of each new file. So a row that another writer deletes meanwhile can be marked in the new file.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +24,9 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.store.base import TableFiles
+from txlog.store.base import FileStore, TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin
-from txlog.tasks.rewriting.clustering import ClusterColumns, Clustering
 from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
@@ -70,16 +70,27 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class NewFile(msgspec.Struct, frozen=True):
-    """A file written for a bin. ``order`` is a file with its rows' numbers; None: they count from 0."""
+    """A file written for a bin. A NumPy file holds its rows' numbers: ``order`` on this machine, or ``stored_order`` in
+    the table's folder. Without one, they count from 0."""
 
     file: PendingFile
     order: Path | None = None
+    stored_order: str | None = None
 
-    def places(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The positions in the file of the numbered rows that it holds, ascending."""
-        if self.order is None:
+    def places(self, numbers: NDArray[np.uint64], files: FileStore) -> NDArray[np.uint64]:
+        """The positions in the file of the numbered rows that it holds, ascending. ``files`` are the table's.
+
+        Raises ``NotFoundError`` or ``StorageError`` if a stored order cannot be read.
+        """
+        if not len(numbers):
+            return np.empty(0, np.uint64)
+        if self.order is not None:
+            own = np.load(self.order, mmap_mode="r")
+        elif self.stored_order is not None:
+            own = np.load(io.BytesIO(files.read_from(self.stored_order, 0)))
+        else:
             return numbers
-        return np.flatnonzero(np.isin(np.load(self.order, mmap_mode="r"), numbers)).astype(np.uint64)
+        return np.flatnonzero(np.isin(own, numbers)).astype(np.uint64)
 
 
 class RewrittenBin(msgspec.Struct, frozen=True):
@@ -88,34 +99,24 @@ class RewrittenBin(msgspec.Struct, frozen=True):
     sources: tuple[Source, ...]
     files: tuple[NewFile, ...]
 
+    def check(self, table: str, version: int) -> None:
+        """Raises ``CorruptLogError`` if a row was lost or written twice."""
+        expected = sum(source.num_live for source in self.sources)
+        written = sum(new.file.num_rows for new in self.files)
+        if written != expected:
+            raise _defect(f"{expected} rows of {len(self.sources)} files were rewritten as {written}", table, version)
 
-class RewriteBins(msgspec.Struct, frozen=True, dict=True):
-    """The work of a task: rewrite one bin of a version.
 
-    Attributes:
-        table: The version.
-        columns: The columns to cluster by; None for a compaction, which keeps the order of rows.
-        target_bytes: The size of the new files of a clustering.
-        folder: A local folder for data of a clustering that does not fit into memory; the result needs it, so its
-            receiver must be on the same machine.
-    """
+class RewriteBins(msgspec.Struct, frozen=True):
+    """The work of a task: rewrite one bin of a version, whose rows keep their order."""
 
     table: TaskTable
-    columns: ClusterColumns | None = None
-    target_bytes: int = 0
-    folder: str | None = None
 
     def __call__(self, each: Bin) -> RewrittenBin:
         """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
         with UnsentFiles(store.files) as unsent:
-            rewriter = BinRewriter(store, self.table, unsent)
-            if self.columns is None or self.folder is None:
-                rewritten = rewriter.rewrite(each)
-            else:
-                own = Path(self.folder, ambient.uuid4())
-                own.mkdir()
-                rewritten = rewriter.cluster(each, self.columns, self.target_bytes, own)
+            rewritten = BinRewriter(store, self.table, unsent).rewrite(each)
             unsent.mark_sent()  # from here on the receiver owns the files
             return rewritten
 
@@ -127,10 +128,9 @@ class BinRewriter:
         self._store = store
         self._unsent = unsent
         self._version = table.version
-        self._table_schema = table.schema
         self._rows = FileRows(store, table)
         self._vectors = DeletionVectorReader(store, table.version)
-        self._schema = self._rows.schema
+        self.schema = self._rows.schema
         plan = WritePlan.of(
             table.metadata, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
         )
@@ -151,51 +151,32 @@ class BinRewriter:
         file is then removed.
         """
         sources: list[Source] = []
-        files = self._write(self._live_rows(each, sources))
+        files = self.write(self._live_rows(each, sources))
         if len(files) > 1:
-            raise self._defect(f"a bin was written to {len(files)} files")
-        return self._checked(RewrittenBin(tuple(sources), tuple(map(NewFile, files))))
+            raise _defect(f"a bin was written to {len(files)} files", self._store.uri, self._version)
+        rewritten = RewrittenBin(tuple(sources), tuple(map(NewFile, files)))
+        rewritten.check(self._store.uri, self._version)
+        return rewritten
 
-    def cluster(self, each: Bin, columns: ClusterColumns, target_bytes: int, folder: Path) -> RewrittenBin:
-        """Write new files of about ``target_bytes`` each, with the rows in the order of a Hilbert curve.
+    def store_order(self, order: NDArray[Any]) -> str:
+        """Write row numbers to the table's folder, under a name that every engine's vacuum looks at."""
+        body = io.BytesIO()
+        np.save(body, order)
+        path = f"txlog-order-{ambient.uuid4()}.npy"
+        self._unsent.own([path])
+        self._store.files.write(path, body.getvalue())
+        return path
 
-        ``folder`` holds data that does not fit into memory; the result needs it. Raises what `rewrite` raises.
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
+        """Write one file of these rows; none if there is no row.
+
+        Uses one encoder: with two, the row groups would alternate between two files.
         """
-        sources: list[Source] = []
-        rows_of_bin = sum(self._rows.count(add) for add in each.files)
-        wanted = max(1, round(each.size_bytes / target_bytes))
-        clustering = Clustering(self._rows, self._table_schema, columns, folder)
-        files: list[NewFile] = []
-        runs = _runs(clustering.ordered(each, self._live_rows(each, sources)), -(-rows_of_bin // wanted))
-        for number, run in enumerate(runs):
-            batches = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch, _ in run)
-            (file,) = self._write(batches)
-            order = folder / f"order-{number:04}.npy"
-            np.save(order, np.concatenate([numbers for _, numbers in run]))
-            files.append(NewFile(file, order))
-        return self._checked(RewrittenBin(tuple(sources), tuple(files)))
-
-    def _write(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
-        """One file of these rows. Uses one encoder: with two, the row groups would alternate between two files."""
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        stream = DataStream(self._schema, batches)
+        stream = DataStream(self.schema, batches)
         files = write_task(self._store.files, self._plan, task, stream, encoders=1).files
         self._unsent.own(file.path for file in files)
         return files
-
-    def _checked(self, rewritten: RewrittenBin) -> RewrittenBin:
-        expected = sum(source.num_live for source in rewritten.sources)
-        written = sum(new.file.num_rows for new in rewritten.files)
-        if written != expected:
-            raise self._defect(f"{expected} rows of {len(rewritten.sources)} files were rewritten as {written}")
-        return rewritten
-
-    def _defect(self, what: str) -> CorruptLogError:
-        return CorruptLogError(
-            f"{what}. Nothing was committed; this is a defect of txlog, or files change while they are read",
-            table=self._store.uri,
-            version=self._version,
-        )
 
     def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
         """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
@@ -209,13 +190,13 @@ class BinRewriter:
             if found is None:
                 for add in files:
                     counts.append(0)
-                    for batch in self._live_batches(add):
+                    for batch in self.live_batches(add):
                         counts[-1] += batch.num_rows
                         yield batch
             elif found[1] is not None:
                 yield found[1]
             for add, num_live in zip(files, counts, strict=True):
-                sources.append(self._source(add, first, num_live))
+                sources.append(self.source(add, first, num_live))
                 first += num_live
 
     def _read_small(
@@ -246,18 +227,20 @@ class BinRewriter:
         most_bytes = _HELD_BYTES if self._store.has_cheap_calls else _HELD_BYTES // _SMALL_AT_ONCE
         held_bytes = 0
         found: list[pa.RecordBatch] = []
-        for batch in self._live_batches(add):
+        for batch in self.live_batches(add):
             held_bytes += batch.nbytes
             found.append(batch)
             if held_bytes > most_bytes:
                 return None
         return found
 
-    def _live_batches(self, add: AddFile) -> Iterator[pa.RecordBatch]:
+    def live_batches(self, add: AddFile) -> Iterator[pa.RecordBatch]:
+        """The live rows of a file, as new files hold them. Raises what `rewrite` raises."""
         for _, batch in self._rows.live(add):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def _source(self, add: AddFile, first: int, num_live: int) -> Source:
+    def source(self, add: AddFile, first: int, num_live: int) -> Source:
+        """A file of which all live rows were read, numbered from ``first``."""
         if add.deletion_vector is None:
             return Source(add, num_live, np.empty(0, np.uint64), first, num_live)
         counted = num_records(add.stats)
@@ -267,6 +250,14 @@ class BinRewriter:
             num_rows = self._rows.count(add)
             dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
         return Source(add, num_rows, dead, first, num_live)
+
+
+def _defect(what: str, table: str, version: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"{what}. Nothing was committed; this is a defect of txlog, or files change while they are read",
+        table=table,
+        version=version,
+    )
 
 
 def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
@@ -279,25 +270,5 @@ def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
             yield run
             run, size_bytes = [], add.size
         run.append(add)
-    if run:
-        yield run
-
-
-Ordered = tuple[pa.RecordBatch, "NDArray[Any]"]
-
-
-def _runs(batches: Iterator[Ordered], rows_max: int) -> Iterator[list[Ordered]]:
-    """Runs of batches with ``rows_max`` rows each, the last with fewer. Slices share the memory of their batches."""
-    run: list[Ordered] = []
-    room = rows_max
-    for batch, numbers in batches:
-        start = 0
-        while start < batch.num_rows:
-            taken = min(room, batch.num_rows - start)
-            run.append((batch.slice(start, taken), numbers[start : start + taken]))
-            start, room = start + taken, room - taken
-            if not room:
-                yield run
-                run, room = [], rows_max
     if run:
         yield run

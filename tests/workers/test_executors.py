@@ -1,0 +1,256 @@
+"""Commands on executors: the same rows, history and results as in threads, whatever becomes of the tasks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
+
+import txlog
+from tests.worker_processes import Speculating, kill_the_process_that_rewrites
+from txlog.commit.open_table import OpenTable
+from txlog.maintenance import optimize as optimize_module
+from txlog.store.open import open_store
+from txlog.testing.memory_store import memory_table_store
+from txlog.verify.verify import verify_table
+from txlog.workers.executor import ExecutorWorkers
+
+
+def new_processes(number: int = 2, **options: Any) -> ProcessPoolExecutor:
+    """Forks of a process that has imported what tasks need, and nothing else."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["txlog.table", "txlog.tasks.rewriting.rewrite_bin", "txlog.tasks.specs"])
+    return ProcessPoolExecutor(number, mp_context=context, **options)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPoolExecutor]:
+    with new_processes() as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_command_does_on_processes_what_it_does_in_threads(
+    seed: int, tmp_path: Path, processes: Executor
+) -> None:
+    base = random_table(tmp_path / "base", seed)
+    for name, command in COMMANDS.items():
+        alone, spread = (Path(shutil.copytree(base, tmp_path / name / kind)) for kind in ("alone", "spread"))
+        expected = left_by(alone, command(txlog.Table.open(alone)))
+        found = left_by(spread, command(txlog.Table.open(spread, workers=processes)))
+        assert found == expected, name
+        assert verify_table(open_store(spread)).is_sound, name
+
+
+def test_existing_files_are_added_on_processes_as_in_threads(tmp_path: Path, processes: Executor) -> None:
+    base = random_table(tmp_path / "base", 0)
+    found = []
+    for kind, workers in (("alone", None), ("spread", processes)):
+        folder = Path(shutil.copytree(base, tmp_path / kind))
+        table = txlog.Table.open(folder)
+        result = table.add_files("day=a", workers=workers)
+        assert result.metrics.files == 2
+        assert table.add_files("day=a", workers=workers).metrics.files == 0, "there is nothing new"
+        found.append(left_by(folder, result))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), Speculating])
+def test_workers_of_one_call_take_the_place_of_those_of_the_handle(
+    make: Callable[[], Executor], tmp_path: Path
+) -> None:
+    class Refusing(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            raise AssertionError("used")
+
+    folder = random_table(tmp_path / "t", 0)
+    rows = sorted(txlog.Table.open(folder).to_arrow()["id"].to_pylist())
+    table = txlog.Table.open(folder, workers=Refusing())
+    with make() as executor:
+        assert table.optimize(workers=executor).versions
+    with pytest.raises(AssertionError, match="used"):
+        table.add_constraint("small", "id < 1000")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows
+
+
+def test_a_dask_client_is_an_executor(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    folder = random_table(tmp_path / "t", 0)
+    rows = sorted(txlog.Table.open(folder).to_arrow()["id"].to_pylist())
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        table = txlog.Table.open(folder, workers=client)
+        assert table.optimize().files_removed
+        assert table.verify(["id"]).is_sound
+        with pytest.raises(txlog.InvalidInputError, match="violate"):
+            table.add_constraint("small", "id < 5")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows
+
+
+# --- what cannot run where it was asked ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [8, "8", ProcessPoolExecutor])
+def test_anything_but_an_executor_is_refused(workers: Any, tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path, SCHEMA)
+    for call in (lambda: txlog.Table.open(tmp_path, workers=workers), lambda: table.optimize(workers=workers)):
+        with pytest.raises(txlog.InvalidInputError, match="ProcessPoolExecutor") as caught:
+            call()
+        assert caught.value.parameter == "workers"
+
+
+def test_a_table_that_other_processes_could_not_open_is_refused_before_the_first_task(processes: Executor) -> None:
+    from txlog.commands.create_table import create_table
+
+    open_table = OpenTable(memory_table_store())
+    create_table(open_table, SCHEMA, None, None)
+    table = txlog.Table(open_table)
+    for call in (
+        table.optimize,
+        table.purge,
+        table.vacuum,
+        table.verify,
+        lambda workers: table.delete(workers=workers),
+    ):
+        with pytest.raises(txlog.InvalidInputError, match="could not open the table"):
+            call(workers=processes)
+    assert table.version == 0
+
+
+def test_what_cannot_be_pickled_is_refused_before_the_first_task(tmp_path: Path, processes: Executor) -> None:
+    txlog.write(tmp_path, pa.table({"id": [1], "day": ["a"], "note": ["x"]}))
+    table = txlog.Table.open(tmp_path, workers=processes, credential_provider=lambda: {})
+    with pytest.raises(txlog.InvalidInputError, match="credential provider"):
+        table.optimize()
+    table = txlog.Table.open(tmp_path, workers=processes)
+    with pytest.raises(txlog.InvalidInputError, match="an update with this condition or these values cannot be sent"):
+        table.update({"id": lambda rows: rows["id"]})
+    assert table.version == 0
+
+
+def test_an_executor_that_was_shut_down_is_refused(tmp_path: Path) -> None:
+    folder = random_table(tmp_path / "t", 0)
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(txlog.InvalidInputError, match="takes no tasks"):
+        txlog.Table.open(folder).optimize(workers=executor)
+
+
+# --- faults -------------------------------------------------------------------------------------------------------
+
+
+def orphans(folder: Path) -> set[str]:
+    """Data files that no version names."""
+    table = txlog.Table.open(folder)
+    named = {
+        path for version in range(table.version + 1) for path in table.snapshot(version).files()["path"].to_pylist()
+    }
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.parquet") if path.parent == folder} - named
+
+
+def in_ten_bins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[txlog.Table, list[int], int]:
+    """A table whose files are rewritten in ten bins of two files, in groups of four bins; and its rows."""
+    table = txlog.Table.create(folder, SCHEMA)
+    for number in range(20):
+        table.append(pa.table({"id": [number], "day": ["a"], "note": ["x"]}))
+    monkeypatch.setattr(optimize_module, "_GROUP_FILES", 4)  # for each of two workers
+    size = max(table.files()["size"].to_pylist())
+    return table, sorted(table.to_arrow()["id"].to_pylist()), 2 * size + 1
+
+
+def test_a_killed_process_costs_one_group_and_a_rerun_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, rows, target = in_ten_bins(tmp_path / "t", monkeypatch)
+    ninth = table.files().sort_by("modificationTime")["path"].to_pylist()[10]
+    with (
+        new_processes(initializer=kill_the_process_that_rewrites, initargs=(ninth, str(tmp_path / "flag"))) as executor,
+        pytest.raises(txlog.StorageError, match="a process of the executor ended before its task did"),
+    ):
+        table.optimize(target_file_size=target, workers=executor)
+    assert table.history()[0]["operationMetrics"]["numRemovedFiles"] == "8"
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows
+    assert 1 <= len(orphans(tmp_path / "t")) <= 4, "what two processes had in hand"
+    with new_processes() as executor:
+        done = table.optimize(target_file_size=target, workers=executor)
+    assert (done.files_removed, done.files_added) == (12, 6)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows
+    table.vacuum(0, force=True)
+    assert not orphans(tmp_path / "t")
+
+
+def test_tasks_that_run_twice_change_no_row_and_their_files_are_vacuumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, rows, target = in_ten_bins(tmp_path / "t", monkeypatch)
+    done = table.optimize(target_file_size=target, workers=Speculating())
+    assert done.files_added == len(orphans(tmp_path / "t")) == 10
+    clustered = table.optimize(cluster_by="id", workers=Speculating())
+    assert clustered.files_added == 1
+    assert not list((tmp_path / "t").rglob("*.npy")), "orders of rows"
+    deleted = table.delete("id < 5", mode="copy-on-write", workers=Speculating())
+    assert deleted.metrics.rows_deleted == 5
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows[5:]
+    table.vacuum(0, force=True)
+    assert not orphans(tmp_path / "t")
+
+
+def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: Executor
+) -> None:
+    table, rows, target = in_ten_bins(tmp_path / "t", monkeypatch)
+
+    class Dies(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Dies
+
+    monkeypatch.setattr("txlog.writer.unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
+    monkeypatch.setattr("txlog.maintenance.compaction.Compaction.execute", die)
+    with pytest.raises(Dies):
+        table.optimize(target_file_size=target, workers=processes)
+    monkeypatch.undo()
+    assert table.version == 20
+    assert len(orphans(tmp_path / "t")) == 4, "a group of four bins"
+    assert table.optimize(target_file_size=target, workers=processes).files_added == 10
+    assert sorted(table.to_arrow()["id"].to_pylist()) == rows
+
+
+def test_the_error_of_one_task_is_raised_with_its_class_and_file_and_leaves_nothing(
+    tmp_path: Path, processes: Executor
+) -> None:
+    table = txlog.Table.open(random_table(tmp_path / "t", 0))
+    broken = table.files()["path"].to_pylist()[3]
+    (tmp_path / "t" / broken).write_bytes(b"PAR1 nothing PAR1")
+    before = set((tmp_path / "t").rglob("*.parquet"))
+    version = table.version
+    for workers in (None, processes):
+        for call in (table.optimize, lambda workers: table.add_constraint("small", "id < 1000", workers=workers)):
+            with pytest.raises(txlog.CorruptLogError) as caught:
+                call(workers=workers)
+            assert caught.value.path == broken
+    assert (table.version, set((tmp_path / "t").rglob("*.parquet"))) == (version, before)
+
+
+def test_an_executor_of_unknown_size_gets_all_tasks_at_once() -> None:
+    waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    class Held(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            waiting.append((future, lambda: fn(*args)))
+            if len(waiting) == 500:
+                for held, call in waiting:
+                    held.set_result(call())
+            return future
+
+    found = ExecutorWorkers.of(Held()).map(str, range(500))
+    assert sorted(found) == [(number, str(number)) for number in range(500)]

@@ -1,0 +1,226 @@
+"""Existing Parquet files in the table's directory as ``add`` actions, as the work of tasks.
+
+In: for each task some files. Out: adds whose columns, nulls, partition values and statistics are checked against the
+table. Only footers are read, and floating-point columns once, since a footer does not record NaN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from txlog.arrow.parquet_footer import check_footer, read_footer
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
+from txlog.protocol.actions import AddFile
+from txlog.protocol.partition_values import decode
+from txlog.protocol.paths import HIVE_NULL
+from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_arrow, type_name
+from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.tasks.task_table import TaskTable
+from txlog.writer.conform import Conformer
+from txlog.writer.convert import has_required
+
+__all__ = ["ExistingFile", "ReadExisting", "naming"]
+
+BATCH_ROWS = 131_072
+
+
+class ExistingFile(NamedTuple):
+    """A file as the caller names it, as the log names it, and as the store does."""
+
+    given: str
+    uri_path: str
+    path: str
+
+
+class ReadExisting(msgspec.Struct, frozen=True):
+    """The work of a task: to make the ``add`` actions of some existing files."""
+
+    table: TaskTable
+
+    def __call__(self, files: Sequence[ExistingFile]) -> list[AddFile]:
+        """One ``add`` per file, in order; its size and time are what the store says.
+
+        Raises ``InvalidInputError`` for a file that is not Parquet, whose directories do not name every partition
+        column, or that has a null in a NOT NULL column; ``SchemaMismatchError``; ``NotFoundError``; ``StorageError``.
+        """
+        found = []
+        for file in files:
+            with naming(file.given):
+                found.append(self._add_of(file.path, file.uri_path))
+        return found
+
+    def _add_of(self, path: str, uri_path: str) -> AddFile:
+        table, files = self.table, self.table.files.files
+        found = files.stat(path)
+        partition_values = _partition_values(table, path)
+        stored = table.schema.without(table.partition_columns)
+        policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
+        try:
+            with (
+                files.open(path) as source,
+                pq.ParquetFile(source, metadata=_checked_metadata(read_footer(source))) as parquet,
+            ):
+                differing = list(_differences(stored, from_arrow(_as_spark_reads(parquet))))
+                if differing:
+                    raise SchemaMismatchError(
+                        "the file's columns differ:\n  " + "\n  ".join(differing), table=table.uri, path=path
+                    )
+                statistics = FileStatistics(policy)
+                for batch in _unknown_to_the_footer(parquet, stored):
+                    statistics.observe(batch)
+                stats = statistics.finish(parquet.metadata)
+                _require_values(table.uri, stored, parquet, path)
+        except MemoryError as error:
+            raise StorageError(f"not enough memory to read the file ({error})", table=table.uri, path=path) from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(f"the file could not be read: {error}", table=table.uri, path=path) from error
+            # For a damaged header or page Arrow raises an OSError without an errno; its column names may be invalid
+            # UTF-8.
+            raise InvalidInputError(f"not a readable Parquet file: {error}", table=table.uri, path=path) from error
+        return AddFile(
+            path=uri_path,
+            partition_values=partition_values,
+            size=found.size,
+            modification_time=found.modified_ms,
+            data_change=True,
+            stats=stats,
+        )
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Errors raised inside get the path they are about."""
+    try:
+        yield
+    except NotFoundError as error:
+        error.template += "; paths are relative to the table's root"
+        raise
+    except InvalidInputError as error:
+        if isinstance(path, str) and repr(path) not in error.message:
+            error.template = f"{path}: {error.template}"
+        raise
+
+
+def _checked_metadata(footer: bytes) -> Any:
+    metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
+    check_footer(footer, metadata)
+    return metadata
+
+
+def _partition_values(table: TaskTable, path: str) -> dict[str, str | None]:
+    """The values in ``k=v`` directories, which must name every partition column and parse as its type."""
+    named: dict[str, str | None] = {}
+    for segment in path.split("/")[:-1]:
+        key, equals, value = segment.partition("=")
+        if equals:
+            named[fold_name(unquote(key))] = None if value == HIVE_NULL else unquote(value)
+    values: dict[str, str | None] = {}
+    for column in table.partition_columns:
+        field = table.schema.find(column)
+        if field is None or fold_name(column) not in named:
+            raise InvalidInputError(
+                f"the path has no value for partition column {column!r}: expected a directory like {column}=...",
+                table=table.uri,
+                path=path,
+            )
+        values[column] = named[fold_name(column)]
+        try:
+            decode(values[column], field.type, column=column)
+        except CorruptLogError as error:
+            raise InvalidInputError(error.message, table=table.uri, path=path) from error
+        if values[column] in (None, "") and not field.nullable:
+            raise InvalidInputError(
+                f"partition column {column} is NOT NULL, but the path has null", table=table.uri, path=path
+            )
+    return values
+
+
+def _as_spark_reads(parquet: Any) -> pa.Schema:
+    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its
+    schema."""
+    physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
+    return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
+
+
+def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
+    """The field with timestamp types by the physical types of its leaves, which come in file order."""
+    data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if not pa.types.is_nested(data_type):
+        return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
+    members = [_with_moments(data_type.field(at), physical) for at in range(data_type.num_fields)]
+    if all(member.equals(data_type.field(at)) for at, member in enumerate(members)):
+        return field
+    if pa.types.is_struct(data_type):
+        return field.with_type(pa.struct(members))
+    if pa.types.is_map(data_type):
+        return field.with_type(pa.map_(*members[0].type))
+    return field.with_type(pa.list_(members[0]))
+
+
+def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:
+    """Names and types must equal the table's, since the file is used as it is; nullable columns may be missing."""
+    have = {field.name: field for field in file.fields}
+    for field in table.fields:
+        other = have.pop(field.name, None)
+        name = prefix + field.name
+        if other is None:
+            if not field.nullable:
+                yield f"{name}  table {type_name(field.type)} NOT NULL, absent from the file  -> write it"
+        elif isinstance(field.type, Struct) and isinstance(other.type, Struct):
+            yield from _differences(field.type, other.type, f"{name}.")
+        elif not _same_type(field.type, other.type):
+            yield f"{name}  table {type_name(field.type)}, file {type_name(other.type)}  -> append the rows instead"
+    for extra in have:
+        yield f"{prefix}{extra}  not in the table  -> add_columns, or append the rows instead"
+
+
+def _same_type(table: DataType, file: DataType) -> bool:
+    """Whether two types are equal except for nullability, which the rows decide."""
+    if isinstance(table, Array) and isinstance(file, Array):
+        return _same_type(table.element, file.element)
+    if isinstance(table, Map) and isinstance(file, Map):
+        return _same_type(table.key, file.key) and _same_type(table.value, file.value)
+    if isinstance(table, Struct) and isinstance(file, Struct):
+        return not any(_differences(table, file))
+    return table == file
+
+
+def _unknown_to_the_footer(parquet: Any, stored: Struct) -> Iterator[pa.RecordBatch]:
+    """The columns whose statistics require reading rows: columns with floats, arrays or maps in them."""
+    names = [f.name for f in stored.fields if f.name in parquet.schema_arrow.names and _needs_a_look(f.type)]
+    if names:
+        yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
+
+
+def _needs_a_look(data_type: DataType) -> bool:
+    if isinstance(data_type, Struct):
+        return any(_needs_a_look(field.type) for field in data_type.fields)
+    return isinstance(data_type, Array | Map) or type_name(data_type) in ("float", "double")
+
+
+def _require_values(uri: str, stored: Struct, parquet: Any, path: str) -> None:
+    """Check NOT NULL columns on the rows, whatever the file's schema declares."""
+    present = parquet.schema_arrow.names
+    below = [field for field in stored.fields if has_required(field.type) and field.name in present]
+    required = [field for field in stored.fields if not field.nullable or field in below]
+    if not required:
+        return
+    row = 0
+    for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=[field.name for field in required]):
+        for field in required:
+            column = batch.column(field.name)
+            if not field.nullable and column.null_count:
+                at = row + column.is_null().index(True).as_py()
+                raise InvalidInputError(f"column {field.name} is NOT NULL, row {at} is null", table=uri, path=path)
+        if below:
+            rows = batch.select([field.name for field in below])
+            Conformer(Struct(tuple(below)), rows.schema, table=uri).conform(rows, row)
+        row += batch.num_rows

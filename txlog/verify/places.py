@@ -1,0 +1,35 @@
+"""`Places`: where the tasks of a verification run, and the table's data files as tasks get them.
+
+In: a table's files, and the caller's workers. Out: workers for each of the checks.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txlog.store.base import TableFiles
+from txlog.tasks.task_table import TaskStore
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers, given_workers, require_openable
+from txlog.workers.threads import ThreadWorkers
+
+__all__ = ["Places"]
+
+
+class Places(msgspec.Struct, frozen=True):
+    """``given`` None: each check has its own number of threads."""
+
+    store: TaskStore
+    given: Workers | None = None
+
+    @classmethod
+    def of(cls, store: TableFiles, tasks: TaskStore | None, workers: GivenWorkers | None) -> Places:
+        """``tasks`` None: ``store`` was opened without options. Raises ``InvalidInputError`` for unusable workers."""
+        found = Places(tasks or TaskStore.at(store), None if workers is None else given_workers(workers, store.uri))
+        if found.given is not None:
+            require_openable(found.given, found.store)
+        return found
+
+    def workers(self, slots: int) -> Workers:
+        """The given workers, else this many threads."""
+        return self.given or ThreadWorkers(slots)
