@@ -23,6 +23,7 @@ from rows import assert_sound
 import txlog
 import txlog.spark
 import txlog.spark.rows.source as spark_source
+import txlog.spark.spark_workers as spark_workers
 from txlog.spark.spark_workers import SparkWorkers
 
 STRUCT = pa.struct([("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
@@ -449,9 +450,12 @@ def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark
         txlog.spark.delete(spark, table.uri + "-other", "id = 1")
 
 
+@pytest.mark.parametrize("closure_bytes", [1 << 20, 0], ids=["few items", "many items"])
 def test_workers_of_a_session_return_every_result_with_its_place_and_raise_the_error_of_a_task(
-    spark: SparkSession,
+    spark: SparkSession, closure_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spark_workers, "_CLOSURE_BYTES", closure_bytes)
+
     def work(item: int) -> int:
         if item < 0:
             raise txlog.NotFoundError("a file is gone", path=f"{item}.parquet")
@@ -459,6 +463,7 @@ def test_workers_of_a_session_return_every_result_with_its_place_and_raise_the_e
 
     workers = SparkWorkers(spark)
     assert sorted(workers.map(work, [5, 3, 8])) == [(0, 10), (1, 6), (2, 16)]
+    assert sorted(workers.map(len, [b"x" * size for size in range(50)])) == [(size, size) for size in range(50)]
     assert list(workers.map(work, [])) == []
     with pytest.raises(txlog.NotFoundError, match="a file is gone") as raised:
         list(workers.map(work, [1, -1]))

@@ -96,7 +96,7 @@ COMMANDS: dict[str, Command] = {
     "upsert of known keys by vectors": Command(3, _upsert_again, VECTORS),
     "merge by copies": Command(4, _merge, COPIES),
     "merge by vectors": Command(4, _merge, VECTORS),
-    "optimize": Command(8, lambda table, opened: table.optimize),
+    "optimize": Command(7, lambda table, opened: table.optimize),
     "vacuum": Command(23, _vacuum),
     "restore": Command(6, lambda table, opened: lambda: table.restore(3)),
     "history": Command(3, lambda table, opened: table.history),

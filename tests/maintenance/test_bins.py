@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from txlog.maintenance.bins import PlannedBin, bins_of, bins_to_purge, cheapest_first, grouped
+from txlog.maintenance.bins import PlannedBin, bins_of, bins_to_purge, bins_with_files, cheapest_first, grouped
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.protocol.schema import STRING, TIMESTAMP, Field
@@ -29,7 +29,7 @@ def table_of(*adds: AddFile) -> pa.Table:
 
 
 def paths(bins: list[PlannedBin]) -> list[list[str]]:
-    return [[add.path for add in each.files] for each in bins]
+    return [[add.path for add in each.files] for each in bins_with_files(bins)]
 
 
 def test_small_files_go_together_in_the_order_they_were_written_up_to_the_target() -> None:
@@ -97,10 +97,18 @@ def test_spellings_of_one_partition_value_are_one_partition_and_absent_values_ar
     assert paths(found) == [["0None", "0", "1None", "1"], ["0x", "1x"], ["2None", "2"]]
 
 
+def test_partitions_are_told_apart_whatever_the_order_of_the_log_is() -> None:
+    written = [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z"), ("e", "y"), ("f", "x"), ("g", "z")]
+    adds = [file(path, 10, day=day, modified=at) for at, (path, day) in enumerate(written)]
+    large = file("large", 1000, day="y")
+    for order in (adds, adds[::-1], [large, *adds[3:], *adds[:3]]):
+        assert paths(bins_of(table_of(*order), DAY, 100)) == [["a", "c", "f"], ["b", "e"], ["d", "g"]]
+
+
 @given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from("xy"), st.integers(0, 100)), max_size=30))
 def test_no_file_is_in_two_bins_and_none_is_larger_than_the_target(given: list[tuple[int, str, int]]) -> None:
     adds = [file(str(n), size, day=day, modified=n, dead=dead) for n, (size, day, dead) in enumerate(given)]
-    bins = bins_of(table_of(*adds), DAY, 100)
+    bins = bins_with_files(bins_of(table_of(*adds), DAY, 100))
     taken = [add.path for each in bins for add in each.files]
     assert len(taken) == len(set(taken))
     for each in bins:

@@ -113,6 +113,28 @@ def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_tab
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, rows.to_pylist()))
 
 
+def test_a_partition_without_a_live_row_leaves_no_file(make_table: MakeTable) -> None:
+    rows = pa.table({"day": ["a", "b"] * 50, "n": range(100)})
+    table = make_table(rows, partition_by=["day"], properties=VECTORS)
+    (of_a,) = table.files("day = 'a'")["path"].to_pylist()
+    table.delete("day = 'a' and n < 50")
+    table.delete("day = 'a' and n < 98")
+    other = txlog.Table.open(table.uri)
+    execute = Compaction.execute
+
+    def beside_the_last_delete(self: Compaction, state: Any) -> Any:
+        other.delete("n = 98")
+        return execute(self, state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Compaction, "execute", beside_the_last_delete)
+        table.optimize(cluster_by="n", target_file_size=1)
+    assert sorted(table.to_arrow()["n"].to_pylist()) == list(range(1, 100, 2))
+    assert of_a not in table.files()["path"].to_pylist()
+    assert table.files("day = 'a'").num_rows == 0
+    assert verify_table(table._open_table.store).is_sound
+
+
 def test_tracked_rows_keep_their_ids(make_table: MakeTable) -> None:
     table = filled(make_table, 2, properties={"delta.enableRowTracking": "true"})
     table.optimize(cluster_by=["x", "y"])

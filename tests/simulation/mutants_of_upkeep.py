@@ -81,6 +81,11 @@ def compacts_by_the_vectors_that_it_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compaction, "rows_to_mark", as_read)
 
 
+def follows_no_winner_of_a_lost_race(patch: pytest.MonkeyPatch) -> None:
+    """A compaction takes its files for what they were when it was planned."""
+    patch.setattr(compaction.Compaction, "_changed_by", lambda self, commits, before: dict(before))
+
+
 def marks_the_row_after_the_one_that_died(patch: pytest.MonkeyPatch) -> None:
     numbers = Source.numbers
 
@@ -160,6 +165,7 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (names_what_is_gone_meanwhile, "tagger-and-vacuum-object-store"),
         (restores_without_reading_the_table, "restorer-and-appender"),
         (compacts_by_the_vectors_that_it_read, "deleter-and-optimizer"),
+        (follows_no_winner_of_a_lost_race, "deleter-and-optimizer"),
         (marks_the_row_after_the_one_that_died, "deleter-and-optimizer"),
         (keeps_one_of_the_files_that_it_rewrote, "deleter-and-optimizer"),
         (deletes_what_sinks_have_sealed, "recovery-and-vacuum"),

@@ -1,14 +1,14 @@
 """Which files are rewritten together: small ones, and those with many dead rows, in bins within one partition.
 
 In: the live files of one version, in columns. Out: `PlannedBin`s. A table of ten million files is planned in columns:
-`AddFile` objects are made for the files of a bin when they are asked for. Files are taken in the order of writing: rows
+`AddFile` objects are made for the bins that are about to be rewritten. Files are taken in the order of writing: rows
 that came together stay together, and the new files' bounds stay narrow. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.arrow.arrays import array_of
-from txlog.protocol.actions import AddFile
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, cube_columns
-from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.file_columns import FILES_SCHEMA, add_files_of
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records
@@ -36,7 +35,9 @@ __all__ = [
     "bins_of",
     "bins_to_cluster",
     "bins_to_purge",
+    "bins_with_files",
     "cheapest_first",
+    "files_of",
     "grouped",
 ]
 
@@ -62,18 +63,23 @@ class PlannedBin(msgspec.Struct, frozen=True, eq=False):
     def num_files(self) -> int:
         return len(self.rows)
 
-    def column(self, name: str) -> list[Any]:
-        """A column of its files, in their order."""
-        found: list[Any] = self.live.column(name).take(pa.array(self.rows)).to_pylist()
-        return found
 
-    @property
-    def files(self) -> tuple[AddFile, ...]:
-        return tuple(add_files_of(self.live.take(pa.array(self.rows))))
+def files_of(bins: Sequence[PlannedBin], columns: Sequence[str]) -> pa.Table:
+    """These columns of the files of some bins of a plan, in the order of the list of live files."""
+    if not bins:
+        return pa.table({name: [] for name in columns})
+    chosen = np.zeros(bins[0].live.num_rows, bool)
+    for each in bins:
+        chosen[each.rows] = True
+    # To take rows by number would copy the whole column first.
+    return bins[0].live.select(columns).filter(pa.array(chosen))
 
-    def bin(self) -> Bin:
-        """The bin with its files, for the tasks that rewrite it."""
-        return Bin(self.files)
+
+def bins_with_files(bins: Sequence[PlannedBin]) -> list[Bin]:
+    """Bins of one plan with their files, for the tasks that rewrite them."""
+    rows = np.sort(np.concatenate([np.empty(0, np.int64), *(each.rows for each in bins)]))
+    adds = dict(zip(rows.tolist(), add_files_of(files_of(bins, FILES_SCHEMA.names)), strict=True))
+    return [Bin(tuple(adds[row] for row in each.rows.tolist())) for each in bins]
 
 
 def bins_of(
@@ -198,15 +204,14 @@ class _Plan:
             return codes
         columns = []
         for name in self._fields:
-            values = self._files.column("partitionValues").take(pa.array(rows))
-            texts = pc.map_lookup(values, array_of([name], pa.string())[0], "first").combine_chunks()
-            columns.append(encoded := texts.dictionary_encode("encode"))
-            codes = np.unique(codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(), return_inverse=True)[
-                1
-            ]
+            texts = pc.map_lookup(self._files.column("partitionValues"), array_of([name], pa.string())[0], "first")
+            encoded = texts.combine_chunks().dictionary_encode("encode")
+            columns.append(encoded)
+            own = encoded.indices.to_numpy()[rows]
+            codes = np.unique(codes * (len(encoded.dictionary) + 1) + own, return_inverse=True)[1]
         # The texts of one row of each combination: other writers may spell a value differently.
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-        texts_of = [column.take(pa.array(first)).to_pylist() for column in columns]
+        texts_of = [column.take(pa.array(rows[first])).to_pylist() for column in columns]
         named = (dict(zip(self._fields, texts, strict=True)) for texts in zip(*texts_of, strict=True))
         keys = [partition_key(values, self._fields) for values in named]
         by_key: dict[tuple[str | None, ...], int] = {}
@@ -231,7 +236,7 @@ def _dead_fractions(files: pa.Table) -> NDArray[np.float64]:
     found = np.zeros(files.num_rows)
     marked = np.flatnonzero(files.column("deletionVector").is_valid().to_numpy())
     if len(marked):
-        some = files.select(["stats", "deletionVector"]).take(pa.array(marked))
+        some = files.select(["stats", "deletionVector"]).filter(files.column("deletionVector").is_valid())
         rows = np.array([num_records(text) or 0 for text in some.column("stats").to_pylist()])
         dead = np.array([vector["cardinality"] for vector in some.column("deletionVector").to_pylist()])
         found[marked] = np.where(rows > 0, np.minimum(1.0, dead / np.maximum(rows, 1)), 1.0)

@@ -29,7 +29,9 @@ from txlog.maintenance.bins import (
     bins_of,
     bins_to_cluster,
     bins_to_purge,
+    bins_with_files,
     cheapest_first,
+    files_of,
     grouped,
 )
 from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
@@ -307,7 +309,7 @@ def _commit_group(
             if request.on_progress is not None:
                 request.on_progress(done_bytes, total)
 
-        rewritten = request.rewrite(state, [each.bin() for each in group], folder, on_file)
+        rewritten = request.rewrite(state, bins_with_files(group), folder, on_file)
         prefix_length = WritePlan.of(state.metadata, table=open_table.uri, rows="old").random_prefix_length
         plan = Compaction(
             open_table, state.version, rewritten, request.description, unsent, random_prefix_length=prefix_length
@@ -366,13 +368,14 @@ def _bytes_read(done: Done) -> int:
 
 
 def _planned(bins: Sequence[PlannedBin]) -> RewriteResult:
+    files = files_of(bins, ["path", "deletionVector"])
     return RewriteResult(
         versions=(),
-        files_removed=sum(each.num_files for each in bins),
+        files_removed=files.num_rows,
         bytes_removed=sum(each.size_bytes for each in bins),
         files_added=len(bins),
-        vectors_purged=sum(vector is not None for each in bins for vector in each.column("deletionVector")),
-        paths_removed=tuple(path for each in bins for path in each.column("path")),
+        vectors_purged=files.num_rows - files["deletionVector"].null_count,
+        paths_removed=tuple(files["path"].to_pylist()),
         dry_run=True,
     )
 

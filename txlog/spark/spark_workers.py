@@ -29,6 +29,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 _UNKNOWN_SLOTS = 32
+_CLOSURE_BYTES = 8 << 20
 
 RESULT = "result binary"
 """The schema of the rows in which tasks report."""
@@ -101,14 +102,22 @@ class SparkWorkers(msgspec.Struct, frozen=True):
     ) -> DataFrame:
         """The rows that ``run`` makes of the number of each item and the item, each in a task of its own."""
         pickled = [pickle.dumps(item) for item in items]
+        numbers = self.spark.range(0, len(items), 1, len(items))
+        if sum(map(len, pickled)) > _CLOSURE_BYTES:
+            # Every Python worker would get all of them; so the JVM holds them, and each task gets its own.
+            bodies = self.spark.createDataFrame(pa.table({"id": range(len(items)), "item": pa.array(pickled)}))
+            numbers = numbers.join(bodies.hint("broadcast"), "id").select("id", "item")
+            pickled = []
 
         def each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                for number in batch.column(0).to_pylist():
+                own = batch.column(1).to_pylist() if batch.num_columns > 1 else None
+                for at, number in enumerate(batch.column(0).to_pylist()):
+                    item = pickle.loads(pickled[number] if own is None else own[at])
                     with crossing():
-                        yield from run(number, pickle.loads(pickled[number]))
+                        yield from run(number, item)
 
-        return self.spark.range(0, len(items), 1, len(items)).mapInArrow(each, schema)
+        return numbers.mapInArrow(each, schema)
 
 
 def packed(result: Any) -> pa.RecordBatch:
