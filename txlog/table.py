@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.result.maintenance import (
+        CloneResult,
         LogCleanUp,
         LogCompaction,
         MaintenanceResult,
@@ -1374,6 +1375,61 @@ class Table(Readable, metaclass=Hinted):
         missing, expired = allow_missing_files, allow_expired_files
         options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
         return restore(self._open_table, target, options, on_progress)
+
+    def clone(
+        self,
+        uri: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        *,
+        shallow: bool = False,
+        mode: Literal["error", "ignore", "replace"] = "error",
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> CloneResult:
+        """Make another table with the definition and the rows of a version of this one.
+
+        A deep clone has copies of the data files. With ``mode="replace"``, a later run copies only new files, and
+        follows what was removed and how the definition changed, in one version; a run that was killed is continued. A
+        shallow clone reads the files of this table: it costs one commit. A vacuum here deletes files that the clone
+        still reads, and the clone's readers then fail; a vacuum of the clone never touches them. Writes to one of the
+        two tables do not show in the other. The clone has its own history, row ids, tags and sinks' checkpoints.
+
+        Args:
+            uri: The clone's location, as for `open`. Not inside this table.
+            version: The version to clone; None means the newest.
+            timestamp: A time in place of a version, as for `snapshot`.
+            shallow: Whether the clone reads this table's files instead of copies. Both tables must then be on this
+                machine's disk, or this one in an object store that the clone's readers have access to.
+            mode: If there is a table: "error" refuses it, "ignore" leaves it unchanged (``outcome`` is then
+                "ignored"), "replace" gives it these rows and this definition, as a new version.
+            properties: Table properties that the clone has in place of this table's.
+            storage_options: Of the clone's store; None means those of this table.
+            credential_provider: Of the clone's store, as for `open`.
+            user_metadata: A note for the clone's history.
+            on_progress: Called with the number of files copied so far, and the total.
+
+        Returns:
+            Where the clone is, its version, and what was copied.
+
+        Raises:
+            TableExistsError: There is a table, and the mode is "error".
+            NotFoundError: The version was cleaned up, or a file of it is missing.
+            InvalidInputError: The location is inside this table, or a clone cannot have a property.
+            UnsupportedFeatureError: This release cannot write such a table.
+            ConflictError: Another writer changed the clone meanwhile; nothing landed.
+            StorageError: A store failed; run it again.
+        """
+        from txlog.commands.clone import CloneOptions, clone
+
+        given = self._open_table.storage_options if storage_options is None else storage_options
+        target = _open_table(uri, given, self._open_table.retry, credential_provider)
+        options = CloneOptions(shallow, mode, properties or {}, user_metadata)
+        state = self.snapshot(version, timestamp)._version.state
+        return clone(self._open_table, state, target, options, on_progress)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.

@@ -11,6 +11,7 @@ import typer
 import txlog
 from txlog.cli import (
     change_commands,
+    clone_commands,
     definition_commands,
     iceberg_commands,
     log_commands,
@@ -287,6 +288,7 @@ def probe_store(
 
 
 app.command("changes")(change_commands.changes)
+app.command("clone")(clone_commands.clone)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)

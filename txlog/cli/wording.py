@@ -31,6 +31,7 @@ OPTIONS = {
     "max_bytes": "--max-bytes",
     "merge_engine": "--merge-engine",
     "missing_columns": "--missing-columns",
+    "mode": "--mode",
     "nullable": "--nullable",
     "on_conflict": "--on-conflict",
     "on_duplicate": "--on-duplicate",

@@ -40,7 +40,7 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
+from txlog.protocol.features import check_can_move_rows, check_can_write, merged, protocol_for, upgraded_for
 from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
@@ -48,6 +48,7 @@ from txlog.protocol.properties import (
     DAY_MS,
     FEATURE_PREFIX,
     ICEBERG,
+    ICEBERG_CATALOG,
     ROW_DEDUPLICATE,
     SHORT_LOG_RETENTION,
     ColumnPath,
@@ -86,6 +87,7 @@ __all__ = [
     "check_added_columns",
     "check_agrees",
     "check_retyped",
+    "cloned",
     "commit_definition",
     "define",
     "definition_builder",
@@ -327,6 +329,51 @@ def with_schema(
         else ()
     )
     return Definition(metadata, protocol, domains, tuple(spelled(note, in_python) for note in notes))
+
+
+def cloned(source: TableState, there: TableState | None, properties: Mapping[str, str]) -> Definition:
+    """The definition of a clone of ``source``, in place of the table ``there`` if there is one.
+
+    It has the source's columns, partitioning, clustering and properties, with ``properties`` over them. Its id, its
+    name, and the columns for row ids are its own. What says where the source is registered does not come along.
+    Raises ``InvalidInputError`` for properties that a clone cannot have, and ``UnsupportedFeatureError``.
+    """
+    overrides = validate(properties)
+    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in _OF_ITS_OWN}
+    configuration.update(overrides)
+    _check_promises(source.metadata.configuration, configuration)
+    _check_log_retention(source.metadata.configuration, configuration)
+    check_same_conditions(source.metadata.configuration, configuration)
+    own = {} if there is None else there.metadata.configuration
+    for before in (source.metadata.configuration, own if there is not None else configuration):
+        if mapping_mode(before) != mapping_mode(configuration):
+            raise InvalidInputError(
+                f"{MODE_KEY} cannot change from {mapping_mode(before)} to {mapping_mode(configuration)} in a clone: the"
+                " files of the two tables name their columns in different ways"
+            )
+    configuration.update({key: own[key] for key in _OF_ITS_OWN if key in own and key not in overrides})
+    if MAX_COLUMN_ID_KEY in configuration:
+        marks = (configuration[MAX_COLUMN_ID_KEY], own.get(MAX_COLUMN_ID_KEY, "0"))
+        configuration[MAX_COLUMN_ID_KEY] = str(max(map(int, marks)))
+    configuration = _with_row_tracking_columns(configuration)
+    metadata = replace(
+        source.metadata,
+        id=ambient.uuid4() if there is None else there.metadata.id,
+        name=None if there is None else there.metadata.name,
+        description=None if there is None else there.metadata.description,
+        configuration=stored(configuration),
+    )
+    protocol = upgraded_for(source.protocol, source.schema, configuration) or source.protocol
+    if there is not None:
+        protocol = merged(there.protocol, protocol)
+    clustering = [domain for domain in (source.domains.get(CLUSTERING_DOMAIN),) if domain is not None]
+    if there is not None and not clustering and CLUSTERING_DOMAIN in there.domains:
+        clustering = [replace(there.domains[CLUSTERING_DOMAIN], removed=True)]
+    if overrides:
+        _check(protocol, metadata, source.schema, source.domains)
+    else:
+        check_can_move_rows(protocol, metadata)
+    return Definition(metadata, protocol, tuple(clustering))
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:
@@ -571,3 +618,6 @@ _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
 }
+
+_OF_ITS_OWN = (*_ROW_TRACKING_COLUMNS, ICEBERG_CATALOG, "delta.requireCheckpointProtectionBeforeVersion")
+"""Properties that are about one table's files or place, so that a clone does not take them over."""

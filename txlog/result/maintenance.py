@@ -12,7 +12,15 @@ from txlog.errors import TxlogError
 from txlog.result import counted, human_size
 from txlog.util.api_hints import no_attribute
 
-__all__ = ["LogCleanUp", "LogCompaction", "MaintenanceResult", "RestoreResult", "RewriteResult", "VacuumResult"]
+__all__ = [
+    "CloneResult",
+    "LogCleanUp",
+    "LogCompaction",
+    "MaintenanceResult",
+    "RestoreResult",
+    "RewriteResult",
+    "VacuumResult",
+]
 
 
 class RewriteResult(msgspec.Struct, frozen=True):
@@ -79,6 +87,55 @@ class RewriteResult(msgspec.Struct, frozen=True):
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, None)
+
+
+class CloneResult(msgspec.Struct, frozen=True):
+    """What `Table.clone` did.
+
+    Args:
+        uri: The clone's location, for `Table.open`.
+        version: The version of the clone that has the source's rows.
+        source_version: The version of the source that was cloned.
+        outcome: ``"committed"``; ``"unchanged"`` if the table there was this clone already, so no version was made;
+            ``"ignored"`` if ``mode="ignore"`` found an existing table.
+        is_shallow: Whether the clone reads the source's files.
+        files: Data files of the clone.
+        size_bytes: Their total size.
+        files_added: Data files that this version added.
+        files_removed: Data files of the clone that this version removed.
+        files_copied: Files copied, with those of deletion vectors; 0 for a shallow clone.
+        bytes_copied: Their total size.
+    """
+
+    uri: str
+    version: int
+    source_version: int
+    outcome: Literal["committed", "unchanged", "ignored"]
+    is_shallow: bool
+    files: int = 0
+    size_bytes: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = [f"version={self.version}", self.outcome, f"of version {self.source_version}"]
+        if self.outcome == "committed":
+            parts += [counted(self.files, "file"), human_size(self.size_bytes)]
+        if self.files_copied:
+            parts.append(f"{human_size(self.bytes_copied)} copied")
+        return f"CloneResult({', '.join(parts)})"
+
+    __repr__ = __str__
 
 
 class LogCleanUp(msgspec.Struct, frozen=True):
