@@ -163,7 +163,7 @@ def path_below(root_uri: str, found: DataPath) -> str | None:
 
 def location_of(found: DataPath) -> str:
     """An absolute path as stores take it, not escaped: ``/data/t/a.parquet``, or ``s3://bucket/t/a.parquet``."""
-    if found.scheme in (None, "file"):
+    if found.scheme in (None, "file") and found.authority in ("", "localhost"):
         return found.path
     return f"{found.scheme}://{found.authority}{found.path}"
 
