@@ -1,4 +1,4 @@
-"""Clones by txlog and by Spark's Delta: each reads and changes what the other made."""
+"""Clones and conversions by txlog and by Spark's Delta: each reads and changes what the other made."""
 
 from __future__ import annotations
 
@@ -122,3 +122,28 @@ def test_sparks_tasks_read_and_change_a_shallow_clone(spark: SparkSession, sourc
     upsert_by_tasks(spark, str(place), spark.createDataFrame([(5, "a b%"), (50, "ü")], "id bigint, p string"), ["id"])
     assert ids(txlog.Table.open(place)) == sorted({*LEFT, 50} - {4})
     assert ids(source) == LEFT
+
+
+def test_both_convert_the_same_folder_to_the_same_table(delta: SparkSession, read_delta: Read, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    frame = delta.range(8).selectExpr("id", "cast(id as string) note", "id % 2 as n", "concat('a b ', id % 2) as p")
+    for place in (ours, theirs):
+        frame.write.partitionBy("n", "p").parquet(str(place))
+    delta.sql(f"convert to delta parquet.`{theirs}` partitioned by (n bigint, p string)")
+    txlog.Table.convert(ours, "n bigint, p string")
+    expected = sorted(map(repr, frame.collect()))
+    columns = ["id", "note", "n", "p"]
+    assert sorted(map(repr, read_delta(ours).select(columns).collect())) == expected
+    rows = [txlog.Table.open(place).to_arrow(columns).sort_by("id").to_pylist() for place in (ours, theirs)]
+    assert rows[0] == rows[1]
+    commits = [first_commit(place) for place in (ours, theirs)]
+    schemas = [next(line["metaData"]["schemaString"] for line in commit if "metaData" in line) for commit in commits]
+    assert json.loads(schemas[0]) == json.loads(schemas[1])
+    infos = [commit[0]["commitInfo"] for commit in commits]
+    assert infos[0]["operation"] == infos[1]["operation"]
+    parameters = [{key: str(value).lower() for key, value in info["operationParameters"].items()} for info in infos]
+    assert parameters[0] == parameters[1]
+    assert infos[0]["operationMetrics"] == infos[1]["operationMetrics"]
+    delta.sql(f"delete from delta.`{ours}` where id = 3")
+    txlog.Table.open(theirs).delete("id = 3")
+    assert ids(txlog.Table.open(ours)) == ids_of(read_delta(theirs)) == [0, 1, 2, 4, 5, 6, 7]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from txlog.maintenance.remains import DeletionCheck
     from txlog.result.maintenance import (
         CloneResult,
+        ConvertResult,
         LogCleanUp,
         LogCompaction,
         MaintenanceResult,
@@ -317,6 +318,50 @@ class Table(Readable, metaclass=Hinted):
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
         return cls(open_table)
+
+    @staticmethod
+    def convert(
+        uri: str | os.PathLike[str],
+        partition_by: object = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> ConvertResult:
+        """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
+
+        The columns are those of all files together, all nullable; statistics are read from the footers. Every file in
+        the folder is taken, but for names that begin with ``_`` or ``.``. Let no other program write there meanwhile.
+
+        Args:
+            uri: The folder, as for `open`.
+            partition_by: The partition columns of directories such as ``day=2026-11-20``, with types in DDL:
+                ``"day date, region string"``; or names only. Types that are not given are found: int, bigint or date
+                if every value is one, else string. None: as the directories say. A Hive table's types go here.
+            properties: Table properties, such as ``{"delta.columnMapping.mode": "name"}`` for names with spaces.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the number of footers read so far, and the total.
+
+        The other arguments are those of `open`.
+
+        Returns:
+            The version and the number of files. If the folder is a Delta table already, ``outcome`` is
+            "already_a_table", and nothing was changed.
+
+        Raises:
+            SchemaMismatchError: A column has different types in two files; the message names both.
+            InvalidInputError: There is no file, one is not a readable Parquet file, or directories differ.
+            UnsupportedFeatureError: A file has a column that Delta or this release lacks.
+            NotFoundError: A file was deleted meanwhile.
+            StorageError: The store failed.
+        """
+        from txlog.commands.convert import ConvertOptions, convert
+
+        open_table = _open_table(uri, storage_options, retry, credential_provider)
+        return convert(open_table, ConvertOptions(partition_by, properties or {}, user_metadata), on_progress)
 
     @staticmethod
     def exists(

@@ -289,6 +289,7 @@ def probe_store(
 
 app.command("changes")(change_commands.changes)
 app.command("clone")(clone_commands.clone)
+app.command("convert")(clone_commands.convert)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)

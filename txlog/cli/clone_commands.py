@@ -1,4 +1,4 @@
-"""The command of `txlog` that clones a table."""
+"""The commands of `txlog` that make a table from what is there: another table, or Parquet files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Annotated, Any, cast
 import typer
 from rich.text import Text
 
+import txlog
+from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
 from txlog.result import counted, human_size
-from txlog.result.maintenance import CloneResult
+from txlog.result.maintenance import CloneResult, ConvertResult
 
-__all__ = ["clone"]
+__all__ = ["clone", "convert"]
 
 
 def clone(
@@ -59,6 +61,45 @@ def clone(
                 on_progress=lambda copied, total: report("copying files", copied, total),
             )
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done)))
+
+
+def convert(
+    uri: Uri,
+    partition_by: Annotated[
+        str | None,
+        typer.Option("--partition-by", metavar="SQL", help="the columns of directories, with types: 'day date, n int'"),
+    ] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
+    ] = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Make a Delta table of the Parquet files in a folder. No file is rewritten.
+
+    Partition columns come from directories such as day=2026-11-20. A folder that is a table already stays as it is.
+    """
+    options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
+    out = Output(as_json)
+    with out.reporting():
+        with out.steps() as report:
+            done = txlog.Table.convert(
+                uri,
+                partition_by,
+                table_properties,
+                storage_options=options,
+                user_metadata=user_metadata,
+                on_progress=lambda read, total: report("reading footers", read, total),
+            )
+        out.result({"table": done.uri, **done.to_dict()}, Text(_converted(done)))
+
+
+def _converted(done: ConvertResult) -> str:
+    if done.outcome == "already_a_table":
+        return f"{done.uri} is a Delta table already, at version {done.version}: nothing was changed"
+    by = f", partitioned by {', '.join(done.partition_columns)}" if done.partition_columns else ""
+    return f"{done.uri} is a Delta table: {counted(done.files, 'file')}, {human_size(done.size_bytes)}{by}"
 
 
 def _shown(done: CloneResult) -> str:

@@ -124,11 +124,14 @@ def new_table(
     partition_by: str | Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
     cluster_by: str | Iterable[str] | None = None,
+    *,
+    keeps_names: bool = False,
 ) -> tuple[Metadata, Protocol, tuple[DomainMetadata, ...]]:
     """The first metadata and protocol of a table, and the clustering domain if the table is clustered.
 
-    ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
-    columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
+    ``schema`` is a pyarrow, Spark or Delta schema. ``keeps_names``: there are files that have the columns under these
+    names, so a table that maps its columns finds them there. Raises ``InvalidInputError`` (schema, partition or
+    clustering columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
     struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = validate(properties or {})
@@ -141,7 +144,7 @@ def new_table(
     check_identity_columns(struct, columns)
     check_invariants(struct)
     check_columns(configuration, struct, columns)
-    struct, configuration = _mapped(struct, configuration, _random_name)
+    struct, configuration = _mapped(struct, configuration, _own_name if keeps_names else _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
         id=ambient.uuid4(),

@@ -14,6 +14,7 @@ from txlog.util.api_hints import no_attribute
 
 __all__ = [
     "CloneResult",
+    "ConvertResult",
     "LogCleanUp",
     "LogCompaction",
     "MaintenanceResult",
@@ -134,6 +135,41 @@ class CloneResult(msgspec.Struct, frozen=True):
         if self.files_copied:
             parts.append(f"{human_size(self.bytes_copied)} copied")
         return f"CloneResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+class ConvertResult(msgspec.Struct, frozen=True):
+    """What `Table.convert` did.
+
+    Args:
+        uri: The table's location, for `Table.open`.
+        version: The version that has the files; the newest version if there was a table already.
+        outcome: ``"committed"``; ``"already_a_table"`` if the folder has a Delta log, so nothing was changed.
+        files: Files taken into the table.
+        size_bytes: Their total size.
+        partition_columns: The columns that the table is partitioned by.
+    """
+
+    uri: str
+    version: int
+    outcome: Literal["committed", "already_a_table"]
+    files: int = 0
+    size_bytes: int = 0
+    partition_columns: tuple[str, ...] = ()
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return {**asdict(self), "partition_columns": list(self.partition_columns)}
+
+    def __str__(self) -> str:
+        if self.outcome == "already_a_table":
+            return f"ConvertResult(version={self.version}, a Delta table already, nothing was changed)"
+        return f"ConvertResult(version={self.version}, {counted(self.files, 'file')}, {human_size(self.size_bytes)})"
 
     __repr__ = __str__
 
