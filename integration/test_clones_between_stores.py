@@ -1,4 +1,4 @@
-"""Clones between stores: a disk, two buckets of a server, and other processes that read them."""
+"""Clones and loads between stores: a disk, folders of a server, and another process that reads a clone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from servers import S3Location
 
 import txlog
+from txlog.store.open import open_store
 from txlog.verify.verify import verify_table
 
 
@@ -113,3 +115,28 @@ def test_a_file_of_an_unknown_scheme_is_refused_by_name(tmp_path: Path) -> None:
     log.write_text(log.read_text().replace(name, f"hdfs://host/t/{name}"))
     with pytest.raises(txlog.UnsupportedFeatureError, match="hdfs://host/t"):
         txlog.Table.open(tmp_path / "t").to_arrow()
+
+
+def test_files_of_a_bucket_are_loaded_once_into_a_table_on_a_disk(s3_location: S3Location, tmp_path: Path) -> None:
+    store = open_store(f"{s3_location.uri}/incoming", s3_location.storage_options)
+    store.files.write("a b/1.csv", b"id,p\n1,x\n2,y\n")
+    body = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [3], "p": ["z"]}), body)
+    store.files.write("2.parquet", body.getvalue().to_pybytes())
+    table = txlog.Table.create(tmp_path / "t", "id bigint, p string")
+    done = table.copy_into(f"{s3_location.uri}/incoming", storage_options=s3_location.storage_options)
+    assert (done.files, done.rows) == (("2.parquet", "a b/1.csv"), 3)
+    assert ids(table) == [1, 2, 3]
+    bucket = s3_location.uri.replace("s3://", "s3a://")
+    assert table.copy_into(f"{bucket}/incoming", storage_options=s3_location.storage_options).files == ()
+
+
+def test_a_folder_of_a_bucket_is_converted(s3_location: S3Location) -> None:
+    place = replace(s3_location, uri=f"{s3_location.uri}/lake")
+    store = open_store(place.uri, place.storage_options)
+    for day in (1, 2):
+        body = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [day]}), body)
+        store.files.write(f"day={day}/f.parquet", body.getvalue().to_pybytes())
+    assert txlog.Table.convert(place.uri, storage_options=place.storage_options).files == 2
+    assert opened(place).to_arrow().sort_by("id").to_pylist() == [{"id": 1, "day": 1}, {"id": 2, "day": 2}]

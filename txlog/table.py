@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
+        CopyResult,
         LogCleanUp,
         LogCompaction,
         MaintenanceResult,
@@ -959,6 +960,64 @@ class Table(Readable, metaclass=Hinted):
             adds = adds_of(self._open_table, transaction._state, paths, on_progress, workers)
             transaction._take_over(adds, are_looked_at=True)
         return transaction.result
+
+    def copy_into(
+        self,
+        source: str | os.PathLike[str],
+        format: Literal["parquet", "csv", "json"] | None = None,
+        pattern: str | None = None,
+        *,
+        schema_mode: Literal["strict", "merge"] = "strict",
+        delimiter: str | None = None,
+        header: bool = True,
+        null_values: str | Iterable[str] = (),
+        force: bool = False,
+        dry_run: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> CopyResult:
+        """Load the files of a folder that were not loaded before, as one version. Each file is loaded exactly once.
+
+        The table notes which files it has, in the version that has their rows: run it as often as you like, after any
+        failure, or in several processes at once. A file counts by its location, so one that is written again under the
+        same name is not loaded again. Names that begin with ``_`` or ``.`` are left out. Rows are checked as by
+        `append`; if one file cannot be read, none is loaded.
+
+        Args:
+            source: The folder, as for `open`. Folders in it are read too.
+            format: What the files are. None: by suffix, such as ``.parquet``, ``.csv``, ``.jsonl.gz``. JSON has one
+                object on each line.
+            pattern: Only files whose path below the folder matches, such as ``"2026-*/*.csv"``; ``*`` also matches
+                ``/``.
+            schema_mode: "merge" adds columns that the table lacks.
+            delimiter: Of CSV files. None: ``,``, or a tab in ``.tsv`` files.
+            header: Whether the first line of CSV files has names; otherwise the columns are the table's, in order.
+            null_values: Texts in CSV files that mean null, besides the empty one.
+            force: Load all files, whether they were loaded before or not.
+            dry_run: Change nothing, and return what would be loaded.
+            storage_options: Of the folder's store; None means those of this table.
+            credential_provider: Of the folder's store, as for `open`.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the number of bytes read so far, and the total.
+
+        Returns:
+            The files that were loaded and their rows, and how many were loaded before.
+
+        Raises:
+            InvalidInputError: A file cannot be read, or a row cannot be stored; the message names the file or row.
+            SchemaMismatchError: The files have other columns than the table.
+            UnsupportedFeatureError: This release cannot write the table.
+            ConflictError: Other commits came first, a hundred times.
+            StorageError: A store failed.
+        """
+        from txlog.commands.copy_into import CopyOptions, copy_into
+
+        given = self._open_table.storage_options if storage_options is None else storage_options
+        nulls = (null_values,) if isinstance(null_values, str) else tuple(null_values)
+        options = CopyOptions(format, pattern, schema_mode, delimiter, header, nulls, force, dry_run, user_metadata)
+        return copy_into(self._open_table, open_store(source, given, credential_provider), options, on_progress)
 
     def transaction(
         self,

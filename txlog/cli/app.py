@@ -12,6 +12,7 @@ import txlog
 from txlog.cli import (
     change_commands,
     clone_commands,
+    copy_commands,
     definition_commands,
     iceberg_commands,
     log_commands,
@@ -290,6 +291,7 @@ def probe_store(
 app.command("changes")(change_commands.changes)
 app.command("clone")(clone_commands.clone)
 app.command("convert")(clone_commands.convert)
+app.command("copy-into")(copy_commands.copy_into)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)

@@ -42,6 +42,7 @@ from txlog.protocol.column_mapping import (
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import check_can_move_rows, check_can_write, merged, protocol_for, upgraded_for
 from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns
+from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
     CHANGELOG_PRODUCER,
@@ -369,14 +370,20 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     protocol = upgraded_for(source.protocol, source.schema, configuration) or source.protocol
     if there is not None:
         protocol = merged(there.protocol, protocol)
-    clustering = [domain for domain in (source.domains.get(CLUSTERING_DOMAIN),) if domain is not None]
-    if there is not None and not clustering and CLUSTERING_DOMAIN in there.domains:
-        clustering = [replace(there.domains[CLUSTERING_DOMAIN], removed=True)]
+    domains = {name: domain for name, domain in source.domains.items() if _is_taken_over(name)}
+    for name, domain in ({} if there is None else there.domains).items():
+        if _is_taken_over(name):
+            domains.setdefault(name, replace(domain, removed=True))
     if overrides:
         _check(protocol, metadata, source.schema, source.domains)
     else:
         check_can_move_rows(protocol, metadata)
-    return Definition(metadata, protocol, tuple(clustering))
+    return Definition(metadata, protocol, tuple(domains.values()))
+
+
+def _is_taken_over(domain: str) -> bool:
+    """Whether a domain is about the table's rows, so that a clone has it too."""
+    return domain == CLUSTERING_DOMAIN or is_of_loaded_files(domain)
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from txlog.util.api_hints import no_attribute
 __all__ = [
     "CloneResult",
     "ConvertResult",
+    "CopyResult",
     "LogCleanUp",
     "LogCompaction",
     "MaintenanceResult",
@@ -170,6 +171,45 @@ class ConvertResult(msgspec.Struct, frozen=True):
         if self.outcome == "already_a_table":
             return f"ConvertResult(version={self.version}, a Delta table already, nothing was changed)"
         return f"ConvertResult(version={self.version}, {counted(self.files, 'file')}, {human_size(self.size_bytes)})"
+
+    __repr__ = __str__
+
+
+class CopyResult(msgspec.Struct, frozen=True):
+    """What `Table.copy_into` loaded, or with ``dry_run`` what it would load now.
+
+    Args:
+        version: The version that has the rows; the newest version if there was nothing to load.
+        files: The files loaded, relative to the folder, by name.
+        files_skipped: Files that were loaded before.
+        size_bytes: The total size of the loaded files.
+        rows: Rows loaded; 0 for a dry run.
+        dry_run: Whether nothing was changed.
+        notes: Which programs an upgrade of the protocol concerns, as sentences.
+    """
+
+    version: int
+    files: tuple[str, ...]
+    files_skipped: int
+    size_bytes: int = 0
+    rows: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return {**asdict(self), "files": list(self.files), "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        parts = [f"version={self.version}", counted(len(self.files), "file"), human_size(self.size_bytes)]
+        if not self.dry_run:
+            parts.append(counted(self.rows, "row"))
+        parts.append(f"{self.files_skipped:,} loaded before")
+        return f"CopyResult({', '.join([*parts, *(['dry run'] if self.dry_run else [])])})"
 
     __repr__ = __str__
 
