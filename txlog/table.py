@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         LogCleanUp,
         LogCompaction,
         MaintenanceResult,
+        RepairResult,
         RestoreResult,
         RewriteResult,
         VacuumResult,
@@ -1479,6 +1480,34 @@ class Table(Readable, metaclass=Hinted):
         missing, expired = allow_missing_files, allow_expired_files
         options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
         return restore(self._open_table, target, options, on_progress)
+
+    def repair(
+        self, *, remove: bool = False, allow_empty: bool = False, user_metadata: str | None = None
+    ) -> RepairResult:
+        """Find live files that are gone, and with ``remove`` take them out of the table, so the rest can be read.
+
+        Call it without arguments first: it then changes nothing, and says which rows, partitions and bytes would be
+        lost. Restore the files from a copy if there is one: rows that are taken out do not come back. A file also
+        counts if its deletion vector is gone, since without it deleted rows would come back.
+
+        Args:
+            remove: Remove the files from the table, as a new version. Files that are there again stay.
+            allow_empty: Remove them even if not one file of the table is left.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The missing files, what is lost with them, and the version that removed them.
+
+        Raises:
+            InvalidInputError: No file of the table is there, or the table is append-only.
+            StorageError: The store did not answer for every file; nothing was changed.
+            CorruptLogError: The log is damaged.
+            UnsupportedFeatureError: This release cannot change the table.
+            ConflictError: Other commits removed the same files, ten times.
+        """
+        from txlog.commands.repair import repair
+
+        return repair(self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata)
 
     def clone(
         self,

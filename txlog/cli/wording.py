@@ -13,6 +13,7 @@ __all__ = ["OPTIONS", "in_commands"]
 
 OPTIONS = {
     "after": "--after",
+    "allow_empty": "--allow-empty",
     "allow_expired_files": "--allow-expired-files",
     "allow_missing_files": "--allow-missing-files",
     "app_id": "--app-id",

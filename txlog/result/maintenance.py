@@ -18,7 +18,9 @@ __all__ = [
     "CopyResult",
     "LogCleanUp",
     "LogCompaction",
+    "LostPartition",
     "MaintenanceResult",
+    "RepairResult",
     "RestoreResult",
     "RewriteResult",
     "VacuumResult",
@@ -285,6 +287,76 @@ class LogCompaction(msgspec.Struct, frozen=True):
         versions = f"versions {self.first_version} to {self.last_version}"
         sizes = f"{human_size(self.replaced_bytes)} as {human_size(self.size_bytes)}"
         return f"LogCompaction({versions}, {counted(self.actions, 'action')}, {sizes})"
+
+    __repr__ = __str__
+
+
+class LostPartition(msgspec.Struct, frozen=True):
+    """What a partition loses. ``values`` are strings as in the log, None for null, under the table's column names; none
+    for a table without partitions. ``rows`` is None if the log does not say how many there were.
+
+    Args:
+        values: The partition's values.
+        files: Files lost.
+        rows: Rows lost.
+        size_bytes: The total size of the files.
+    """
+
+    values: Mapping[str, str | None]
+    files: int
+    rows: int | None
+    size_bytes: int
+
+
+class RepairResult(msgspec.Struct, frozen=True):
+    """Which live files are gone, and what the table loses with them.
+
+    Args:
+        version: The version that removed them; None if nothing was removed.
+        files: The files, as the log names them.
+        files_checked: The number of live files.
+        rows: Rows lost; None if the log does not say how many a file had.
+        size_bytes: The total size of the files.
+        partitions: What each partition loses.
+        without_vector: Those of the files that are there, but whose deletion vectors are missing: without these,
+            deleted rows would come back. A vacuum deletes the files later, so what was in them can be saved until then.
+    """
+
+    version: int | None
+    files: tuple[str, ...]
+    files_checked: int
+    rows: int | None = 0
+    size_bytes: int = 0
+    partitions: tuple[LostPartition, ...] = ()
+    without_vector: tuple[str, ...] = ()
+
+    def at(self, version: int) -> RepairResult:
+        """The result with the version that removed the files."""
+        return replace(self, version=version)
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        partitions = [{**asdict(each), "values": dict(each.values)} for each in self.partitions]
+        lists = {"files": list(self.files), "without_vector": list(self.without_vector)}
+        return {**asdict(self), "partitions": partitions, **lists}
+
+    def __str__(self) -> str:
+        if not self.files:
+            return f"RepairResult(all {counted(self.files_checked, 'file')} are there)"
+        rows = "an unknown number of rows" if self.rows is None else counted(self.rows, "row")
+        parts = [
+            f"{counted(len(self.files), 'file')} of {self.files_checked:,} missing",
+            rows,
+            human_size(self.size_bytes),
+        ]
+        if self.partitions and self.partitions[0].values:
+            parts.append(f"in {counted(len(self.partitions), 'partition')}")
+        parts.append("nothing was changed" if self.version is None else f"removed in version {self.version}")
+        return f"RepairResult({', '.join(parts)})"
 
     __repr__ = __str__
 

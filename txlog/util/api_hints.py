@@ -82,7 +82,6 @@ ELSEWHERE = {
         "num_rows": "table.count()",
         "partitions": 'table.files()["partitionValues"]',
         "reorg": "table.purge()",
-        "repair": "table.verify(), whose findings say what is wrong",
         "read": "table.to_arrow(columns, where)",
         "replace_where": "table.overwrite(rows, where=condition)",
         "restore_to_timestamp": "table.restore(timestamp=...)",
