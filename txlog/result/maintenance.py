@@ -331,7 +331,14 @@ class RepairResult(msgspec.Struct, frozen=True):
     without_vector: tuple[str, ...] = ()
 
     def at(self, version: int) -> RepairResult:
-        """The result with the version that removed the files."""
+        """The result after its commit.
+
+        Args:
+            version: The version that removed the files.
+
+        Returns:
+            The result with this version.
+        """
         return replace(self, version=version)
 
     def to_dict(self) -> Mapping[str, object]:
