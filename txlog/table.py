@@ -327,6 +327,7 @@ class Table(Readable, metaclass=Hinted):
         partition_by: object = None,
         properties: Mapping[str, str] | None = None,
         *,
+        iceberg_metadata: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
         credential_provider: Callable[[], object] | None = None,
@@ -338,12 +339,17 @@ class Table(Readable, metaclass=Hinted):
         The columns are those of all files together, all nullable; statistics are read from the footers. Every file in
         the folder is taken, but for names that begin with ``_`` or ``.``. Let no other program write there meanwhile.
 
+        If the folder is an Iceberg table, its metadata says which files and columns there are, and which rows are
+        deleted. Columns keep their ids, so the table maps its columns, and deleted rows are marked by deletion vectors.
+
         Args:
             uri: The folder, as for `open`.
             partition_by: The partition columns of directories such as ``day=2026-11-20``, with types in DDL:
                 ``"day date, region string"``; or names only. Types that are not given are found: int, bigint or date
                 if every value is one, else string. None: as the directories say. A Hive table's types go here.
             properties: Table properties, such as ``{"delta.columnMapping.mode": "name"}`` for names with spaces.
+            iceberg_metadata: The Iceberg table's current ``metadata.json``, as its catalog knows it, in full or below
+                the folder. None: the newest one in ``metadata/``, if there is one.
             user_metadata: A note for the table's history.
             on_progress: Called with the number of footers read so far, and the total.
 
@@ -356,14 +362,17 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             SchemaMismatchError: A column has different types in two files; the message names both.
             InvalidInputError: There is no file, one is not a readable Parquet file, or directories differ.
-            UnsupportedFeatureError: A file has a column that Delta or this release lacks.
+            UnsupportedFeatureError: A file has a column that Delta or this release lacks, or Iceberg metadata names
+                equality deletes or files that are not Parquet.
             NotFoundError: A file was deleted meanwhile.
             StorageError: The store failed.
         """
         from txlog.commands.convert import ConvertOptions, convert
 
         open_table = _open_table(uri, storage_options, retry, credential_provider)
-        return convert(open_table, ConvertOptions(partition_by, properties or {}, user_metadata), on_progress)
+        return convert(
+            open_table, ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata), on_progress
+        )
 
     @staticmethod
     def exists(

@@ -72,11 +72,15 @@ def convert(
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
     ] = None,
+    iceberg_metadata: Annotated[
+        str | None,
+        typer.Option("--iceberg-metadata", metavar="PATH", help="the current metadata.json of an Iceberg table"),
+    ] = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Make a Delta table of the Parquet files in a folder. No file is rewritten.
+    """Make a Delta table of the Parquet files in a folder, or of an Iceberg table. No file is rewritten.
 
     Partition columns come from directories such as day=2026-11-20. A folder that is a table already stays as it is.
     """
@@ -88,6 +92,7 @@ def convert(
                 uri,
                 partition_by,
                 table_properties,
+                iceberg_metadata=iceberg_metadata,
                 storage_options=options,
                 user_metadata=user_metadata,
                 on_progress=lambda read, total: report("reading footers", read, total),

@@ -30,6 +30,7 @@ OPTIONS = {
     "from_timestamp": "--from-timestamp",
     "from_version": "--from",
     "inventory": "--inventory",
+    "iceberg_metadata": "--iceberg-metadata",
     "keys": "--key",
     "limit": "--limit",
     "max_bytes": "--max-bytes",

@@ -1,7 +1,8 @@
 """Makes a table of the Parquet files in a folder, as they lie there: one commit, version 0.
 
-In: an open location with files and no log. Out: a `ConvertResult`. The files are listed, their footers are read in
-parallel, and nothing is written but the log. PROTOCOL.md, "Add File and Remove File", "Per-file Statistics".
+In: an open location with files and no log. Out: a `ConvertResult`. The files are listed, or taken from Iceberg metadata
+(``converted_iceberg``). Their footers are read in parallel, and nothing is written but the log. PROTOCOL.md, "Add File
+and Remove File", "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from txlog.commands.converted_iceberg import from_iceberg
 from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
 from txlog.commands.create_table import probe_new_location
 from txlog.commands.table_definition import Definition, definition_builder, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
+from txlog.iceberg_files.foreign_files import has_iceberg_metadata
 from txlog.log.proposal import Isolation
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.column_mapping import physical_name, schema_of
@@ -28,7 +31,9 @@ from txlog.result.maintenance import ConvertResult
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
+from txlog.util.wording import argument
 from txlog.workers.threads import ThreadWorkers
+from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["ConvertOptions", "convert"]
 
@@ -43,6 +48,7 @@ class ConvertOptions(msgspec.Struct, frozen=True):
 
     partition_by: Any = None
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    iceberg_metadata: str | None = None
     user_metadata: str | None = None
 
 
@@ -52,10 +58,20 @@ def convert(open_table: OpenTable, options: ConvertOptions, on_files: OnFiles | 
     if there is not None:
         return ConvertResult(open_table.uri, there.version, "already_a_table")
     probe_new_location(open_table)
+    options = replace(options, properties=validate(options.properties))
+    store = open_table.store
+    if options.iceberg_metadata is not None or has_iceberg_metadata(store):
+        if options.partition_by is not None:
+            raise InvalidInputError(
+                f"the Iceberg metadata says how the table is partitioned: leave {argument('partition_by')} out",
+                table=store.uri,
+            )
+        with UnsentFiles(store.files) as unsent:
+            found = from_iceberg(store, options.iceberg_metadata, options.properties, unsent, on_files)
+            return _committed(open_table, *found, options, "iceberg", unsent)
     paths = _files_below(open_table, options.partition_by)
     with TxlogError.located(open_table.uri):
         partition = partition_fields(paths, options.partition_by, open_table.uri)
-        options = replace(options, properties=validate(options.properties))
     facts = _facts(open_table, paths, partition, options, on_files)
     with TxlogError.located(open_table.uri):
         schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
@@ -64,7 +80,7 @@ def convert(open_table: OpenTable, options: ConvertOptions, on_files: OnFiles | 
     facts |= _facts_again(open_table, facts, schema, names, options)
     adds = _adds(facts, definition, open_table.uri)
     open_table.store.files.make_durable(paths, with_contents=True)
-    return _committed(open_table, definition, adds, options)
+    return _committed(open_table, definition, adds, options, "parquet")
 
 
 def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
@@ -134,7 +150,12 @@ def _adds(facts: Mapping[str, FooterFacts], definition: Definition, uri: str) ->
 
 
 def _committed(
-    open_table: OpenTable, definition: Definition, adds: Sequence[AddFile], options: ConvertOptions
+    open_table: OpenTable,
+    definition: Definition,
+    adds: Sequence[AddFile],
+    options: ConvertOptions,
+    source_format: str,
+    unsent: UnsentFiles | None = None,
 ) -> ConvertResult:
     builder = definition_builder(None, definition)
     builder.add(*adds, are_new=False)
@@ -145,13 +166,13 @@ def _committed(
         isolation=Isolation.SERIALIZABLE,
         operation="CONVERT",
         parameters=operation_parameters(
-            numFiles=len(adds), partitionedBy=list(columns), collectStats=True, sourceFormat="parquet"
+            numFiles=len(adds), partitionedBy=list(columns), collectStats=True, sourceFormat=source_format
         ),
         metrics={"numConvertedFiles": str(len(adds))},
         user_metadata=options.user_metadata,
     )
     try:
-        version = open_table.commit(proposal, None).version
+        version = open_table.commit(proposal, None, unsent=unsent).version
     except (MetadataChangedError, ProtocolChangedError):  # another writer created the table first
         return ConvertResult(open_table.uri, open_table.log.newest_state().version, "already_a_table")
     assert version is not None

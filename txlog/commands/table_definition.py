@@ -131,10 +131,11 @@ def new_table(
     """The first metadata and protocol of a table, and the clustering domain if the table is clustered.
 
     ``schema`` is a pyarrow, Spark or Delta schema. ``keeps_names``: there are files that have the columns under these
-    names, so a table that maps its columns finds them there. Raises ``InvalidInputError`` (schema, partition or
-    clustering columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
+    names, or under the ids and physical names that the schema says, so a table that maps its columns keeps both.
+    Raises ``InvalidInputError`` (schema, partition or clustering columns, property values) and
+    ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
+    struct = from_any(schema) if keeps_names else without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
@@ -375,6 +376,7 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         if _is_taken_over(name):
             domains.setdefault(name, replace(domain, removed=True))
     if overrides:
+        check_columns(configuration, source.schema, source.partition_columns)
         _check(protocol, metadata, source.schema, source.domains)
     else:
         check_can_move_rows(protocol, metadata)

@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
@@ -24,19 +26,24 @@ __all__ = ["FooterFacts", "ReadFooter", "as_spark_reads", "checked_metadata"]
 
 
 class FooterFacts(msgspec.Struct, frozen=True):
-    """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics."""
+    """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics.
+
+    ``ids`` are the Parquet field ids of its columns and of members of structs, by their paths; None for one without.
+    """
 
     schema: Struct
     size_bytes: int
     modified_ms: int
     stats: str
+    ids: Mapping[tuple[str, ...], int | None]
 
 
 class ReadFooter(msgspec.Struct, frozen=True, dict=True):
     """The work of a task: read the footer of a file.
 
-    ``schema`` has the physical columns for which statistics are kept; None: those of the file itself, but for
-    ``partition_columns``. Raises InvalidInputError naming the file if it is not a readable Parquet file,
+    ``schema`` has the columns for which statistics are kept; None: those of the file itself, but for
+    ``partition_columns``. ``by_id``: its columns have ids, and a column of the file counts only if it has the same name
+    and id. Raises InvalidInputError naming the file if it is not a readable Parquet file,
     UnsupportedFeatureError for a column that Delta lacks, NotFoundError, StorageError.
     """
 
@@ -44,6 +51,7 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
     configuration: Mapping[str, str]
     partition_columns: tuple[str, ...]
     schema: Struct | None = None
+    by_id: bool = False
 
     @cached_property
     def _properties(self) -> TableProperties:
@@ -56,7 +64,10 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
             found = files.stat(path)
             with files.open(path) as source, pq.ParquetFile(source, metadata=checked_metadata(source)) as parquet:
                 schema = from_arrow(as_spark_reads(parquet))
+                ids = dict(_ids_of(parquet.schema_arrow, ()))
                 kept = schema if self.schema is None else self.schema
+                if self.by_id:
+                    kept = _with_the_same_ids(kept, ids, ())
                 policy = StatisticsPolicy.of(kept, self._properties, self.partition_columns)
                 stats = FileStatistics(policy).finish(parquet.metadata)
         except (InvalidInputError, UnsupportedFeatureError) as error:
@@ -72,7 +83,27 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
                 raise StorageError(f"the file could not be read: {error}", table=uri, path=path) from error
             # For a damaged header or page Arrow raises an OSError without an errno; its names may be invalid UTF-8.
             raise InvalidInputError(f"{path}: not a readable Parquet file: {error}", table=uri, path=path) from error
-        return FooterFacts(schema, found.size, found.modified_ms, stats)
+        return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
+
+
+def _ids_of(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    for column in fields:
+        path = (*above, column.name)
+        number = (column.metadata or {}).get(PARQUET_FIELD_ID)
+        yield path, None if number is None else int(number)
+        if pa.types.is_struct(column.type):
+            yield from _ids_of(column.type, path)
+
+
+def _with_the_same_ids(schema: Struct, ids: Mapping[tuple[str, ...], int | None], above: tuple[str, ...]) -> Struct:
+    """The columns that a file has under the same names and ids."""
+    kept = []
+    for field in schema.fields:
+        path = (*above, physical_name(field))
+        if field_id(field) is not None and ids.get(path) == field_id(field):
+            inner = _with_the_same_ids(field.type, ids, path) if isinstance(field.type, Struct) else field.type
+            kept.append(replace(field, type=inner))
+    return Struct(tuple(kept))
 
 
 def as_spark_reads(parquet: Any) -> pa.Schema:
