@@ -6,7 +6,7 @@ itself never reads directories: this is for files that other programs wrote. Pur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
 from txlog.errors import CorruptLogError, InvalidInputError
@@ -52,7 +52,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def values_in_path(path: str, schema: Struct, partition_columns: Collection[str], uri: str) -> Mapping[str, str | None]:
+def values_in_path(path: str, schema: Struct, partition_columns: Collection[str], uri: str) -> dict[str, str | None]:
     """The values in the directories of a file, which must name every partition column and parse as its type.
 
     Raises InvalidInputError with the table ``uri`` and the path.
