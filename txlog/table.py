@@ -333,6 +333,7 @@ class Table(Readable, metaclass=Hinted):
         credential_provider: Callable[[], object] | None = None,
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> ConvertResult:
         """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
 
@@ -352,6 +353,7 @@ class Table(Readable, metaclass=Hinted):
                 the folder. None: the newest one in ``metadata/``, if there is one.
             user_metadata: A note for the table's history.
             on_progress: Called with the number of footers read so far, and the total.
+            workers: Where footers are read, as for `open`.
 
         The other arguments are those of `open`.
 
@@ -1491,7 +1493,12 @@ class Table(Readable, metaclass=Hinted):
         return restore(self._open_table, target, options, on_progress)
 
     def repair(
-        self, *, remove: bool = False, allow_empty: bool = False, user_metadata: str | None = None
+        self,
+        *,
+        remove: bool = False,
+        allow_empty: bool = False,
+        user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
     ) -> RepairResult:
         """Find live files that are gone, and with ``remove`` take them out of the table, so the rest can be read.
 
@@ -1503,6 +1510,7 @@ class Table(Readable, metaclass=Hinted):
             remove: Remove the files from the table, as a new version. Files that are there again stay.
             allow_empty: Remove them even if not one file of the table is left.
             user_metadata: A note for the table's history.
+            workers: Where files are looked up, as for `open`. Default: the workers of this handle.
 
         Returns:
             The missing files, what is lost with them, and the version that removed them.
@@ -1516,7 +1524,9 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.repair import repair
 
-        return repair(self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata)
+        return repair(
+            self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata, workers=workers
+        )
 
     def clone(
         self,
@@ -1531,6 +1541,7 @@ class Table(Readable, metaclass=Hinted):
         credential_provider: Callable[[], object] | None = None,
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
     ) -> CloneResult:
         """Make another table with the definition and the rows of a version of this one.
 
@@ -1553,6 +1564,7 @@ class Table(Readable, metaclass=Hinted):
             credential_provider: Of the clone's store, as for `open`.
             user_metadata: A note for the clone's history.
             on_progress: Called with the number of files copied so far, and the total.
+            workers: Where files are copied, as for `open`. Default: the workers of this handle.
 
         Returns:
             Where the clone is, its version, and what was copied.
@@ -1571,7 +1583,7 @@ class Table(Readable, metaclass=Hinted):
         target = _open_table(uri, given, self._open_table.retry, credential_provider)
         options = CloneOptions(shallow, mode, properties or {}, user_metadata)
         state = self.snapshot(version, timestamp)._version.state
-        return clone(self._open_table, state, target, options, on_progress)
+        return clone(self._open_table, state, target, options, on_progress, workers)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.

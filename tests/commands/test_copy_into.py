@@ -185,6 +185,28 @@ def test_constraints_hold_for_loaded_rows(table: Table, folder: Path) -> None:
     assert ids(table) == []
 
 
+def test_identity_columns_number_loaded_rows(tmp_path: Path, folder: Path) -> None:
+    table = Table.create(tmp_path / "t", "n bigint GENERATED ALWAYS AS IDENTITY, id bigint")
+    table.append(pa.table({"id": [1]}))
+    put(folder, "a.csv", "id\n2\n3\n")
+    put(folder, "b.txt", "4\n")
+    table.copy_into(folder, pattern="*.csv")
+    table.copy_into(folder, "csv", "*.txt", header=False)
+    numbers = [row["n"] for row in table.to_arrow().to_pylist()]
+    assert len({*numbers}) == 4
+    assert ids(table) == [1, 2, 3, 4]
+    table.clone(tmp_path / "c")
+    clone = Table.open(tmp_path / "c")
+    clone.append(pa.table({"id": [5]}))
+    clone.append(pa.table({"id": [6]}))
+    last = [row["n"] for row in clone.to_arrow().to_pylist()]
+    assert len({*last}) == 6
+    table.clone(clone.uri, mode="replace")
+    clone.append(pa.table({"id": [7]}))
+    later = next(row["n"] for row in clone.to_arrow().to_pylist() if row["id"] == 7)
+    assert later not in last  # no number is given twice, also not to another row of an earlier version
+
+
 # --- exactly once ---------------------------------------------------------------------------------------------------
 
 

@@ -31,11 +31,11 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import canonical_path, is_hidden, uri_of
 from txlog.result.maintenance import CloneResult
 from txlog.tasks.copy_files import CopyFile
-from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
 from txlog.util.wording import setting
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["CloneOptions", "clone"]
@@ -57,7 +57,12 @@ class CloneOptions(msgspec.Struct, frozen=True):
 
 
 def clone(
-    source: OpenTable, version: TableState, target: OpenTable, options: CloneOptions, on_files: OnFiles | None = None
+    source: OpenTable,
+    version: TableState,
+    target: OpenTable,
+    options: CloneOptions,
+    on_files: OnFiles | None = None,
+    workers: GivenWorkers | None = None,
 ) -> CloneResult:
     """Clone a version of ``source``. Raises what `Table.clone` raises."""
     if options.mode not in _MODES:
@@ -74,7 +79,8 @@ def clone(
         probe_new_location(target)
     else:
         target.check_writable(there)
-    return _Clone(source, version, target, there, options, on_files).run()
+    target.given_workers(workers)  # they must be able to open both tables
+    return _Clone(source, version, target, there, options, on_files, source.workers(workers, _COPIES_AT_ONCE)).run()
 
 
 class _Clone:
@@ -86,7 +92,9 @@ class _Clone:
         there: TableState | None,
         options: CloneOptions,
         on_files: OnFiles | None,
+        workers: Workers,
     ) -> None:
+        self._workers = workers
         self._source = source
         self._version = version
         self._target = target
@@ -152,8 +160,8 @@ class _Clone:
         files = [copies.copied(add) for add in found]
         self._target.store.files.make_durable(sorted(copies.found), with_contents=True)
         wanted = [*copies.wanted.values()]
-        work = CopyFile(TaskStore.at(self._source.store), TaskStore.at(self._target.store))
-        for _, size_bytes in ThreadWorkers(_COPIES_AT_ONCE).map(work, wanted):
+        work = CopyFile(self._source.task_store(), self._target.task_store())
+        for _, size_bytes in self._workers.map(work, wanted):
             self._files_copied += 1
             self._bytes_copied += size_bytes
             self._on_files(self._files_copied, len(wanted))

@@ -26,13 +26,13 @@ from txlog.protocol.column_mapping import physical_name, schema_of
 from txlog.protocol.hive_paths import values_in_path
 from txlog.protocol.paths import encode_path, is_hidden
 from txlog.protocol.properties import validate
-from txlog.protocol.schema import Field, Struct, leaf_paths
+from txlog.protocol.schema import Struct, leaf_paths
 from txlog.result.maintenance import ConvertResult
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter
-from txlog.tasks.task_table import TaskStore
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter, footer_facts
 from txlog.util import ambient
 from txlog.util.wording import argument
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["ConvertOptions", "convert"]
@@ -52,14 +52,19 @@ class ConvertOptions(msgspec.Struct, frozen=True):
     user_metadata: str | None = None
 
 
-def convert(open_table: OpenTable, options: ConvertOptions, on_files: OnFiles | None = None) -> ConvertResult:
+def convert(
+    open_table: OpenTable,
+    options: ConvertOptions,
+    on_files: OnFiles | None = None,
+    workers: GivenWorkers | None = None,
+) -> ConvertResult:
     """Convert the folder. Raises what `Table.convert` raises."""
     there = open_table.state_if_exists()
     if there is not None:
         return ConvertResult(open_table.uri, there.version, "already_a_table")
     probe_new_location(open_table)
     options = replace(options, properties=validate(options.properties))
-    store = open_table.store
+    store, running = open_table.store, open_table.workers(workers, _FOOTERS_AT_ONCE)
     if options.iceberg_metadata is not None or has_iceberg_metadata(store):
         if options.partition_by is not None:
             raise InvalidInputError(
@@ -67,17 +72,19 @@ def convert(open_table: OpenTable, options: ConvertOptions, on_files: OnFiles | 
                 table=store.uri,
             )
         with UnsentFiles(store.files) as unsent:
-            found = from_iceberg(store, options.iceberg_metadata, options.properties, unsent, on_files)
+            work = ReadFooter(open_table.task_store(), options.properties, ())
+            found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_files, running)
             return _committed(open_table, *found, options, "iceberg", unsent)
     paths = _files_below(open_table, options.partition_by)
     with TxlogError.located(open_table.uri):
         partition = partition_fields(paths, options.partition_by, open_table.uri)
-    facts = _facts(open_table, paths, partition, options, on_files)
+    read = ReadFooter(open_table.task_store(), options.properties, tuple(field.name for field in partition))
+    facts = footer_facts(read, paths, running, on_files)
     with TxlogError.located(open_table.uri):
         schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
         names = [field.name for field in partition]
         definition = Definition(*new_table(schema, names, options.properties, keeps_names=True))
-    facts |= _facts_again(open_table, facts, schema, names, options)
+    facts |= _facts_again(replace(read, schema=schema), facts, schema, names, running)
     adds = _adds(facts, definition, open_table.uri)
     open_table.store.files.make_durable(paths, with_contents=True)
     return _committed(open_table, definition, adds, options, "parquet")
@@ -98,29 +105,8 @@ def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
     return sorted(found)
 
 
-def _facts(
-    open_table: OpenTable,
-    paths: Sequence[str],
-    partition: Sequence[Field],
-    options: ConvertOptions,
-    on_files: OnFiles | None,
-) -> dict[str, FooterFacts]:
-    names = tuple(field.name for field in partition)
-    work = ReadFooter(TaskStore.at(open_table.store), options.properties, names)
-    found: dict[str, FooterFacts] = {}
-    for count, (at, facts) in enumerate(ThreadWorkers(_FOOTERS_AT_ONCE).map(work, paths), 1):
-        found[paths[at]] = facts
-        if on_files is not None:
-            on_files(count, len(paths))
-    return {path: found[path] for path in paths}
-
-
 def _facts_again(
-    open_table: OpenTable,
-    facts: Mapping[str, FooterFacts],
-    schema: Struct,
-    names: Sequence[str],
-    options: ConvertOptions,
+    read: ReadFooter, facts: Mapping[str, FooterFacts], schema: Struct, names: Sequence[str], workers: Workers
 ) -> dict[str, FooterFacts]:
     """The facts of files with other columns than the table's: which ones have statistics depends on their order."""
     wanted = [path for path, _ in leaf_paths(schema.without(tuple(names)))]
@@ -129,8 +115,7 @@ def _facts_again(
         for file, each in facts.items()
         if [path for path, _ in leaf_paths(each.schema.without(tuple(names)))] != wanted
     ]
-    work = ReadFooter(TaskStore.at(open_table.store), options.properties, tuple(names), schema)
-    return {others[at]: each for at, each in ThreadWorkers(_FOOTERS_AT_ONCE).map(work, others)}
+    return footer_facts(read, others, workers) if others else {}
 
 
 def _adds(facts: Mapping[str, FooterFacts], definition: Definition, uri: str) -> list[AddFile]:

@@ -32,9 +32,8 @@ from txlog.protocol.paths import encode_path, is_location, uri_of
 from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
 from txlog.store.base import TableFiles
 from txlog.store.table_store import TableStore
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter
-from txlog.tasks.task_table import TaskStore
-from txlog.workers.threads import ThreadWorkers
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter, footer_facts
+from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["from_iceberg"]
 
-_FOOTERS_AT_ONCE = 16
 _MAGIC_BYTES = 4
 _VECTORS = "delta.enableDeletionVectors"
 _PARTITION_TYPES = ("integer", "long", "string", "date", "boolean")
@@ -53,27 +51,31 @@ _PARTITION_TYPES = ("integer", "long", "string", "date", "boolean")
 def from_iceberg(
     store: TableStore,
     metadata: str | None,
-    properties: Mapping[str, str],
+    read: ReadFooter,
     unsent: UnsentFiles,
     on_files: Callable[[int, int], None] | None,
+    workers: Workers,
 ) -> tuple[Definition, list[AddFile]]:
-    """The table's definition, and its files. ``unsent`` gets the files with deletion vectors.
+    """The table's definition, and its files. ``read`` reads a footer, and has the properties of the table. ``unsent``
+    gets the files with deletion vectors.
 
     Raises InvalidInputError, UnsupportedFeatureError, NotFoundError, StorageError; each names the file.
     """
     found = read_foreign(store, metadata)
-    given = properties.get(MODE_KEY)
-    facts = _facts(store, found, found.table.schema, properties, on_files, by_id=True)
+    given = read.configuration.get(MODE_KEY)
+    by_id = replace(read, schema=found.table.schema, by_id=True)
+    facts = footer_facts(by_id, [file.path for file in found.files], workers, on_files)
+    _check_sizes(store, found, facts)
     mode, schema = _mapping(store, found, facts)
     if given not in (None, mode):
         raise InvalidInputError(
             f"the files of the Iceberg table need {MODE_KEY} = {mode}, not {given}", table=store.uri
         )
     if mode == "name":
-        facts = _facts(store, found, schema, properties, None, by_id=False)
+        facts = footer_facts(replace(read, schema=schema), [*facts], workers)
     _check_types(store, found, facts, schema, mode)
     columns = _partition_columns(store, found, facts, schema, mode)
-    configuration = {**properties, MODE_KEY: mode, MAX_COLUMN_ID_KEY: str(found.table.last_column_id)}
+    configuration = {**read.configuration, MODE_KEY: mode, MAX_COLUMN_ID_KEY: str(found.table.last_column_id)}
     if found.deletes:
         configuration = {_VECTORS: "true", **configuration}
     definition = Definition(*new_table(schema, [field.name for field in columns], configuration, keeps_names=True))
@@ -83,22 +85,7 @@ def from_iceberg(
     return definition, adds
 
 
-def _facts(
-    store: TableStore,
-    found: ForeignFiles,
-    schema: Struct,
-    properties: Mapping[str, str],
-    on_files: Callable[[int, int], None] | None,
-    *,
-    by_id: bool,
-) -> dict[str, FooterFacts]:
-    work = ReadFooter(TaskStore.at(store), properties, (), schema, by_id)
-    paths = [file.path for file in found.files]
-    facts: dict[str, FooterFacts] = {}
-    for count, (at, each) in enumerate(ThreadWorkers(_FOOTERS_AT_ONCE).map(work, paths), 1):
-        facts[paths[at]] = each
-        if on_files is not None:
-            on_files(count, len(paths))
+def _check_sizes(store: TableStore, found: ForeignFiles, facts: Mapping[str, FooterFacts]) -> None:
     for file in found.files:
         if facts[file.path].size_bytes != file.size_bytes:
             raise InvalidInputError(
@@ -107,7 +94,6 @@ def _facts(
                 table=store.uri,
                 path=file.path,
             )
-    return facts
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

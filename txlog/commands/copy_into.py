@@ -25,6 +25,7 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import Protocol, operation_parameters
 from txlog.protocol.features import merged, upgraded_for
+from txlog.protocol.identity import without_counted
 from txlog.protocol.loaded_files import FEATURE, LoadedFiles
 from txlog.protocol.paths import encode_path, is_hidden, uri_of
 from txlog.protocol.properties import FEATURE_PREFIX
@@ -176,7 +177,7 @@ class _Load:
 
     def _inspected(self, state: TableState, new: Sequence[ObjectMeta]) -> DataFiles:
         options = self._options
-        types = {column.name: column.type for column in to_arrow(state.schema)}
+        types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
         text_format = TextFormat(types, ("", *options.null_values), options.delimiter, options.header)
         return inspected([self._input(each) for each in new], options.format, text_format)
 

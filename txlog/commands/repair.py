@@ -23,11 +23,11 @@ from txlog.protocol.statistics_read import num_records
 from txlog.result.maintenance import LostPartition, RepairResult
 from txlog.tasks.change_files import ChangeFileWriter
 from txlog.tasks.check_files import IsGone
-from txlog.tasks.task_table import TaskStore
 from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.wording import setting
-from txlog.workers.threads import ThreadWorkers
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers
 from txlog.writer.unsent_files import UnsentFiles
 
 __all__ = ["repair"]
@@ -39,14 +39,20 @@ _LISTED_FOLDERS = ("_delta_log", "_txlog", "_iceberg")
 
 
 def repair(
-    open_table: OpenTable, *, remove: bool = False, allow_empty: bool = False, user_metadata: str | None = None
+    open_table: OpenTable,
+    *,
+    remove: bool = False,
+    allow_empty: bool = False,
+    user_metadata: str | None = None,
+    workers: GivenWorkers | None = None,
 ) -> RepairResult:
     """Find the files that are gone, and with ``remove`` commit their removal. Raises what `Table.repair` raises."""
+    running = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _LOOKS_AT_ONCE)
     for attempt in range(_ATTEMPTS_MAX):
         state = open_table.log.newest_state()
         open_table.check_maintainable(state)
         with TxlogError.located(open_table.uri, state.version):
-            lost, result = _lost(open_table, state)
+            lost, result = _lost(open_table, state, running)
         if not remove or not lost:
             return result
         if len(lost) == result.files_checked and not allow_empty:
@@ -66,13 +72,13 @@ def repair(
     raise AssertionError
 
 
-def _lost(open_table: OpenTable, state: TableState) -> tuple[list[AddFile], RepairResult]:
+def _lost(open_table: OpenTable, state: TableState, workers: Workers) -> tuple[list[AddFile], RepairResult]:
     """The live files that cannot be read, and what is lost with them."""
     live = add_files_of(open_table.log.files(state))
     uri = open_table.uri
     files = [stored_path(uri, resolve_data_path(add.path)) for add in live]
     vectors = [None if (found := _vector(add)) is None else stored_path(uri, found) for add in live]
-    gone = _gone(open_table, {*files, *(path for path in vectors if path is not None)})
+    gone = _gone(open_table, workers, {*files, *(path for path in vectors if path is not None)})
     without_vector = [
         add for add, path, vector in zip(live, files, vectors, strict=True) if path not in gone and vector in gone
     ]
@@ -93,7 +99,7 @@ def _vector(add: AddFile) -> DataPath | None:
     return None if add.deletion_vector is None else vector_path(add.deletion_vector)
 
 
-def _gone(open_table: OpenTable, paths: Iterable[str]) -> set[str]:
+def _gone(open_table: OpenTable, workers: Workers, paths: Iterable[str]) -> set[str]:
     """The paths that neither a list nor a look at each finds: a list alone may lack a file. Raises StorageError."""
     store = open_table.store
     left = {*paths}
@@ -101,8 +107,7 @@ def _gone(open_table: OpenTable, paths: Iterable[str]) -> set[str]:
         for page in store.files.list(skip=lambda folder: folder in _LISTED_FOLDERS):
             left.difference_update(each.name for each in page)
     suspects = sorted(left)
-    workers = ThreadWorkers(1 if store.has_cheap_calls else _LOOKS_AT_ONCE)
-    looked = workers.map(IsGone(TaskStore.at(store)), suspects)
+    looked = workers.map(IsGone(open_table.task_store()), suspects)
     return {suspects[number] for number, is_gone in looked if is_gone}
 
 

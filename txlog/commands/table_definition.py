@@ -40,8 +40,8 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.features import check_can_move_rows, check_can_write, merged, protocol_for, upgraded_for
-from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns
+from txlog.protocol.features import check_can_write, merged, protocol_for, upgraded_for
+from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, with_later_marks
 from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
@@ -379,7 +379,9 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         check_columns(configuration, source.schema, source.partition_columns)
         _check(protocol, metadata, source.schema, source.domains)
     else:
-        check_can_move_rows(protocol, metadata)
+        check_can_write(protocol, metadata)
+    if there is not None:
+        metadata = with_later_marks(metadata, there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
 
 
