@@ -434,8 +434,12 @@ def test_a_damaged_source_file_is_not_copied(source: Table) -> None:
 def test_a_clone_that_is_written_meanwhile_is_a_conflict(source: Table) -> None:
     clone = cloned(source, "clone")
     source.append(rows_of(11))
+
+    def writes(done: int, total: int) -> None:
+        clone.append(rows_of(55))
+
     with pytest.raises(ConcurrentAppendError):
-        source.clone(clone.uri, mode="replace", on_progress=lambda done, total: clone.append(rows_of(55)))
+        source.clone(clone.uri, mode="replace", on_progress=writes)
     assert 55 in ids(clone)
     source.clone(clone.uri, mode="replace")
     assert ids(clone) == ids(source)

@@ -30,6 +30,7 @@ from txlog.store.base import PutOutcome
 from txlog.store.local import LocalLogStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
+from txlog.writer.task_committer import write_task
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_identity_columns_number_loaded_rows(tmp_path: Path, folder: Path) -> No
 def test_two_loads_at_once_load_each_file_once(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second load begins and ends between the first one's look at the table and its commit."""
     put(folder, "a.csv", csv(1))
-    write, other = command.write_task, Table.open(table.uri)
+    write, other = write_task, Table.open(table.uri)
     runs = 0
 
     def overtaken(*arguments: Any) -> Any:
@@ -254,7 +255,7 @@ def test_many_loaders_in_threads_load_each_file_once(table: Table, folder: Path)
 
 def test_a_load_goes_on_beside_appends_of_others(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.copy_into(_with(folder, "0.csv", csv(0)))
-    write, other = command.write_task, Table.open(table.uri)
+    write, other = write_task, Table.open(table.uri)
 
     def overtaken(*arguments: Any) -> Any:
         other.append(pa.table({"id": [50]}))
@@ -272,7 +273,7 @@ def _with(folder: Path, name: str, text: str) -> Path:
 
 def test_a_conflict_that_does_not_end_is_raised(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(folder, "a.csv", csv(1))
-    write, other, runs = command.write_task, Table.open(table.uri), iter(range(1000))
+    write, other, runs = write_task, Table.open(table.uri), iter(range(1000))
 
     def overtaken(*arguments: Any) -> Any:
         place = folder.parent / "others"
