@@ -24,7 +24,13 @@ clean(os.environ)  # before any module of tests reads it or starts a process
 SESSIONS = {
     "spark-delta": (
         *("test_change_feed", "test_interop_maintenance", "test_interop_row_ids", "test_interop_rows"),
-        *("test_spark_checkpoints", "test_spark_conflicts", "test_spark_delta_peer", "test_spark_features"),
+        *(
+            "test_spark_checkpoints",
+            "test_spark_clones",
+            "test_spark_conflicts",
+            "test_spark_delta_peer",
+            "test_spark_features",
+        ),
         *("test_spark_merge", "test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
     ),
     "spark": (

@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.result.maintenance import (
+        CloneResult,
+        ConvertResult,
+        CopyResult,
         LogCleanUp,
         LogCompaction,
         MaintenanceResult,
+        RepairResult,
         RestoreResult,
         RewriteResult,
         VacuumResult,
@@ -316,6 +320,61 @@ class Table(Readable, metaclass=Hinted):
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
         return cls(open_table)
+
+    @staticmethod
+    def convert(
+        uri: str | os.PathLike[str],
+        partition_by: object = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        iceberg_metadata: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
+    ) -> ConvertResult:
+        """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
+
+        The columns are those of all files together, all nullable; statistics are read from the footers. Every file in
+        the folder is taken, but for names that begin with ``_`` or ``.``. Let no other program write there meanwhile.
+
+        If the folder is an Iceberg table, its metadata says which files and columns there are, and which rows are
+        deleted. Columns keep their ids, so the table maps its columns, and deleted rows are marked by deletion vectors.
+
+        Args:
+            uri: The folder, as for `open`.
+            partition_by: The partition columns of directories such as ``day=2026-11-20``, with types in DDL:
+                ``"day date, region string"``; or names only. Types that are not given are found: int, bigint or date
+                if every value is one, else string. None: as the directories say. A Hive table's types go here.
+            properties: Table properties, such as ``{"delta.columnMapping.mode": "name"}`` for names with spaces.
+            iceberg_metadata: The Iceberg table's current ``metadata.json``, as its catalog knows it, in full or below
+                the folder. None: the newest one in ``metadata/``, if there is one.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the number of footers read so far, and the total.
+            workers: Where footers are read, as for `open`.
+
+        The other arguments are those of `open`.
+
+        Returns:
+            The version and the number of files. If the folder is a Delta table already, ``outcome`` is
+            "already_a_table", and nothing was changed.
+
+        Raises:
+            SchemaMismatchError: A column has different types in two files; the message names both.
+            InvalidInputError: There is no file, one is not a readable Parquet file, or directories differ.
+            UnsupportedFeatureError: A file has a column that Delta or this release lacks, or Iceberg metadata names
+                equality deletes or files that are not Parquet.
+            NotFoundError: A file was deleted meanwhile.
+            StorageError: The store failed.
+        """
+        from txlog.commands.convert import ConvertOptions, convert
+
+        open_table = _open_table(uri, storage_options, retry, credential_provider)
+        return convert(
+            open_table, ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata), on_progress
+        )
 
     @staticmethod
     def exists(
@@ -914,6 +973,64 @@ class Table(Readable, metaclass=Hinted):
             transaction._take_over(adds, are_looked_at=True)
         return transaction.result
 
+    def copy_into(
+        self,
+        source: str | os.PathLike[str],
+        format: Literal["parquet", "csv", "json"] | None = None,
+        pattern: str | None = None,
+        *,
+        schema_mode: Literal["strict", "merge"] = "strict",
+        delimiter: str | None = None,
+        header: bool = True,
+        null_values: str | Iterable[str] = (),
+        force: bool = False,
+        dry_run: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> CopyResult:
+        """Load the files of a folder that were not loaded before, as one version. Each file is loaded exactly once.
+
+        The table notes which files it has, in the version that has their rows: run it as often as you like, after any
+        failure, or in several processes at once. A file counts by its location, so one that is written again under the
+        same name is not loaded again. Names that begin with ``_`` or ``.`` are left out. Rows are checked as by
+        `append`; if one file cannot be read, none is loaded.
+
+        Args:
+            source: The folder, as for `open`. Folders in it are read too.
+            format: What the files are. None: by suffix, such as ``.parquet``, ``.csv``, ``.jsonl.gz``. JSON has one
+                object on each line.
+            pattern: Only files whose path below the folder matches, such as ``"2026-*/*.csv"``; ``*`` also matches
+                ``/``.
+            schema_mode: "merge" adds columns that the table lacks.
+            delimiter: Of CSV files. None: ``,``, or a tab in ``.tsv`` files.
+            header: Whether the first line of CSV files has names; otherwise the columns are the table's, in order.
+            null_values: Texts in CSV files that mean null, besides the empty one.
+            force: Load all files, whether they were loaded before or not.
+            dry_run: Change nothing, and return what would be loaded.
+            storage_options: Of the folder's store; None means those of this table.
+            credential_provider: Of the folder's store, as for `open`.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the number of bytes read so far, and the total.
+
+        Returns:
+            The files that were loaded and their rows, and how many were loaded before.
+
+        Raises:
+            InvalidInputError: A file cannot be read, or a row cannot be stored; the message names the file or row.
+            SchemaMismatchError: The files have other columns than the table.
+            UnsupportedFeatureError: This release cannot write the table.
+            ConflictError: Other commits came first, a hundred times.
+            StorageError: A store failed.
+        """
+        from txlog.commands.copy_into import CopyOptions, copy_into
+
+        given = self._open_table.storage_options if storage_options is None else storage_options
+        nulls = (null_values,) if isinstance(null_values, str) else tuple(null_values)
+        options = CopyOptions(format, pattern, schema_mode, delimiter, header, nulls, force, dry_run, user_metadata)
+        return copy_into(self._open_table, open_store(source, given, credential_provider), options, on_progress)
+
     def transaction(
         self,
         isolation: IsolationLevel | None = None,
@@ -1374,6 +1491,99 @@ class Table(Readable, metaclass=Hinted):
         missing, expired = allow_missing_files, allow_expired_files
         options = RestoreOptions(target.version, asked, missing, expired, dry_run, user_metadata)
         return restore(self._open_table, target, options, on_progress)
+
+    def repair(
+        self,
+        *,
+        remove: bool = False,
+        allow_empty: bool = False,
+        user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
+    ) -> RepairResult:
+        """Find live files that are gone, and with ``remove`` take them out of the table, so the rest can be read.
+
+        Call it without arguments first: it then changes nothing, and says which rows, partitions and bytes would be
+        lost. Restore the files from a copy if there is one: rows that are taken out do not come back. A file also
+        counts if its deletion vector is gone, since without it deleted rows would come back.
+
+        Args:
+            remove: Remove the files from the table, as a new version. Files that are there again stay.
+            allow_empty: Remove them even if not one file of the table is left.
+            user_metadata: A note for the table's history.
+            workers: Where files are looked up, as for `open`. Default: the workers of this handle.
+
+        Returns:
+            The missing files, what is lost with them, and the version that removed them.
+
+        Raises:
+            InvalidInputError: No file of the table is there, or the table is append-only.
+            StorageError: The store did not answer for every file; nothing was changed.
+            CorruptLogError: The log is damaged.
+            UnsupportedFeatureError: This release cannot change the table.
+            ConflictError: Other commits removed the same files, ten times.
+        """
+        from txlog.commands.repair import repair
+
+        return repair(
+            self._open_table, remove=remove, allow_empty=allow_empty, user_metadata=user_metadata, workers=workers
+        )
+
+    def clone(
+        self,
+        uri: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        *,
+        shallow: bool = False,
+        mode: Literal["error", "ignore", "replace"] = "error",
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+        workers: GivenWorkers | None = None,
+    ) -> CloneResult:
+        """Make another table with the definition and the rows of a version of this one.
+
+        A deep clone has copies of the data files. With ``mode="replace"``, a later run copies only new files, and
+        follows what was removed and how the definition changed, in one version; a run that was killed is continued. A
+        shallow clone reads the files of this table: it costs one commit. A vacuum here deletes files that the clone
+        still reads, and the clone's readers then fail; a vacuum of the clone never touches them. Writes to one of the
+        two tables do not show in the other. The clone has its own history, row ids, tags and sinks' checkpoints.
+
+        Args:
+            uri: The clone's location, as for `open`. Not inside this table.
+            version: The version to clone; None means the newest.
+            timestamp: A time in place of a version, as for `snapshot`.
+            shallow: Whether the clone reads this table's files instead of copies. Both tables must then be on this
+                machine's disk, or this one in an object store that the clone's readers have access to.
+            mode: If there is a table: "error" refuses it, "ignore" leaves it unchanged (``outcome`` is then
+                "ignored"), "replace" gives it these rows and this definition, as a new version.
+            properties: Table properties that the clone has in place of this table's.
+            storage_options: Of the clone's store; None means those of this table.
+            credential_provider: Of the clone's store, as for `open`.
+            user_metadata: A note for the clone's history.
+            on_progress: Called with the number of files copied so far, and the total.
+            workers: Where files are copied, as for `open`. Default: the workers of this handle.
+
+        Returns:
+            Where the clone is, its version, and what was copied.
+
+        Raises:
+            TableExistsError: There is a table, and the mode is "error".
+            NotFoundError: The version was cleaned up, or a file of it is missing.
+            InvalidInputError: The location is inside this table, or a clone cannot have a property.
+            UnsupportedFeatureError: This release cannot write such a table.
+            ConflictError: Another writer changed the clone meanwhile; nothing landed.
+            StorageError: A store failed; run it again.
+        """
+        from txlog.commands.clone import CloneOptions, clone
+
+        given = self._open_table.storage_options if storage_options is None else storage_options
+        target = _open_table(uri, given, self._open_table.retry, credential_provider)
+        options = CloneOptions(shallow, mode, properties or {}, user_metadata)
+        state = self.snapshot(version, timestamp)._version.state
+        return clone(self._open_table, state, target, options, on_progress, workers)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.

@@ -360,7 +360,7 @@ def test_csv_with_another_delimiter_is_read_if_the_option_names_it(
     rows = tmp_path / "rows.csv"
     rows.write_text("id,name,day\n1,'a,b',2026-11-20\n".replace(",", mark).replace("'", '"'))
     refused = txlog("append", table, rows)
-    assert f"use txlog append --delimiter {shlex.quote('tab' if mark == chr(9) else mark)}" in refused.stderr
+    assert f"use --delimiter {shlex.quote('tab' if mark == chr(9) else mark)}" in refused.stderr
     assert txlog("append", table, rows, "--delimiter", given).exit_code == 0
     assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, f"a{mark}b")]
 

@@ -13,9 +13,9 @@ import pytest
 
 import txlog
 from txlog.cli.data_files import open_data_files
-from txlog.commands import add_files
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import AddFile
+from txlog.tasks import existing_files
 
 
 def damage_first_page(path: Path) -> None:
@@ -52,7 +52,7 @@ def test_not_null_is_checked_below_the_columns_too(tmp_path: Path) -> None:
 def test_a_null_is_found_behind_the_first_batch_of_rows_and_its_row_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(add_files, "BATCH_ROWS", 2)
+    monkeypatch.setattr(existing_files, "BATCH_ROWS", 2)
     table = txlog.Table.create(str(tmp_path), pa.schema([pa.field("n", pa.int64(), nullable=False)]))
     pq.write_table(pa.table({"n": [1, 2, 3, 4, None]}), tmp_path / "bad.parquet")
     with pytest.raises(InvalidInputError, match="row 4 is null"):

@@ -81,10 +81,10 @@ def test_an_action_that_no_reader_would_take_is_refused_before_it_is_sent(
 
 
 VECTORS: dict[str, tuple[DeletionVectorDescriptor, str | None, str]] = {
-    "at an absolute path outside the table": (
+    "at an absolute path where nothing is": (
         DeletionVectorDescriptor("p", "/elsewhere/deletion_vector_1.bin", 1, 40, 1),
         '{"numRecords":2}',
-        "outside the table",
+        "belongs to another table",
     ),
     "in a file that is not there": (
         DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 1, 40, 1),

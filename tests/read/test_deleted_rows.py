@@ -16,7 +16,7 @@ import pytest
 from pyroaring import BitMap64
 
 import txlog
-from txlog.errors import CorruptLogError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError
 
 MAGIC = struct.pack("<i", 1681511377)
 NAME = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
@@ -173,13 +173,16 @@ def test_an_old_version_whose_vector_was_vacuumed_says_so(tmp_path: Path) -> Non
     assert table.count() == 7
 
 
-def test_a_vector_outside_the_table_is_refused_and_named(
+def test_a_vector_of_another_table_is_read_and_a_missing_one_named(
     with_vector: Callable[..., txlog.Table], tmp_path: Path
 ) -> None:
     (tmp_path / NAME).write_bytes(BODY)
     table = with_vector(descriptor(BITMAP, 1, 2, "p", (tmp_path / NAME).as_uri()))
-    with pytest.raises(UnsupportedFeatureError, match="outside"):
+    assert table.snapshot().to_arrow().num_rows == ROWS - 2
+    (tmp_path / NAME).unlink()
+    with pytest.raises(CorruptLogError, match="shallow clone") as caught:
         table.snapshot().to_arrow()
+    assert caught.value.path == str(tmp_path / NAME)
 
 
 def test_statistics_of_a_file_with_dead_rows_skip_only_what_no_physical_row_holds(

@@ -22,7 +22,7 @@ ADVICE = [
     'table.transaction_version("app")',
     'table.files()["partitionValues"]',
     "table.snapshot(), which is always the newest version",
-    "Table.create(uri, schema) and table.add_files(paths)",
+    "Table.convert(uri)",
     "table.add_columns(schema)",
     "table.set_properties(properties)",
     "table.clean_up_log()",

@@ -89,7 +89,7 @@ def test_an_unknown_name_is_a_plain_attribute_error(kind: str, owners: dict[str,
         ("for_path", "Table.open(uri)"),
         ("forPath", "Table.open(uri)"),
         ("createIfNotExists", "Table.create(uri, schema, exist_ok=True)"),
-        ("convertToDeltalake", "table.add_files(paths)"),
+        ("convertToDeltalake", "Table.convert(uri)"),
     ],
 )
 def test_a_class_method_of_another_library_is_answered_on_the_class(name: str, use: str) -> None:

@@ -99,9 +99,9 @@ def test_the_search_for_dropped_columns(tmp_path: Path) -> None:
 
 def test_a_tables_tasks_open_its_files_by_the_options_that_it_was_opened_with(table: txlog.Table) -> None:
     state, files, _ = at(table)
-    opened = txlog.Table.open(table.uri, storage_options={"timeout": "7s"})
+    opened = txlog.Table.open(table.uri, storage_options={"secret_access_key": "7s"})
     there = crossed(opened._open_table.task_table(state))
-    assert there.storage_options == {"timeout": "7s"}
+    assert there.storage_options == {"secret_access_key": "7s"}
     assert there.files.files.stat(add_files_of(files)[0].path).size > 0
     assert "7s" not in repr(there)
     assert b"7s" not in pickle.dumps(opened)

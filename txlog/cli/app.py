@@ -11,6 +11,8 @@ import typer
 import txlog
 from txlog.cli import (
     change_commands,
+    clone_commands,
+    copy_commands,
     definition_commands,
     iceberg_commands,
     log_commands,
@@ -287,6 +289,9 @@ def probe_store(
 
 
 app.command("changes")(change_commands.changes)
+app.command("clone")(clone_commands.clone)
+app.command("convert")(clone_commands.convert)
+app.command("copy-into")(copy_commands.copy_into)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
@@ -296,6 +301,7 @@ app.command("optimize")(rewrite_commands.optimize)
 app.command("purge")(rewrite_commands.purge)
 app.command("check-deleted")(rewrite_commands.check_deleted)
 app.command("restore")(restore_commands.restore)
+app.command("repair")(restore_commands.repair)
 app.command("tag")(tag_commands.tag)
 app.command("tags")(tag_commands.tags)
 app.command("untag")(tag_commands.untag)

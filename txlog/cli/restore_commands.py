@@ -1,4 +1,4 @@
-"""The command of `txlog` that restores an older version of a table."""
+"""The commands of `txlog` that bring a table back: to an older version, or to the files that are left."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from txlog.cli.opened import opened
-from txlog.cli.options import Json, Storage, Uri
+from txlog.cli.options import Json, Storage, Uri, UserMetadata
 from txlog.result import counted, human_size
-from txlog.result.maintenance import RestoreResult
+from txlog.result.maintenance import RepairResult, RestoreResult
 
-__all__ = ["restore"]
+__all__ = ["repair", "restore"]
 
 _PATHS_SHOWN = 20
 
@@ -69,3 +69,39 @@ def _shown(done: RestoreResult) -> list[RenderableType]:
             f" ({human_size(done.bytes_restored)}), {counted(done.files_removed, 'file')} removed"
         ),
     ]
+
+
+def repair(
+    uri: Uri,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="take the files that are gone out of the table; else only show them")
+    ] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="even if no file of the table is left")] = False,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show files that are gone, and what is lost with them; with --remove, take them out.
+
+    Without --remove nothing is changed. Restore the files from a copy if you can: their rows do not come back.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.waiting("looking for files"):
+            done = table.repair(remove=remove, allow_empty=allow_empty, user_metadata=user_metadata)
+        out.result({"table": table.uri, **done.to_dict()}, *_repaired(done))
+
+
+def _repaired(done: RepairResult) -> list[RenderableType]:
+    shown: list[RenderableType] = [Text(f"missing: {path}") for path in done.files[:_PATHS_SHOWN]]
+    if len(done.files) > _PATHS_SHOWN:
+        shown.append(Text(f"... and {len(done.files) - _PATHS_SHOWN:,} more"))
+    for each in done.partitions[:_PATHS_SHOWN]:
+        named = ", ".join(f"{name}={'null' if value is None else value}" for name, value in each.values.items())
+        rows = "unknown rows" if each.rows is None else counted(each.rows, "row")
+        shown += [Text(f"{named}: {rows}, {counted(each.files, 'file')}")] if named else []
+    if not done.files:
+        return [Text(f"all {counted(done.files_checked, 'file')} are there")]
+    rows = "an unknown number of rows" if done.rows is None else counted(done.rows, "row")
+    size = f"{counted(len(done.files), 'file')} of {done.files_checked:,}, {rows}, {human_size(done.size_bytes)}"
+    end = f"took out {size}, as version {done.version}"
+    return [*shown, Text(f"--remove would take out {size}" if done.version is None else end)]

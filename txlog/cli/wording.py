@@ -5,12 +5,15 @@ In: the words of an error's template. Out: its text. `txlog.util.wording` has th
 
 from __future__ import annotations
 
+import shlex
+
 from txlog.util.wording import Word, in_python, spelled
 
 __all__ = ["OPTIONS", "in_commands"]
 
 OPTIONS = {
     "after": "--after",
+    "allow_empty": "--allow-empty",
     "allow_expired_files": "--allow-expired-files",
     "allow_missing_files": "--allow-missing-files",
     "app_id": "--app-id",
@@ -20,17 +23,20 @@ OPTIONS = {
     "columns": "--columns",
     "comment": "--comment",
     "default": "--default",
+    "delimiter": "--delimiter",
     "exist_ok": "--exist-ok",
     "first": "--first",
     "force": "--force",
     "from_timestamp": "--from-timestamp",
     "from_version": "--from",
     "inventory": "--inventory",
+    "iceberg_metadata": "--iceberg-metadata",
     "keys": "--key",
     "limit": "--limit",
     "max_bytes": "--max-bytes",
     "merge_engine": "--merge-engine",
     "missing_columns": "--missing-columns",
+    "mode": "--mode",
     "nullable": "--nullable",
     "on_conflict": "--on-conflict",
     "on_duplicate": "--on-duplicate",
@@ -62,6 +68,7 @@ OPTIONS = {
 _ADVICE = {
     "open an existing table": "--exist-ok accepts it",
     "booleans as row kinds": "convert them in the files",
+    "the format of files": "rename it, or use --format parquet, csv or json",
     "create the table": "create the table with txlog create or txlog append --create",
 }
 
@@ -75,7 +82,7 @@ def in_commands(word: Word) -> str:
         if (word.name, word.value) == ("schema_mode", "merge"):
             return "--merge-schema"
         if option is not None:
-            return option if word.value is True else f"{option} {word.value}"
+            return option if word.value is True else f"{option} {_shell_word(word.value)}"
     if word.kind == "call" and word.name == "set_properties":
         return f"txlog set URI {' '.join(f'{key}={value}' for key, value in word.value.items())}"
     if word.kind == "call" and word.name == "unset_properties":
@@ -85,6 +92,10 @@ def in_commands(word: Word) -> str:
     return in_python(word) + (
         " (in Python)" if word.kind in ("argument", "setting") and word.name in _PYTHON_ONLY else ""
     )
+
+
+def _shell_word(value: object) -> str:
+    return "tab" if value == "\t" else shlex.quote(str(value))
 
 
 _PYTHON_ONLY = {"fingerprint", "isolation", "on_mismatch", "schema_mode", "update_columns"}

@@ -40,14 +40,16 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns
+from txlog.protocol.features import check_can_write, merged, protocol_for, upgraded_for
+from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, with_later_marks
+from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
     CHANGELOG_PRODUCER,
     DAY_MS,
     FEATURE_PREFIX,
     ICEBERG,
+    ICEBERG_CATALOG,
     ROW_DEDUPLICATE,
     SHORT_LOG_RETENTION,
     ColumnPath,
@@ -86,6 +88,7 @@ __all__ = [
     "check_added_columns",
     "check_agrees",
     "check_retyped",
+    "cloned",
     "commit_definition",
     "define",
     "definition_builder",
@@ -122,13 +125,17 @@ def new_table(
     partition_by: str | Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
     cluster_by: str | Iterable[str] | None = None,
+    *,
+    keeps_names: bool = False,
 ) -> tuple[Metadata, Protocol, tuple[DomainMetadata, ...]]:
     """The first metadata and protocol of a table, and the clustering domain if the table is clustered.
 
-    ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
-    columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
+    ``schema`` is a pyarrow, Spark or Delta schema. ``keeps_names``: there are files that have the columns under these
+    names, or under the ids and physical names that the schema says, so a table that maps its columns keeps both.
+    Raises ``InvalidInputError`` (schema, partition or clustering columns, property values) and
+    ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = without_metadata(from_any(schema), *OF_ONE_TABLE)
+    struct = from_any(schema) if keeps_names else without_metadata(from_any(schema), *OF_ONE_TABLE)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     _check_log_retention({}, configuration)
@@ -139,7 +146,7 @@ def new_table(
     check_identity_columns(struct, columns)
     check_invariants(struct)
     check_columns(configuration, struct, columns)
-    struct, configuration = _mapped(struct, configuration, _random_name)
+    struct, configuration = _mapped(struct, configuration, _own_name if keeps_names else _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
         id=ambient.uuid4(),
@@ -327,6 +334,60 @@ def with_schema(
         else ()
     )
     return Definition(metadata, protocol, domains, tuple(spelled(note, in_python) for note in notes))
+
+
+def cloned(source: TableState, there: TableState | None, properties: Mapping[str, str]) -> Definition:
+    """The definition of a clone of ``source``, in place of the table ``there`` if there is one.
+
+    It has the source's columns, partitioning, clustering and properties, with ``properties`` over them. Its id, its
+    name, and the columns for row ids are its own. What says where the source is registered does not come along.
+    Raises ``InvalidInputError`` for properties that a clone cannot have, and ``UnsupportedFeatureError``.
+    """
+    overrides = validate(properties)
+    configuration = {key: value for key, value in source.metadata.configuration.items() if key not in _OF_ITS_OWN}
+    configuration.update(overrides)
+    _check_promises(source.metadata.configuration, configuration)
+    _check_log_retention(source.metadata.configuration, configuration)
+    check_same_conditions(source.metadata.configuration, configuration)
+    own = {} if there is None else there.metadata.configuration
+    for before in (source.metadata.configuration, own if there is not None else configuration):
+        if mapping_mode(before) != mapping_mode(configuration):
+            raise InvalidInputError(
+                f"{MODE_KEY} cannot change from {mapping_mode(before)} to {mapping_mode(configuration)} in a clone: the"
+                " files of the two tables name their columns in different ways"
+            )
+    configuration.update({key: own[key] for key in _OF_ITS_OWN if key in own and key not in overrides})
+    if MAX_COLUMN_ID_KEY in configuration:
+        marks = (configuration[MAX_COLUMN_ID_KEY], own.get(MAX_COLUMN_ID_KEY, "0"))
+        configuration[MAX_COLUMN_ID_KEY] = str(max(map(int, marks)))
+    configuration = _with_row_tracking_columns(configuration)
+    metadata = replace(
+        source.metadata,
+        id=ambient.uuid4() if there is None else there.metadata.id,
+        name=None if there is None else there.metadata.name,
+        description=None if there is None else there.metadata.description,
+        configuration=stored(configuration),
+    )
+    protocol = upgraded_for(source.protocol, source.schema, configuration) or source.protocol
+    if there is not None:
+        protocol = merged(there.protocol, protocol)
+    domains = {name: domain for name, domain in source.domains.items() if _is_taken_over(name)}
+    for name, domain in ({} if there is None else there.domains).items():
+        if _is_taken_over(name):
+            domains.setdefault(name, replace(domain, removed=True))
+    if overrides:
+        check_columns(configuration, source.schema, source.partition_columns)
+        _check(protocol, metadata, source.schema, source.domains)
+    else:
+        check_can_write(protocol, metadata)
+    if there is not None:
+        metadata = with_later_marks(metadata, there.metadata)
+    return Definition(metadata, protocol, tuple(domains.values()))
+
+
+def _is_taken_over(domain: str) -> bool:
+    """Whether a domain is about the table's rows, so that a clone has it too."""
+    return domain == CLUSTERING_DOMAIN or is_of_loaded_files(domain)
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:
@@ -571,3 +632,6 @@ _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
 }
+
+_OF_ITS_OWN = (*_ROW_TRACKING_COLUMNS, ICEBERG_CATALOG, "delta.requireCheckpointProtectionBeforeVersion")
+"""Properties that are about one table's files or place, so that a clone does not take them over."""

@@ -17,8 +17,7 @@ from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
-from txlog.protocol.paths import path_below, resolve_data_path
-from txlog.read.footers import read_footer
+from txlog.read.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 
@@ -32,7 +31,6 @@ def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
     """The number of rows in each file, including dead ones.
 
     Raises:
-        IcebergExportError: A file is outside the table.
         NotFoundError: A file is missing.
         CorruptLogError: A file is not a Parquet file.
         StorageError: The store failed.
@@ -82,12 +80,12 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
 
 
 def columns_without_ids(store: TableStore, adds: Sequence[AddFile]) -> set[ColumnPath]:
-    """The columns of files without column ids, and what is inside them. Leaves out missing files and files outside the
-    table's directory. Raises CorruptLogError and StorageError like `row_counts`.
+    """The columns of files without column ids, and what is inside them. Leaves out missing files.
+
+    Raises CorruptLogError and StorageError like `row_counts`.
     """
-    inside = [add for add in adds if path_below(store.uri, resolve_data_path(add.path)) is not None]
     found: set[ColumnPath] = set()
-    for footer in parallel_map(lambda add: _present(store, add), inside, threads=_AT_ONCE):
+    for footer in parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE):
         columns = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
         if not any(columns.values()):
             found.update(columns)
@@ -134,14 +132,7 @@ def _footers(store: TableStore, adds: Sequence[AddFile]) -> Iterator[Any]:
 
 
 def _footer(store: TableStore, add: AddFile) -> Any:
-    path = path_below(store.uri, resolve_data_path(add.path))
-    if path is None:
-        raise IcebergExportError(
-            "the data file is outside the table's directory, so its footer is not read",
-            table=store.uri,
-            path=add.path,
-        )
-    return read_footer(store, path, add.path)
+    return read_footer(store, path_in_store(store.uri, add.path), add.path)
 
 
 def _without_id(fields: Any, prefix: str = "") -> Iterator[str]:

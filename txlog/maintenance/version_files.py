@@ -20,7 +20,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.file_columns import add_files_of
-from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
+from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, resolve_data_path, stored_path
 from txlog.store.table_store import TableStore
 from txlog.tasks.check_files import IsGone
 from txlog.tasks.task_table import TaskStore
@@ -68,11 +68,10 @@ def difference(older: pa.Table, newest: pa.Table) -> Difference:
 
 
 def paths_of(uri: str, add: AddFile) -> list[str]:
-    """The files below the table's root that a reader of ``add`` opens; files elsewhere are left out."""
+    """The files that a reader of ``add`` opens, as the store of the table at ``uri`` takes them."""
     vector = None if add.deletion_vector is None else vector_path(add.deletion_vector)
     found: list[DataPath] = [resolve_data_path(add.path)] + ([] if vector is None else [vector])
-    below = [path_below(uri, at) for at in found]
-    return [path for path in below if path is not None]
+    return [stored_path(uri, at) for at in found]
 
 
 def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None = None) -> set[str]:

@@ -18,11 +18,13 @@ from txlog.protocol.actions import Metadata
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow
 
 __all__ = [
+    "ID_KEY",
     "MAPPING_PREFIX",
     "MAX_COLUMN_ID_KEY",
     "MODE_KEY",
     "NESTED_IDS_KEY",
     "PARQUET_FIELD_ID",
+    "PHYSICAL_NAME_KEY",
     "ROW_ID_COLUMNS",
     "assign",
     "field_id",
@@ -58,8 +60,12 @@ ROW_ID_COLUMNS = {
 """The properties that name the columns in which rewritten files keep row ids and their versions, and Iceberg's field
 ids for these columns. Files of tables with column mapping use these ids, as IcebergCompatV3 requires."""
 
-_ID = "delta.columnMapping.id"
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+ID_KEY = "delta.columnMapping.id"
+"""Field metadata: the column's id."""
+
+PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+"""Field metadata: the column's name in files."""
+
 _Change = Callable[[Field], Field]
 
 
@@ -84,18 +90,18 @@ def schema_of(metadata: Metadata) -> Struct:
 
 def physical_name(field: Field) -> str:
     """The name of this column in files, statistics and partition values."""
-    name: str = field.metadata.get(_PHYSICAL_NAME, field.name)
+    name: str = field.metadata.get(PHYSICAL_NAME_KEY, field.name)
     return name
 
 
 def field_id(field: Field) -> int | None:
     """The id that the column has in Parquet files; None in a table that does not map its columns."""
-    return field.metadata.get(_ID)
+    return field.metadata.get(ID_KEY)
 
 
 def with_field_id(field: Field, number: int) -> Field:
     """The field with this id for Parquet files."""
-    return replace(field, metadata={**field.metadata, _ID: number})
+    return replace(field, metadata={**field.metadata, ID_KEY: number})
 
 
 def nested_ids(field: Field) -> Mapping[str, int]:
@@ -112,7 +118,7 @@ def nested_ids(field: Field) -> Mapping[str, int]:
 
 def is_mapped(schema: Struct) -> bool:
     """Whether the fields have physical names of their own."""
-    return any(_PHYSICAL_NAME in field.metadata for field in schema.fields)
+    return any(PHYSICAL_NAME_KEY in field.metadata for field in schema.fields)
 
 
 def physical_schema(schema: Struct) -> Struct:
@@ -178,10 +184,10 @@ def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str])
 
     def assigned(field: Field) -> Field:
         metadata = dict(field.metadata)
-        if _ID not in metadata:
-            metadata[_ID] = next_id()
-        metadata.setdefault(_PHYSICAL_NAME, new_name(field))
-        paths = list(_nested_paths(field.type, metadata[_PHYSICAL_NAME]))
+        if ID_KEY not in metadata:
+            metadata[ID_KEY] = next_id()
+        metadata.setdefault(PHYSICAL_NAME_KEY, new_name(field))
+        paths = list(_nested_paths(field.type, metadata[PHYSICAL_NAME_KEY]))
         if paths:
             known = nested_ids(field)
             metadata[NESTED_IDS_KEY] = {path: known.get(path) or next_id() for path in paths}
@@ -219,8 +225,8 @@ def ids_of(schema: Struct) -> list[int]:
     found: list[int] = []
 
     def note(field: Field) -> Field:
-        if isinstance(field.metadata.get(_ID), int):
-            found.append(field.metadata[_ID])
+        if isinstance(field.metadata.get(ID_KEY), int):
+            found.append(field.metadata[ID_KEY])
         found.extend(nested_ids(field).values())
         return field
 
@@ -229,18 +235,18 @@ def ids_of(schema: Struct) -> list[int]:
 
 
 def _checked_by_name(field: Field) -> Field:
-    name = field.metadata.get(_PHYSICAL_NAME)
+    name = field.metadata.get(PHYSICAL_NAME_KEY)
     if type(name) is not str or not name:
         raise CorruptLogError(
-            f"the table maps its columns, but column {field.name!r} has no {_PHYSICAL_NAME}", repair=ASK_VERIFY
+            f"the table maps its columns, but column {field.name!r} has no {PHYSICAL_NAME_KEY}", repair=ASK_VERIFY
         )
     return field
 
 
 def _checked_by_id(field: Field) -> Field:
-    if type(field.metadata.get(_ID)) is not int:
+    if type(field.metadata.get(ID_KEY)) is not int:
         raise CorruptLogError(
-            f"the table maps its columns by id, but column {field.name!r} has no {_ID}", repair=ASK_VERIFY
+            f"the table maps its columns by id, but column {field.name!r} has no {ID_KEY}", repair=ASK_VERIFY
         )
     return _checked_by_name(field)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import FILE_FORMAT_VERSION
@@ -20,7 +21,7 @@ from txlog.protocol.deletion_vector import FILE_FORMAT_VERSION
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "pack_vectors", "vector_file_name"]
+__all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "descriptor_in", "pack_vectors", "vector_file_name"]
 
 FILE_SIZE_MAX_BYTES = 64 << 20
 """A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
@@ -39,11 +40,16 @@ class PackedVectors(msgspec.Struct, frozen=True):
 
     def descriptors(self, uuid: str, prefix: str = "") -> list[DeletionVectorDescriptor]:
         """How ``add`` actions name these vectors, once the bytes are the file ``vector_file_name(uuid, prefix)``."""
-        name = prefix + _z85(bytes.fromhex(uuid.replace("-", "")))
+        name = prefix + _text_of(uuid)
         return [
             DeletionVectorDescriptor("u", name, offset, size_bytes, cardinality)
             for offset, size_bytes, cardinality in self.places
         ]
+
+
+def descriptor_in(uuid: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
+    """The same vector in a copy of its file, ``vector_file_name(uuid)``."""
+    return replace(vector, storage_type="u", path_or_inline=_text_of(uuid))
 
 
 def vector_file_name(uuid: str, prefix: str = "") -> str:
@@ -77,6 +83,10 @@ def pack_vectors(
         body += block
     if places:
         yield PackedVectors(bytes(body), tuple(places))
+
+
+def _text_of(uuid: str) -> str:
+    return _z85(bytes.fromhex(uuid.replace("-", "")))
 
 
 def _z85(number: bytes) -> str:

@@ -26,9 +26,13 @@ __all__ = [
     "encode_path",
     "is_hidden",
     "is_in_progress",
+    "is_location",
+    "location_of",
     "partition_directory",
     "path_below",
     "resolve_data_path",
+    "stored_path",
+    "uri_of",
 ]
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -155,6 +159,36 @@ def path_below(root_uri: str, found: DataPath) -> str | None:
     if ours != theirs or not found.path.startswith(prefix):
         return None
     return found.path[len(prefix) :]
+
+
+def location_of(found: DataPath) -> str:
+    """An absolute path as stores take it, not escaped: ``/data/t/a.parquet``, or ``s3://bucket/t/a.parquet``."""
+    if found.scheme in (None, "file") and found.authority in ("", "localhost"):
+        return found.path
+    return f"{found.scheme}://{found.authority}{found.path}"
+
+
+def uri_of(root: str) -> str:
+    """A table's location (a local path or a URI, not escaped) as the beginning of absolute paths in a log.
+
+    On a disk it begins with ``file:/``: Spark compares such paths as text, and fails on ``file:///``.
+    """
+    scheme, separator, rest = root.partition("://")
+    if not separator:
+        return f"file:{encode_path(root)}"
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority}{slash}{encode_path(path)}"
+
+
+def stored_path(root_uri: str, found: DataPath) -> str:
+    """A file as the store of the table at ``root_uri`` takes it: relative to the root, or as its `location_of`."""
+    path = path_below(root_uri, found)
+    return location_of(found) if path is None else path
+
+
+def is_location(path: str) -> bool:
+    """Whether a path of a store is the location of a file outside the table's root. No relative path looks like one."""
+    return path.startswith("/") or "://" in path
 
 
 def canonical_path(uri_text: str) -> str:

@@ -21,7 +21,7 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import path_below
+from txlog.protocol.paths import stored_path
 from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.footers import path_in_store, read_footer
@@ -100,7 +100,6 @@ class ChangeReader:
         Raises:
             NotFoundError: A file is missing: this version's changes were vacuumed.
             CorruptLogError: A file or deletion vector is damaged.
-            UnsupportedFeatureError: A file is outside the table's directory.
             StorageError: The store failed.
         """
         for rows in changes.files:
@@ -173,11 +172,10 @@ class ChangeReader:
 
     def _has(self, vector: DeletionVectorDescriptor | None) -> bool:
         named = None if vector is None else vector_path(vector)
-        path = None if named is None else path_below(self._store.uri, named)
-        if path is None:
+        if named is None:
             return True
         try:
-            self._store.files.open(path).close()
+            self._store.files.open(stored_path(self._store.uri, named)).close()
         except (FileNotFoundError, NotFoundError):
             return False
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import (
     FILE_FORMAT_VERSION,
@@ -21,7 +21,8 @@ from txlog.protocol.deletion_vector import (
     inline_bitmap,
     vector_path,
 )
-from txlog.protocol.paths import path_below
+from txlog.protocol.paths import stored_path
+from txlog.read.footers import why_missing
 from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ class DeletionVectorReader:
     def dead_rows(self, descriptor: DeletionVectorDescriptor, num_rows: int) -> NDArray[np.uint64]:
         """The positions, ascending from 0, of the deleted rows in a data file of ``num_rows`` rows.
 
-        Raises CorruptLogError naming the vector's file if it is missing or invalid, UnsupportedFeatureError if it is
-        outside the table's directory, StorageError.
+        Raises CorruptLogError naming the vector's file if it is missing or invalid, StorageError.
         """
         bitmap = self.bitmaps([descriptor])[0]
         try:
@@ -87,19 +87,11 @@ class DeletionVectorReader:
         return places
 
     def _path(self, descriptor: DeletionVectorDescriptor) -> str | None:
-        """The file that holds the vector, below the table's root."""
+        """The file that holds the vector, as the store takes it."""
         found = vector_path(descriptor)
         if found is None:
             return None
-        path = path_below(self._store.uri, found)
-        if path is None:
-            raise UnsupportedFeatureError(
-                "a deletion vector is outside the table's directory (a shallow clone?), which this release does not"
-                " support",
-                features=("absolute paths",),
-                **self._at(found.path),
-            )
-        return path
+        return stored_path(self._store.uri, found)
 
     def _bitmaps_in(self, path: str, descriptors: Sequence[DeletionVectorDescriptor]) -> list[bytes]:
         try:
@@ -112,7 +104,7 @@ class DeletionVectorReader:
                 return [bitmap_in_block(_block(source, each), each) for each in descriptors]
         except (FileNotFoundError, NotFoundError):
             raise CorruptLogError(
-                "the log names this deletion vector, but the file is missing: vacuumed, or deleted by hand",
+                f"the log names this deletion vector, but the file is missing: {why_missing(path)}",
                 repair=_GONE,
             ) from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Where a data file is below the table's root, and its Parquet footer.
+"""Where a data file is, and its Parquet footer.
 
 In: the path of a data file in the log, and a table's store. Out: the path for the store, or the footer. PROTOCOL.md,
 "Add File and Remove File".
@@ -11,29 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
-from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.errors import CorruptLogError, NotFoundError
+from txlog.protocol.paths import is_location, resolve_data_path, stored_path
 from txlog.store.base import TableFiles
 
-__all__ = ["path_in_store", "read_footer"]
+__all__ = ["path_in_store", "read_footer", "why_missing"]
 
 
 def path_in_store(uri: str, log_path: str) -> str:
-    """The store's path of a data file, relative to the root ``uri``.
+    """The store's path of a data file: relative to the root ``uri``, or the location of another table's file.
 
     Raises:
-        UnsupportedFeatureError: The file is outside the table's directory.
         CorruptLogError: The path cannot be parsed.
     """
-    path = path_below(uri, resolve_data_path(log_path))
-    if path is None:
-        raise UnsupportedFeatureError(
-            "a file is outside the table's directory (a shallow clone?), which this release does not support",
-            features=("absolute paths",),
-            table=uri,
-            path=log_path,
-        )
-    return path
+    return stored_path(uri, resolve_data_path(log_path))
 
 
 def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | None = None) -> Any:
@@ -55,6 +46,16 @@ def read_footer(store: TableFiles, path: str, log_path: str, *, version: int | N
         with store.files.open(path) as source:
             return pq.read_metadata(source)
     except (FileNotFoundError, NotFoundError) as error:
-        raise NotFoundError("the log names a data file that is missing: vacuumed, or deleted by hand", **at) from error
+        raise NotFoundError(f"the log names a data file that is missing: {why_missing(path)}", **at) from error
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+
+
+def why_missing(path: str) -> str:
+    """What may have become of a file that the log names and the store lacks. ``path`` is the store's."""
+    if is_location(path):
+        return (
+            "it belongs to another table, of which this one is a shallow clone, and a vacuum of that table deleted it,"
+            " or someone did by hand"
+        )
+    return "vacuumed, or deleted by hand"

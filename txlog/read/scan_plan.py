@@ -41,7 +41,6 @@ class ScanPlan(msgspec.Struct, frozen=True):
         """A task for each file, in the order of the files.
 
         Raises:
-            UnsupportedFeatureError: A file is outside the table's directory.
             CorruptLogError: The log's entry for a file cannot be parsed.
         """
         for batch in self.files.select(_NEEDED).to_batches(max_chunksize=_TASKS_AT_ONCE):

@@ -24,6 +24,7 @@ from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.footers import why_missing
 from txlog.read.parquet_columns import ParquetColumns
 from txlog.store.base import TableFiles
 
@@ -102,7 +103,7 @@ class ScanTask(msgspec.Struct, frozen=True):
     """What to read from one data file. Plain data: it pickles to any worker, without credentials.
 
     Attributes:
-        path: The file, relative to the table's root, decoded.
+        path: The file, relative to the table's root, decoded; or the location of another table's file.
         log_path: The same file as ``add.path`` names it.
         size_bytes: The size of the file, or of its share, according to the log.
         selection: The columns and rows to return.
@@ -230,7 +231,7 @@ class TaskReader:
             raise StorageError(message, **where) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {task.path}, which is missing: vacuumed, or deleted by hand. {_GONE}", **where
+                f"the log names {task.path}, which is missing: {why_missing(task.path)}. {_GONE}", **where
             ) from error
         except CorruptLogError as error:
             if error.table is None:

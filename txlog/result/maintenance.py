@@ -12,7 +12,19 @@ from txlog.errors import TxlogError
 from txlog.result import counted, human_size
 from txlog.util.api_hints import no_attribute
 
-__all__ = ["LogCleanUp", "LogCompaction", "MaintenanceResult", "RestoreResult", "RewriteResult", "VacuumResult"]
+__all__ = [
+    "CloneResult",
+    "ConvertResult",
+    "CopyResult",
+    "LogCleanUp",
+    "LogCompaction",
+    "LostPartition",
+    "MaintenanceResult",
+    "RepairResult",
+    "RestoreResult",
+    "RewriteResult",
+    "VacuumResult",
+]
 
 
 class RewriteResult(msgspec.Struct, frozen=True):
@@ -79,6 +91,129 @@ class RewriteResult(msgspec.Struct, frozen=True):
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, None)
+
+
+class CloneResult(msgspec.Struct, frozen=True):
+    """What `Table.clone` did.
+
+    Args:
+        uri: The clone's location, for `Table.open`.
+        version: The version of the clone that has the source's rows.
+        source_version: The version of the source that was cloned.
+        outcome: ``"committed"``; ``"unchanged"`` if the table there was this clone already, so no version was made;
+            ``"ignored"`` if ``mode="ignore"`` found an existing table.
+        is_shallow: Whether the clone reads the source's files.
+        files: Data files of the clone.
+        size_bytes: Their total size.
+        files_added: Data files that this version added.
+        files_removed: Data files of the clone that this version removed.
+        files_copied: Files copied, with those of deletion vectors; 0 for a shallow clone.
+        bytes_copied: Their total size.
+    """
+
+    uri: str
+    version: int
+    source_version: int
+    outcome: Literal["committed", "unchanged", "ignored"]
+    is_shallow: bool
+    files: int = 0
+    size_bytes: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = [f"version={self.version}", self.outcome, f"of version {self.source_version}"]
+        if self.outcome == "committed":
+            parts += [counted(self.files, "file"), human_size(self.size_bytes)]
+        if self.files_copied:
+            parts.append(f"{human_size(self.bytes_copied)} copied")
+        return f"CloneResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+class ConvertResult(msgspec.Struct, frozen=True):
+    """What `Table.convert` did.
+
+    Args:
+        uri: The table's location, for `Table.open`.
+        version: The version that has the files; the newest version if there was a table already.
+        outcome: ``"committed"``; ``"already_a_table"`` if the folder has a Delta log, so nothing was changed.
+        files: Files taken into the table.
+        size_bytes: Their total size.
+        partition_columns: The columns that the table is partitioned by.
+    """
+
+    uri: str
+    version: int
+    outcome: Literal["committed", "already_a_table"]
+    files: int = 0
+    size_bytes: int = 0
+    partition_columns: tuple[str, ...] = ()
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return {**asdict(self), "partition_columns": list(self.partition_columns)}
+
+    def __str__(self) -> str:
+        if self.outcome == "already_a_table":
+            return f"ConvertResult(version={self.version}, a Delta table already, nothing was changed)"
+        return f"ConvertResult(version={self.version}, {counted(self.files, 'file')}, {human_size(self.size_bytes)})"
+
+    __repr__ = __str__
+
+
+class CopyResult(msgspec.Struct, frozen=True):
+    """What `Table.copy_into` loaded, or with ``dry_run`` what it would load now.
+
+    Args:
+        version: The version that has the rows; the newest version if there was nothing to load.
+        files: The files loaded, relative to the folder, by name.
+        files_skipped: Files that were loaded before.
+        size_bytes: The total size of the loaded files.
+        rows: Rows loaded; 0 for a dry run.
+        dry_run: Whether nothing was changed.
+        notes: Which programs an upgrade of the protocol concerns, as sentences.
+    """
+
+    version: int
+    files: tuple[str, ...]
+    files_skipped: int
+    size_bytes: int = 0
+    rows: int = 0
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        return {**asdict(self), "files": list(self.files), "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        parts = [f"version={self.version}", counted(len(self.files), "file"), human_size(self.size_bytes)]
+        if not self.dry_run:
+            parts.append(counted(self.rows, "row"))
+        parts.append(f"{self.files_skipped:,} loaded before")
+        return f"CopyResult({', '.join([*parts, *(['dry run'] if self.dry_run else [])])})"
+
+    __repr__ = __str__
 
 
 class LogCleanUp(msgspec.Struct, frozen=True):
@@ -152,6 +287,83 @@ class LogCompaction(msgspec.Struct, frozen=True):
         versions = f"versions {self.first_version} to {self.last_version}"
         sizes = f"{human_size(self.replaced_bytes)} as {human_size(self.size_bytes)}"
         return f"LogCompaction({versions}, {counted(self.actions, 'action')}, {sizes})"
+
+    __repr__ = __str__
+
+
+class LostPartition(msgspec.Struct, frozen=True):
+    """What a partition loses. ``values`` are strings as in the log, None for null, under the table's column names; none
+    for a table without partitions. ``rows`` is None if the log does not say how many there were.
+
+    Args:
+        values: The partition's values.
+        files: Files lost.
+        rows: Rows lost.
+        size_bytes: The total size of the files.
+    """
+
+    values: Mapping[str, str | None]
+    files: int
+    rows: int | None
+    size_bytes: int
+
+
+class RepairResult(msgspec.Struct, frozen=True):
+    """Which live files are gone, and what the table loses with them.
+
+    Args:
+        version: The version that removed them; None if nothing was removed.
+        files: The files, as the log names them.
+        files_checked: The number of live files.
+        rows: Rows lost; None if the log does not say how many a file had.
+        size_bytes: The total size of the files.
+        partitions: What each partition loses.
+        without_vector: Those of the files that are there, but whose deletion vectors are missing: without these,
+            deleted rows would come back. A vacuum deletes the files later, so what was in them can be saved until then.
+    """
+
+    version: int | None
+    files: tuple[str, ...]
+    files_checked: int
+    rows: int | None = 0
+    size_bytes: int = 0
+    partitions: tuple[LostPartition, ...] = ()
+    without_vector: tuple[str, ...] = ()
+
+    def at(self, version: int) -> RepairResult:
+        """The result after its commit.
+
+        Args:
+            version: The version that removed the files.
+
+        Returns:
+            The result with this version.
+        """
+        return replace(self, version=version)
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        partitions = [{**asdict(each), "values": dict(each.values)} for each in self.partitions]
+        lists = {"files": list(self.files), "without_vector": list(self.without_vector)}
+        return {**asdict(self), "partitions": partitions, **lists}
+
+    def __str__(self) -> str:
+        if not self.files:
+            return f"RepairResult(all {counted(self.files_checked, 'file')} are there)"
+        rows = "an unknown number of rows" if self.rows is None else counted(self.rows, "row")
+        parts = [
+            f"{counted(len(self.files), 'file')} of {self.files_checked:,} missing",
+            rows,
+            human_size(self.size_bytes),
+        ]
+        if self.partitions and self.partitions[0].values:
+            parts.append(f"in {counted(len(self.partitions), 'partition')}")
+        parts.append("nothing was changed" if self.version is None else f"removed in version {self.version}")
+        return f"RepairResult({', '.join(parts)})"
 
     __repr__ = __str__
 

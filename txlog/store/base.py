@@ -149,6 +149,9 @@ class OutputFile(Protocol):
 class FileStore(Protocol):
     """I/O on one table's data files. Paths are checked to stay below the table's root.
 
+    `open` and `stat` also take the location of another table's file (`protocol.paths.location_of`), which
+    the log of a shallow clone names. Nothing outside the root is written or deleted.
+
     ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends bytes immediately.
     ``needs_read_back``: whether a written file must be read back before anyone relies on it, since a disk or its driver
     may have stored other bytes. It is false if an upload's acknowledgment proves that the whole object is stored.

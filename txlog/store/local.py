@@ -14,6 +14,7 @@ import itertools
 import math
 import os
 import stat
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from txlog.errors import NotFoundError, StorageError
@@ -289,13 +290,18 @@ class LocalLogStore:
         )
 
 
-def local_table_store(root: str) -> TableStore:
-    """Both stores of the table at a directory, which need not exist yet."""
+def local_table_store(
+    root: str,
+    storage_options: Mapping[str, Any] | None = None,
+    credential_provider: Callable[[], Any] | None = None,
+) -> TableStore:
+    """Both stores of the table at a directory, which need not exist yet. The options and the provider are for files in
+    object stores that its log names."""
     root = os.path.abspath(root)
     return TableStore(
         root,
         LocalLogStore(root),
-        LocalFileStore(root),
+        LocalFileStore(root, storage_options, credential_provider),
         LocalLogStore(root, STAGING),
         LocalCommitQueue(f"{root}/{LOG_DIRECTORY}"),
         LocalLogStore(root, VERSIONS),

@@ -1,7 +1,7 @@
-"""The data files of a table on a local disk: durable before a commit names them, and never outside the table.
+"""The data files of a table on a local disk: durable before a commit names them, and never written outside the table.
 
-In: paths relative to the root, and bytes. Out: files under their final names, synced; or errors that explain an
-operating system error to the caller. The table's log is in ``store/local``.
+In: paths relative to the root, and bytes; for reads also locations of other tables' files. Out: files under their final
+names, synced; or errors that explain an operating system error to the caller. The table's log is in ``store/local``.
 PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 """
 
@@ -11,8 +11,9 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,6 +24,9 @@ from txlog.store.base import ObjectMeta, OnLink, SkipFolder
 from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.store.elsewhere import OtherBuckets
 
 __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
@@ -37,14 +41,33 @@ class LocalFileStore:
     part_bytes = 0
     needs_read_back = True
 
-    def __init__(self, root: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage_options: Mapping[str, Any] | None = None,
+        credential_provider: Callable[[], Any] | None = None,
+    ) -> None:
+        """The options and the provider are for files in object stores that the log names."""
         self._root = root
+        self._for_others = storage_options, credential_provider
         self._lock = new_lock()
         self._durable_directories: set[str] = set()
         self._new_roots: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalFileStore, (self._root,))
+        options, _ = self._for_others
+        if not options:
+            return (LocalFileStore, (self._root,))
+        from txlog.store.options import without_secrets
+
+        return (LocalFileStore, (self._root, without_secrets(options)))
+
+    @cached_property
+    def _elsewhere(self) -> OtherBuckets:
+        from txlog.store.elsewhere import OtherBuckets
+        from txlog.store.object_store import bucket_files
+
+        return OtherBuckets(lambda location: bucket_files(location, *self._for_others))
 
     def create(self, path: str) -> LocalOutputFile:
         target = _checked(self._root, path, follow=False)
@@ -88,7 +111,9 @@ class LocalFileStore:
             raise storage_failure("read", self._root, path, error) from error
 
     def open(self, path: str) -> Any:
-        target = _checked(self._root, path)
+        if "://" in path:
+            return self._elsewhere.open(path)
+        target = self._readable(path)
         try:
             status = os.stat(target)
             if not stat.S_ISREG(status.st_mode):
@@ -101,7 +126,9 @@ class LocalFileStore:
             raise storage_failure("read", self._root, path, error) from error
 
     def stat(self, path: str) -> ObjectMeta:
-        target = _checked(self._root, path)
+        if "://" in path:
+            return self._elsewhere.stat(path)
+        target = self._readable(path)
         try:
             return meta_of(path, os.stat(target))
         except OSError as error:
@@ -188,6 +215,10 @@ class LocalFileStore:
         """One after another: four threads take three times as long, since only one at a time can change a directory."""
         for path in paths:
             self.delete(path)
+
+    def _readable(self, path: str) -> str:
+        """The absolute path of a file in the table, or of one elsewhere on this disk."""
+        return path if path.startswith("/") else _checked(self._root, path)
 
     @staticmethod
     def _sync_named(aside: disk.WrittenAside, target: str) -> None:
@@ -312,7 +343,8 @@ def _file_above(path: str) -> str | None:
 
 def storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
     """The typed error for an operating system error. None of these operations left anything behind."""
-    blocking = _file_above(f"{root}/{path}") if isinstance(error, (NotADirectoryError, FileExistsError)) else None
+    is_blocked = isinstance(error, (NotADirectoryError, FileExistsError))
+    blocking = _file_above(os.path.join(root, path)) if is_blocked else None
     if blocking is not None:
         message = f"{blocking} is a file, but the table's location needs a directory there: check the location"
         kind = {"list": TableNotFoundError, "read": NotFoundError, "look at": NotFoundError}.get(action, StorageError)

@@ -68,6 +68,13 @@ class ObjectClient:
             left_behind.add("credential_provider")
         return (ObjectClient, (self.location, self._options.without_secrets(), None, tuple(sorted(left_behind))))
 
+    def at(self, location: Location) -> ObjectClient:
+        """A client of another location: with the same options and credentials on the same cloud, else with those of the
+        environment."""
+        if location.cloud is not self.location.cloud:
+            return ObjectClient(location, StorageOptions())
+        return ObjectClient(location, self._options, self._credential_provider, self._left_behind)
+
     def validate(self) -> None:
         """Build the client, so a bad option is reported early. Raises InvalidInputError."""
         self._store(repeats=True)

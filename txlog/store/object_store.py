@@ -12,13 +12,14 @@ import functools
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import obstore
 import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
+from txlog.protocol.paths import is_location
 from txlog.store.base import (
     ICEBERG,
     STAGING,
@@ -33,12 +34,15 @@ from txlog.store.base import (
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, is_panic
-from txlog.store.options import Cloud, StorageOptions
+from txlog.store.options import Cloud, StorageOptions, parse_options
 from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
-__all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "object_table_store"]
+if TYPE_CHECKING:
+    from txlog.store.elsewhere import OtherBuckets
+
+__all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "bucket_files", "object_table_store"]
 
 _LOG = "_delta_log"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -160,6 +164,12 @@ class ObjectFileStore:
     def __reduce__(self) -> tuple[Any, ...]:
         return (ObjectFileStore, (self._client,))
 
+    @functools.cached_property
+    def _elsewhere(self) -> OtherBuckets:
+        from txlog.store.elsewhere import OtherBuckets
+
+        return OtherBuckets(lambda location: ObjectFileStore(self._client.at(location)))
+
     def create(self, path: str) -> ObjectOutputFile:
         return ObjectOutputFile(self, self._client, _checked(path))
 
@@ -206,6 +216,8 @@ class ObjectFileStore:
     def open(self, path: str) -> Any:
         """The first request returns the size and the end of the object, where Parquet files have their footer. Azure
         refuses ranges that count from the end: there it returns the size and the beginning, which may be all."""
+        if is_location(path):
+            return self._elsewhere.open(path)
         size_bytes, tail = self._tail(_checked(path)) or (self.stat(path).size, b"")
         return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
 
@@ -227,6 +239,8 @@ class ObjectFileStore:
         raise missing
 
     def stat(self, path: str) -> ObjectMeta:
+        if is_location(path):
+            return self._elsewhere.stat(path)
         _checked(path)
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
@@ -410,6 +424,13 @@ class _ObjectInput(io.RawIOBase):
         )
         self._position = start + len(data)
         return data
+
+
+def bucket_files(
+    location: Location, options: Mapping[str, Any] | None, credential_provider: Callable[[], Any] | None
+) -> ObjectFileStore:
+    """The files at ``location``, for a table elsewhere. Raises InvalidInputError for options that its cloud lacks."""
+    return ObjectFileStore(ObjectClient(location, parse_options(options, location.cloud), credential_provider))
 
 
 def object_table_store(

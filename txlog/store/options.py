@@ -23,7 +23,7 @@ from txlog.util.arguments import invalid
 from txlog.util.logs import logger
 from txlog.util.values import repr_without
 
-__all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact"]
+__all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact", "without_secrets"]
 
 
 class Cloud(enum.Enum):
@@ -97,6 +97,16 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
         else:
             raise _unknown(key, cloud)
     return StorageOptions(config=config, client=client, **retry)
+
+
+def without_secrets(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options under the caller's names, for pickling, without those that hold a secret on any cloud."""
+
+    def is_secret(key: str, value: Any) -> bool:
+        names = (_CONFIG[cloud].get(_bare(key, cloud)) for cloud in Cloud)
+        return any(_secret_parts(name, value) for name in (key.lower(), *names))
+
+    return {key: value for key, value in (options or {}).items() if not is_secret(key, value)}
 
 
 def redact(text: str, secrets: tuple[str, ...]) -> str:

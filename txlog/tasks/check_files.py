@@ -12,9 +12,10 @@ import msgspec
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.actions import DeletionVectorDescriptor
-from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.paths import is_location
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.footers import path_in_store, why_missing
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["CheckFiles", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
@@ -69,14 +70,15 @@ class CheckFiles(msgspec.Struct, frozen=True):
         return [found for file in files if (found := self._problem(file)) is not None]
 
     def _problem(self, file: NamedFile) -> FileProblem | None:
-        path, version = resolve_data_path(file.path), file.version
-        if not path.is_relative:
-            message = "is outside the table's folder and was not checked"
-            return FileProblem("file-not-checked", message, file.path, is_warning=True, version=version)
+        path, version = path_in_store(self.store.uri, file.path), file.version
         try:
-            size = self.store.files.files.stat(path.path).size
+            size = self.store.files.files.stat(path).size
         except NotFoundError:
-            return FileProblem("missing-file", f"is missing; version {version} added it", file.path, version=version)
+            gone = f"; {why_missing(path)}" if is_location(path) else ""
+            message = f"is missing; version {version} added it{gone}"
+            return FileProblem("missing-file", message, file.path, version=version)
+        except UnsupportedFeatureError as error:
+            return FileProblem("file-not-checked", error.message, file.path, is_warning=True, version=version)
         except StorageError as error:
             message = f"cannot be checked: {error.message}"
             return FileProblem("unreachable-file", message, file.path, version=version)

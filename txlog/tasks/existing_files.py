@@ -9,19 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from txlog.arrow.parquet_footer import check_footer, read_footer
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
 from txlog.protocol.actions import AddFile
-from txlog.protocol.partition_values import decode
-from txlog.protocol.paths import HIVE_NULL
-from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_arrow, type_name
+from txlog.protocol.hive_paths import values_in_path
+from txlog.protocol.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.tasks.footer_facts import as_spark_reads, checked_metadata
 from txlog.tasks.task_table import TaskTable
 from txlog.writer.conform import Conformer
 from txlog.writer.convert import has_required
@@ -59,15 +57,15 @@ class ReadExisting(msgspec.Struct, frozen=True):
     def _add_of(self, path: str, uri_path: str) -> AddFile:
         table, files = self.table, self.table.files.files
         found = files.stat(path)
-        partition_values = _partition_values(table, path)
+        partition_values = values_in_path(path, table.schema, table.partition_columns, table.uri)
         stored = table.schema.without(table.partition_columns)
         policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
         try:
             with (
                 files.open(path) as source,
-                pq.ParquetFile(source, metadata=_checked_metadata(read_footer(source))) as parquet,
+                pq.ParquetFile(source, metadata=checked_metadata(source)) as parquet,
             ):
-                differing = list(_differences(stored, from_arrow(_as_spark_reads(parquet))))
+                differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
                 if differing:
                     raise SchemaMismatchError(
                         "the file's columns differ:\n  " + "\n  ".join(differing), table=table.uri, path=path
@@ -107,62 +105,6 @@ def naming(path: str) -> Iterator[None]:
         if isinstance(path, str) and repr(path) not in error.message:
             error.template = f"{path}: {error.template}"
         raise
-
-
-def _checked_metadata(footer: bytes) -> Any:
-    metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
-    check_footer(footer, metadata)
-    return metadata
-
-
-def _partition_values(table: TaskTable, path: str) -> dict[str, str | None]:
-    """The values in ``k=v`` directories, which must name every partition column and parse as its type."""
-    named: dict[str, str | None] = {}
-    for segment in path.split("/")[:-1]:
-        key, equals, value = segment.partition("=")
-        if equals:
-            named[fold_name(unquote(key))] = None if value == HIVE_NULL else unquote(value)
-    values: dict[str, str | None] = {}
-    for column in table.partition_columns:
-        field = table.schema.find(column)
-        if field is None or fold_name(column) not in named:
-            raise InvalidInputError(
-                f"the path has no value for partition column {column!r}: expected a directory like {column}=...",
-                table=table.uri,
-                path=path,
-            )
-        values[column] = named[fold_name(column)]
-        try:
-            decode(values[column], field.type, column=column)
-        except CorruptLogError as error:
-            raise InvalidInputError(error.message, table=table.uri, path=path) from error
-        if values[column] in (None, "") and not field.nullable:
-            raise InvalidInputError(
-                f"partition column {column} is NOT NULL, but the path has null", table=table.uri, path=path
-            )
-    return values
-
-
-def _as_spark_reads(parquet: Any) -> pa.Schema:
-    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its
-    schema."""
-    physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
-    return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
-
-
-def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
-    """The field with timestamp types by the physical types of its leaves, which come in file order."""
-    data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
-    if not pa.types.is_nested(data_type):
-        return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
-    members = [_with_moments(data_type.field(at), physical) for at in range(data_type.num_fields)]
-    if all(member.equals(data_type.field(at)) for at, member in enumerate(members)):
-        return field
-    if pa.types.is_struct(data_type):
-        return field.with_type(pa.struct(members))
-    if pa.types.is_map(data_type):
-        return field.with_type(pa.map_(*members[0].type))
-    return field.with_type(pa.list_(members[0]))
 
 
 def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:

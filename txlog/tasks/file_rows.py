@@ -62,8 +62,7 @@ class FileReader:
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """The positions of rows, ascending, and the rows; only the rows ``at`` these positions, unless None.
 
-        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``, and ``UnsupportedFeatureError`` for a file
-        outside the table.
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         vector = None if with_dead_rows else add.deletion_vector
         path = path_in_store(self._selection.uri, add.path)

@@ -1,0 +1,338 @@
+"""Iceberg tables as Delta tables: PyIceberg's and our own exports, with the rows that PyIceberg reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType, TimeType
+
+from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.iceberg.foreign import foreign_table
+from txlog.table import Table
+from txlog.verify.verify import verify_table
+
+NAMES = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "region", StringType(), required=False),
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
+    made = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/house")
+    made.create_namespace("n")
+    yield made
+    made.destroy_tables()
+
+
+def place_of(table: Any) -> Path:
+    return Path(table.location().removeprefix("file://"))
+
+
+def rows_of(table: Table) -> list[str]:
+    return sorted(map(repr, table.to_arrow().to_pylist()))
+
+
+def agrees(table: Table, iceberg: Any) -> bool:
+    """Both readers find the same columns and rows, and the log is sound."""
+    found = iceberg.scan().to_arrow()
+    assert table.schema.names == found.schema.names
+    assert rows_of(table) == sorted(map(repr, found.to_pylist()))
+    return verify_table(table._open_table.store).is_sound
+
+
+EVERY = pa.table(
+    {
+        "b": [True, None],
+        "i": pa.array([1, None], pa.int32()),
+        "l": [2, 3],
+        "f": pa.array([1.5, None], pa.float32()),
+        "d": [2.5, None],
+        "n": [Decimal("1.25"), None],
+        "day": [dt.date(2026, 1, 2), None],
+        "at": pa.array([dt.datetime(2026, 1, 2, 3), None], pa.timestamp("us", "UTC")),
+        "local": pa.array([dt.datetime(2026, 1, 2, 3), None], pa.timestamp("us")),
+        "s": ["x", None],
+        "y": [b"z", None],
+        "st": pa.array([{"a": 1, "b": "q"}, None], pa.struct([("a", pa.int64()), ("b", pa.string())])),
+        "li": pa.array([[1, None], None], pa.list_(pa.int64())),
+        "ll": pa.array([[{"k": 1}], None], pa.list_(pa.struct([("k", pa.int64())]))),
+        "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    }
+)
+
+
+def test_every_type_is_taken_over_with_its_ids(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.every", schema=EVERY.schema)
+    iceberg.append(EVERY)
+    before = {path: path.read_bytes() for path in place_of(iceberg).rglob("*") if path.is_file()}
+    done = Table.convert(place_of(iceberg))
+    assert (done.outcome, done.files) == ("committed", 1)
+    assert all(path.read_bytes() == body for path, body in before.items())
+    table = Table.open(place_of(iceberg))
+    assert agrees(table, iceberg)
+    assert table.snapshot().properties["delta.columnMapping.mode"] == "id"
+    ids = {field.name: field.field_id for field in iceberg.schema().fields}
+    fields = json.loads(table._open_table.log.newest_state().metadata.schema_string)["fields"]
+    assert {field["name"]: field["metadata"]["delta.columnMapping.id"] for field in fields} == ids
+    info = table.history()[0]
+    assert info["operationParameters"]["sourceFormat"] == "iceberg"
+    assert Table.convert(place_of(iceberg)).outcome == "already_a_table"
+
+
+def test_renamed_dropped_and_added_columns_are_found_by_id(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table(
+        "n.evolved", schema=pa.schema([("id", pa.int64()), ("a", pa.string()), ("z", pa.int64())])
+    )
+    iceberg.append(pa.table({"id": [1], "a": ["x"], "z": [9]}))
+    with iceberg.update_schema() as update:
+        update.rename_column("a", "b")
+        update.delete_column("z")
+    with iceberg.update_schema() as update:
+        update.add_column("a", StringType())
+    iceberg.append(pa.table({"id": [2], "b": ["y"], "a": ["new"]}))
+    Table.convert(place_of(iceberg))
+    table = Table.open(place_of(iceberg))
+    assert agrees(table, iceberg)
+    assert table.count("a = 'new'") == 1
+    assert table.count("b = 'x'") == 1
+    table.add_columns("z bigint")  # a new id: the dropped column's values do not come back
+    assert table.to_arrow()["z"].to_pylist() == [None, None]
+    table.append(pa.table({"id": [3], "z": [7]}))
+    table.delete("id = 1")
+    table.optimize()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 3]
+
+
+def test_identity_partitions_become_partition_columns(catalog: SqlCatalog) -> None:
+    spec = PartitionSpec(
+        PartitionField(2, 1000, IdentityTransform(), "region"), PartitionField(3, 1001, IdentityTransform(), "day")
+    )
+    schema = Schema(*NAMES.fields, NestedField(3, "day", DateType(), required=False))
+    iceberg = catalog.create_table("n.parts", schema=schema, partition_spec=spec)
+    days = [dt.date(2026, 1, 2), dt.date(1965, 1, 2), None]
+    iceberg.append(pa.table({"id": [1, 2, 3], "region": ["a b/%", None, "c"], "day": days}))
+    done = Table.convert(place_of(iceberg))
+    assert done.partition_columns == ("region", "day")
+    table = Table.open(place_of(iceberg))
+    assert agrees(table, iceberg)
+    assert table.snapshot().files("region = 'a b/%'").num_rows == 1
+    table.append(pa.table({"id": [4], "region": ["c"]}))
+    assert table.count("region = 'c'") == 2
+
+
+def test_other_transforms_partition_no_delta_table() -> None:
+    fields = [{"id": 1, "name": "id", "type": "long", "required": False}]
+    transforms = ["identity", "bucket[4]", "truncate[2]", "day", "void"]
+    spec = [{"source-id": n, "field-id": 1000 + n, "name": f"f{n}", "transform": t} for n, t in enumerate(transforms)]
+    document = {
+        "format-version": 2,
+        "location": "s3://b/t/",
+        "last-column-id": 7,
+        "schemas": [{"schema-id": 0, "fields": fields}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 3, "fields": spec}],
+    }
+    found = foreign_table(document)
+    assert (found.identity, found.location, found.manifest_list) == ({3: {0: "f0"}}, "s3://b/t", None)
+
+
+def test_a_changed_partitioning_and_empty_texts_leave_the_table_unpartitioned(catalog: SqlCatalog) -> None:
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
+    for name, values in (("n.empty", ["", "x"]), ("n.changed", ["y", "x"])):
+        iceberg = catalog.create_table(name, schema=NAMES, partition_spec=spec)
+        iceberg.append(pa.table({"id": [1, 2], "region": values}))
+        if name == "n.changed":
+            with iceberg.update_spec() as update:
+                update.remove_field("region")
+            iceberg.append(pa.table({"id": [3], "region": ["z"]}))
+        assert Table.convert(place_of(iceberg)).partition_columns == ()
+        assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_only_files_of_the_current_snapshot_are_taken(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.overwritten", schema=NAMES)
+    iceberg.append(pa.table({"id": [1], "region": ["a"]}))
+    iceberg.overwrite(pa.table({"id": [2], "region": ["b"]}))
+    iceberg.append(pa.table({"id": [3], "region": ["c"]}))
+    iceberg.delete("id = 3")
+    assert Table.convert(place_of(iceberg)).files == 1
+    assert agrees(Table.open(place_of(iceberg)), iceberg)
+
+
+def test_an_empty_iceberg_table_becomes_an_empty_table(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.none", schema=NAMES)
+    assert Table.convert(place_of(iceberg)).files == 0
+    table = Table.open(place_of(iceberg))
+    table.append(pa.table({"id": [1], "region": ["a"]}))
+    assert table.count() == 1
+
+
+def test_files_without_ids_are_found_by_the_tables_name_mapping(catalog: SqlCatalog, tmp_path: Path) -> None:
+    iceberg = catalog.create_table("n.added", schema=NAMES)
+    path = place_of(iceberg) / "data" / "plain.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": [1, 2], "region": ["a", "b"]}), path)
+    iceberg.add_files([f"file://{path}"])
+    with iceberg.update_schema() as update:
+        update.rename_column("region", "area")
+    Table.convert(place_of(iceberg))
+    table = Table.open(place_of(iceberg))
+    assert table.snapshot().properties["delta.columnMapping.mode"] == "name"
+    assert agrees(table, iceberg)
+    assert table.snapshot().files("area = 'zzz'").num_rows == 0  # it has statistics
+    shutil.rmtree(place_of(iceberg) / "_delta_log")
+    iceberg.append(pa.table({"id": [3], "area": ["c"]}))
+    with pytest.raises(UnsupportedFeatureError, match=r"plain\.parquet has no column ids"):
+        Table.convert(place_of(iceberg))
+
+
+# --- deleted rows: our own exports have both kinds of deletes ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_position_deletes_and_deletion_vectors_become_delta_vectors(tmp_path: Path, version: str) -> None:
+    properties = {"delta.enableDeletionVectors": "true", "txlog.iceberg": version}
+    source = Table.create(tmp_path / "s", "id bigint, p string", ["p"], properties)
+    source.append(pa.table({"id": range(100), "p": ["a b", "c"] * 50}))
+    source.delete("id % 7 = 0")
+    source.append(pa.table({"id": range(100, 110), "p": ["c"] * 10}))
+    source.delete("id in (3, 105)")
+    metadata = Path(source.export_iceberg().metadata_location.removeprefix("file://"))
+    shutil.copytree(tmp_path / "s", tmp_path / "moved", ignore=shutil.ignore_patterns("_delta_log"))
+    done = Table.convert(tmp_path / "moved", iceberg_metadata=str(metadata.relative_to(tmp_path / "s")))
+    assert done.partition_columns == ("p",)
+    table = Table.open(tmp_path / "moved")
+    shutil.rmtree(tmp_path / "s")
+    found = sorted(table.to_arrow()["id"].to_pylist())
+    assert found == [n for n in range(110) if (n % 7 or n >= 100) and n not in (3, 105)]
+    assert verify_table(table._open_table.store).is_sound
+    table.delete("id < 50")
+    table.purge()
+    table.vacuum(0, force=True)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [n for n in found if n >= 50]
+
+
+def test_a_missing_delete_file_is_an_error_and_no_table(tmp_path: Path) -> None:
+    properties = {"delta.enableDeletionVectors": "true", "txlog.iceberg": "v2"}
+    source = Table.create(tmp_path / "s", "id bigint", properties=properties)
+    source.append(pa.table({"id": range(10)}))
+    source.delete("id = 1")
+    metadata = Path(source.export_iceberg().metadata_location.removeprefix("file://"))
+    shutil.rmtree(tmp_path / "s" / "_delta_log")
+    deletes = [*(tmp_path / "s" / "_iceberg").rglob("*.parquet")]
+    for path in deletes:
+        path.unlink()
+    with pytest.raises(NotFoundError, match="deleted rows would come back"):
+        Table.convert(tmp_path / "s", iceberg_metadata=str(metadata))
+    assert not Table.exists(tmp_path / "s")
+    assert not [*(tmp_path / "s").glob("deletion_vector_*")][1:]  # only the source's own
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def changed(iceberg: Any, change: Any) -> str:
+    """A metadata file with another document."""
+    path = Path(iceberg.metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_bytes())
+    change(document)
+    other = path.with_name("99999-changed.metadata.json")
+    other.write_text(json.dumps(document))
+    return str(other)
+
+
+def _field(document: Any) -> Any:
+    return document["schemas"][0]["fields"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document: document.update({"format-version": 4}), "format version 4"),
+        (lambda document: _field(document).update(type="uuid"), "column id is a uuid"),
+        (lambda document: _field(document).update(type="variant"), "column id is a variant"),
+        (lambda document: _field(document).update({"initial-default": 7}), "Iceberg default"),
+    ],
+)
+def test_what_delta_lacks_is_refused_by_name(catalog: SqlCatalog, change: Any, message: str) -> None:
+    iceberg = catalog.create_table("n.other", schema=NAMES)
+    with pytest.raises(UnsupportedFeatureError, match=message) as caught:
+        Table.convert(place_of(iceberg), iceberg_metadata=changed(iceberg, change))
+    assert caught.value.path is not None
+
+
+@pytest.mark.parametrize("document", [{}, {"format-version": 2}, {"format-version": 2, "schemas": 1, "location": "x"}])
+def test_a_document_that_is_no_table_is_refused(document: Any) -> None:
+    with pytest.raises(InvalidInputError, match="not the metadata"):
+        foreign_table(document)
+
+
+def test_a_column_of_time_is_refused(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.time", schema=Schema(NestedField(1, "t", TimeType(), required=False)))
+    with pytest.raises(UnsupportedFeatureError, match="column t is a time"):
+        Table.convert(place_of(iceberg))
+
+
+def test_a_file_from_before_a_column_was_widened_is_refused(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.widened", schema=pa.schema([("id", pa.int32())]))
+    iceberg.append(pa.table({"id": pa.array([1], pa.int32())}))
+    with iceberg.update_schema() as update:
+        update.update_column("id", LongType())
+    with pytest.raises(UnsupportedFeatureError, match="has column id as int, and the table as bigint"):
+        Table.convert(place_of(iceberg))
+
+
+def test_it_must_be_clear_which_metadata_is_current(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.twice", schema=NAMES)
+    iceberg.append(pa.table({"id": [1], "region": ["a"]}))
+    newest = Path(iceberg.metadata_location.removeprefix("file://"))
+    number = newest.name.partition("-")[0]
+    shutil.copy(newest, newest.with_name(f"{number}-other.metadata.json"))
+    with pytest.raises(InvalidInputError, match="iceberg_metadata"):
+        Table.convert(place_of(iceberg))
+    Table.convert(place_of(iceberg), iceberg_metadata=iceberg.metadata_location)
+    assert agrees(Table.open(place_of(iceberg)), StaticTable.from_metadata(iceberg.metadata_location))
+
+
+@pytest.mark.parametrize(
+    "given", [{"partition_by": "region string"}, {"properties": {"delta.columnMapping.mode": "name"}}]
+)
+def test_arguments_that_contradict_the_metadata_are_refused(catalog: SqlCatalog, given: Any) -> None:
+    iceberg = catalog.create_table("n.args", schema=NAMES)
+    iceberg.append(pa.table({"id": [1], "region": ["a"]}))
+    with pytest.raises(InvalidInputError, match=r"leave|not name"):
+        Table.convert(place_of(iceberg), **given)
+
+
+def test_damaged_or_missing_metadata_is_named(catalog: SqlCatalog) -> None:
+    iceberg = catalog.create_table("n.bad", schema=NAMES)
+    iceberg.append(pa.table({"id": [1], "region": ["a"]}))
+    folder = place_of(iceberg) / "metadata"
+    lists = [*folder.glob("snap-*.avro")]
+    body = lists[0].read_bytes()
+    for damaged in (body[:40], b"", b"Obj\x01" + b"\xff" * 60):
+        lists[0].write_bytes(damaged)
+        with pytest.raises(InvalidInputError, match="is damaged"):
+            Table.convert(place_of(iceberg))
+    lists[0].unlink()
+    with pytest.raises(NotFoundError, match="which is missing"):
+        Table.convert(place_of(iceberg))
+    newest = Path(iceberg.metadata_location.removeprefix("file://"))
+    newest.write_text("{")
+    with pytest.raises(InvalidInputError, match="is not Iceberg metadata"):
+        Table.convert(place_of(iceberg))

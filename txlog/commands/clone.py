@@ -1,0 +1,259 @@
+"""Clones a version of a table: shallow, which reads the source's files, or deep, which has copies of them.
+
+In: two open locations and `CloneOptions`. Out: a `CloneResult`, and one version of the clone with the definition and
+the rows of the source. A clone over an existing table replaces its rows. A deep clone that is run again copies the
+files that it does not have yet, and continues a run that ended early: what that run copied is found by name. Copies are
+therefore not deleted when a run fails; a vacuum removes those that no run took. PROTOCOL.md, "Add File and Remove
+File", "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from txlog.commands.cloned_files import Copies, referring
+from txlog.commands.create_table import probe_new_location
+from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.table_definition import Definition, cloned, define
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.column_mapping import physical_names
+from txlog.protocol.features import check_can_read
+from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.paths import canonical_path, is_hidden, uri_of
+from txlog.result.maintenance import CloneResult
+from txlog.tasks.copy_files import CopyFile
+from txlog.util import ambient
+from txlog.util.arguments import invalid, one_of
+from txlog.util.wording import setting
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers
+from txlog.writer.unsent_files import UnsentFiles
+
+__all__ = ["CloneOptions", "clone"]
+
+OnFiles = Callable[[int, int], None]
+"""Called with the number of files copied so far, and the total."""
+
+_COPIES_AT_ONCE = 8
+_MODES = ("error", "ignore", "replace")
+
+
+class CloneOptions(msgspec.Struct, frozen=True):
+    """The arguments of `Table.clone`."""
+
+    is_shallow: bool
+    mode: str = "error"
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    user_metadata: str | None = None
+
+
+def clone(
+    source: OpenTable,
+    version: TableState,
+    target: OpenTable,
+    options: CloneOptions,
+    on_files: OnFiles | None = None,
+    workers: GivenWorkers | None = None,
+) -> CloneResult:
+    """Clone a version of ``source``. Raises what `Table.clone` raises."""
+    if options.mode not in _MODES:
+        raise invalid("mode", options.mode, one_of(_MODES))
+    _check_places(source.uri, target.uri, is_shallow=options.is_shallow)
+    with TxlogError.located(source.uri, version.version):
+        check_can_read(version.protocol, version.metadata)
+    there = target.state_if_exists()
+    if there is not None and options.mode == "ignore":
+        return CloneResult(target.uri, there.version, version.version, "ignored", options.is_shallow)
+    if there is not None and options.mode == "error":
+        raise _exists(target.uri)
+    if there is None:
+        probe_new_location(target)
+    else:
+        target.check_writable(there)
+    target.given_workers(workers)  # they must be able to open both tables
+    return _Clone(source, version, target, there, options, on_files, source.workers(workers, _COPIES_AT_ONCE)).run()
+
+
+class _Clone:
+    def __init__(
+        self,
+        source: OpenTable,
+        version: TableState,
+        target: OpenTable,
+        there: TableState | None,
+        options: CloneOptions,
+        on_files: OnFiles | None,
+        workers: Workers,
+    ) -> None:
+        self._workers = workers
+        self._source = source
+        self._version = version
+        self._target = target
+        self._there = there
+        self._options = options
+        self._on_files = on_files or (lambda done, total: None)
+        self._files_copied = self._bytes_copied = 0
+
+    def run(self) -> CloneResult:
+        there = self._there
+        with TxlogError.located(self._target.uri, None if there is None else there.version):
+            definition = cloned(self._version, there, self._options.properties)
+        found = add_files_of(self._source.log.files(self._version))
+        live = [] if there is None else add_files_of(self._target.log.files(there))
+        files = self._referring(found) if self._options.is_shallow else self._copied(found, live, definition)
+        has, wants = ({_key(add): add for add in adds} for adds in (live, files))
+        if len(wants) < len(files):
+            raise InvalidInputError(
+                "the source lists a file twice, so it cannot be cloned: `txlog verify` checks it",
+                table=self._source.uri,
+                version=self._version.version,
+            )
+        added = [add for key, add in wants.items() if key not in has]
+        removed = [add for key, add in has.items() if key not in wants]
+        if there is not None and not added and not removed and _is_same(there, definition):
+            return self._result(there.version, "unchanged", files, 0, 0)
+        committed = self._commit(definition, added, removed, found)
+        return self._result(committed, "committed", files, len(added), len(removed))
+
+    def _result(self, version: int, outcome: Any, files: Sequence[AddFile], added: int, removed: int) -> CloneResult:
+        return CloneResult(
+            uri=self._target.uri,
+            version=version,
+            source_version=self._version.version,
+            outcome=outcome,
+            is_shallow=self._options.is_shallow,
+            files=len(files),
+            size_bytes=sum(add.size for add in files),
+            files_added=added,
+            files_removed=removed,
+            files_copied=self._files_copied,
+            bytes_copied=self._bytes_copied,
+        )
+
+    # --- the files --------------------------------------------------------------------------------------------------
+
+    def _referring(self, found: Sequence[AddFile]) -> list[AddFile]:
+        root = uri_of(self._source.uri)
+        return [referring(add, root) for add in found]
+
+    def _copied(self, found: Sequence[AddFile], live: Sequence[AddFile], definition: Definition) -> list[AddFile]:
+        """The files as the clone has them, after what it lacked was copied."""
+        retention_ms = self._version.defined_as(definition.metadata).properties.deleted_file_retention_ms
+        oldest_ms = ambient.now_ms() - retention_ms // 2
+        columns = physical_names(self._version.schema, self._version.partition_columns)
+
+        def left_behind() -> Iterator[tuple[str, int]]:
+            for page in self._target.store.files.list(skip=lambda path: is_hidden(path, columns)):
+                yield from ((each.name, each.size) for each in page if each.modified_ms >= oldest_ms)
+
+        suffix = ambient.uuid4().replace("-", "")[:8]
+        copies = Copies(self._source.uri, self._version.metadata.id, live, left_behind, suffix)
+        files = [copies.copied(add) for add in found]
+        self._target.store.files.make_durable(sorted(copies.found), with_contents=True)
+        wanted = [*copies.wanted.values()]
+        work = CopyFile(self._source.task_store(), self._target.task_store())
+        for _, size_bytes in self._workers.map(work, wanted):
+            self._files_copied += 1
+            self._bytes_copied += size_bytes
+            self._on_files(self._files_copied, len(wanted))
+        return files
+
+    # --- the commit -------------------------------------------------------------------------------------------------
+
+    def _commit(
+        self, definition: Definition, added: Sequence[AddFile], removed: Sequence[AddFile], found: Sequence[AddFile]
+    ) -> int:
+        there, target = self._there, self._target
+        with UnsentFiles(target.store.files) as unsent:
+            builder = ProposalBuilder(there)
+            define(builder, definition if there is None else _changes(there, definition))
+            builder.read_table()
+            builder.remove(*removed)
+            builder.add(*added, are_new=False)
+            change_files = there and ChangeFiles.of(target, there, unsent, definition.metadata)
+            if change_files:
+                change_files.finish(builder)
+            try:
+                done = target.commit(self._proposal(builder, found, removed), there, unsent=unsent)
+            except (MetadataChangedError, ProtocolChangedError):
+                if there is not None:
+                    raise
+                raise _exists(target.uri) from None  # a concurrent writer created it first
+        assert done.version is not None
+        return done.version
+
+    def _proposal(self, builder: ProposalBuilder, found: Sequence[AddFile], removed: Sequence[AddFile]) -> Proposal:
+        metrics = {
+            "sourceTableSize": sum(add.size for add in found),
+            "sourceNumOfFiles": len(found),
+            "numRemovedFiles": len(removed),
+            "removedFilesSize": sum(add.size for add in removed),
+            "numCopiedFiles": self._files_copied,
+            "copiedFilesSize": self._bytes_copied,
+        }
+        return builder.build(
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE,
+            operation="CLONE",
+            parameters=operation_parameters(
+                source=f"delta.`{self._source.uri}`",
+                sourceVersion=self._version.version,
+                isShallow=self._options.is_shallow,
+            ),
+            metrics={name: str(value) for name, value in metrics.items()},
+            user_metadata=self._options.user_metadata,
+            is_tied_to_version=True,
+            keeps_row_ids=False,
+        )
+
+
+def _key(add: AddFile) -> tuple[str, str | None]:
+    return canonical_path(add.path), add.key[1]
+
+
+def _changes(there: TableState, definition: Definition) -> Definition:
+    """What of a definition the table does not have. Its metadata is committed again, so a concurrent change of the
+    definition is a conflict."""
+    return Definition(
+        definition.metadata,
+        None if there.protocol == definition.protocol else definition.protocol,
+        tuple(each for each in definition.domains if there.domains.get(each.domain) != each),
+    )
+
+
+def _is_same(there: TableState, definition: Definition) -> bool:
+    left = _changes(there, definition)
+    return there.metadata == definition.metadata and left.protocol is None and not left.domains
+
+
+def _exists(uri: str) -> TableExistsError:
+    message = f"there is already a table here; {setting('mode', 'replace')} makes it the clone"
+    return TableExistsError(message, table=uri)
+
+
+def _check_places(source: str, target: str, *, is_shallow: bool) -> None:
+    roots = [f"{(each if '://' in each else os.path.realpath(each)).rstrip('/')}/" for each in (source, target)]
+    if roots[0] == roots[1]:
+        raise InvalidInputError("a table cannot be cloned to its own location", table=source)
+    if roots[0].startswith(roots[1]) or roots[1].startswith(roots[0]):
+        raise InvalidInputError(
+            f"{target} and {source} are inside each other, so a vacuum of the outer table would delete files of the"
+            " inner one: clone to a folder beside the table",
+            table=source,
+        )
+    if is_shallow and "://" not in source and "://" in target:
+        raise InvalidInputError(
+            "a table in an object store cannot be a shallow clone of one on this machine's disk, since other machines"
+            " could not read it: make a deep clone",
+            table=source,
+        )

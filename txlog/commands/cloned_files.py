@@ -1,0 +1,143 @@
+"""The files of a clone: how it names the source's files, or its own copies of them.
+
+In: live files of the source. Out: the ``add`` actions of the clone. A shallow clone names the source's files by their
+absolute paths. A deep clone has copies, whose names come from what they are copies of, so that a later run finds them.
+Pure. PROTOCOL.md, "Add File and Remove File", "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.deletion_vector_bytes import descriptor_in, vector_file_name
+from txlog.protocol.paths import DataPath, canonical_path, encode_path, resolve_data_path, stored_path
+from txlog.tasks.copy_files import FileCopy
+from txlog.util.patterns import pattern
+
+__all__ = ["Copies", "referring"]
+
+_DIGITS, _VECTOR_DIGITS = 32, 24  # the name of a file of vectors has room for no more
+_COPY = pattern(r"clone-([0-9a-f]{32})-[0-9a-f]{8}\.[A-Za-z0-9.]*")
+_VECTORS = pattern(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
+
+
+def referring(add: AddFile, root: str) -> AddFile:
+    """A file of the source as a shallow clone names it. ``root`` is the source's location as a URI, escaped."""
+    vector = add.deletion_vector
+    found = None if vector is None else vector_path(vector)
+    if vector is not None and found is not None:
+        vector = replace(vector, storage_type="p", path_or_inline=_absolute(found, vector.path_or_inline, root))
+    path = _absolute(resolve_data_path(add.path), add.path, root)
+    return _as_new(replace(add, path=path, deletion_vector=vector))
+
+
+def _absolute(found: DataPath, text: str, root: str) -> str:
+    return f"{root}/{encode_path(found.path)}" if found.is_relative else text
+
+
+def _as_new(add: AddFile) -> AddFile:
+    """Row ids are the clone's own: it gives them again, as Spark's Delta does."""
+    return replace(add, data_change=True, base_row_id=None, default_row_commit_version=None, extra={})
+
+
+class Copies:
+    """The copies that a deep clone of one table needs.
+
+    Args:
+        uri: The source's location.
+        table_id: The source's id, so that another table at its location does not count as it.
+        live: The live files of the clone.
+        there: Lists the files in the clone's folder that a run may have left before it could commit, and that no vacuum
+            is about to delete: paths and sizes. Called if a copy is needed.
+        suffix: Eight hexadecimal digits that no other run has.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        table_id: str,
+        live: Iterable[AddFile],
+        there: Callable[[], Iterable[tuple[str, int]]],
+        suffix: str,
+    ) -> None:
+        self._uri = uri
+        self._table_id = table_id
+        self._suffix = suffix
+        self._live = {found[1]: add for add in live if (found := _COPY.fullmatch(add.path.rpartition("/")[2]))}
+        self._list = there
+        self.wanted: dict[str, FileCopy] = {}
+        """What is to be copied, by its path in the clone."""
+        self.found: set[str] = set()
+        """What an earlier run copied and did not commit, perhaps not durably."""
+
+    @cached_property
+    def _there(self) -> dict[str, tuple[str, int]]:
+        """The path and size of each finished copy, by its digest, and of each file of vectors, by what may be one."""
+        found: dict[str, tuple[str, int]] = {}
+        for path, size_bytes in self._list():
+            name = path.rpartition("/")[2]
+            if copy := _COPY.fullmatch(name):
+                found[copy[1]] = (path, size_bytes)
+            elif vectors := _VECTORS.fullmatch(name):
+                found[vectors[1].replace("-", "")[:_VECTOR_DIGITS]] = (path, size_bytes)
+        return found
+
+    def copied(self, add: AddFile) -> AddFile:
+        """A file of the source as the clone has it; what is missing there is noted in `wanted`."""
+        at = resolve_data_path(add.path)
+        digest = self._digest(canonical_path(add.path), add.size, add.modification_time)
+        known = self._live.get(digest)
+        if known is None:
+            path = self._path(stored_path(self._uri, at), digest, add.size, keeps_folder=at.is_relative)
+            return _as_new(replace(add, path=encode_path(path), deletion_vector=self._vector(add, None)))
+        kept = _as_new(replace(add, path=known.path, modification_time=known.modification_time))
+        return replace(
+            kept,
+            deletion_vector=self._vector(add, known.deletion_vector),
+            base_row_id=known.base_row_id,
+            default_row_commit_version=known.default_row_commit_version,
+        )
+
+    def _path(self, source: str, digest: str, size_bytes: int, *, keeps_folder: bool) -> str:
+        """The path of the copy, which is there already or will be."""
+        left = self._there.get(digest)
+        if left is not None and left[1] == size_bytes:
+            self.found.add(left[0])
+            return left[0]
+        folder, _, name = source.rpartition("/")
+        ending = ".".join(part for part in name.split(".")[1:] if part.isascii() and part.isalnum()) or "parquet"
+        copy = f"clone-{digest}-{self._suffix}.{ending}"
+        path = f"{folder}/{copy}" if folder and keeps_folder else copy
+        self.wanted[path] = FileCopy(source, path, size_bytes)
+        return path
+
+    def _vector(self, add: AddFile, known: DeletionVectorDescriptor | None) -> DeletionVectorDescriptor | None:
+        """The vector in the clone's copy of its file, which keeps the vector's place."""
+        vector = add.deletion_vector
+        found = None if vector is None else vector_path(vector)
+        if vector is None or found is None:
+            return vector
+        source = stored_path(self._uri, found)
+        digest = self._digest(source)[:_VECTOR_DIGITS]
+        there = None if known is None else vector_path(known)
+        left = self._there.get(digest)
+        for path in (None if there is None else there.path, None if left is None else left[0]):
+            digits = "" if path is None else path.rpartition("_")[2].removesuffix(".bin").replace("-", "")
+            if path is not None and digits.startswith(digest):
+                self.found.add(path)
+                return descriptor_in(digits, vector)
+        digits = digest + self._suffix
+        path = vector_file_name(str(UUID(digits)))
+        self.wanted[path] = FileCopy(source, path)
+        return descriptor_in(digits, vector)
+
+    def _digest(self, *parts: object) -> str:
+        text = "\n".join(map(str, (self._table_id, *parts)))
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

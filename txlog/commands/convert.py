@@ -1,0 +1,164 @@
+"""Makes a table of the Parquet files in a folder, as they lie there: one commit, version 0.
+
+In: an open location with files and no log. Out: a `ConvertResult`. The files are listed, or taken from Iceberg metadata
+(``converted_iceberg``). Their footers are read in parallel, and nothing is written but the log. PROTOCOL.md, "Add File
+and Remove File", "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from txlog.commands.converted_iceberg import from_iceberg
+from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
+from txlog.commands.create_table import probe_new_location
+from txlog.commands.table_definition import Definition, definition_builder, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
+from txlog.iceberg_files.foreign_files import has_iceberg_metadata
+from txlog.log.proposal import Isolation
+from txlog.protocol.actions import AddFile, operation_parameters
+from txlog.protocol.column_mapping import physical_name, schema_of
+from txlog.protocol.hive_paths import values_in_path
+from txlog.protocol.paths import encode_path, is_hidden
+from txlog.protocol.properties import validate
+from txlog.protocol.schema import Struct, leaf_paths
+from txlog.result.maintenance import ConvertResult
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter, footer_facts
+from txlog.util import ambient
+from txlog.util.wording import argument
+from txlog.workers.base import Workers
+from txlog.workers.given import GivenWorkers
+from txlog.writer.unsent_files import UnsentFiles
+
+__all__ = ["ConvertOptions", "convert"]
+
+OnFiles = Callable[[int, int], None]
+"""Called with the number of footers read so far, and the total."""
+
+_FOOTERS_AT_ONCE = 16
+
+
+class ConvertOptions(msgspec.Struct, frozen=True):
+    """The arguments of `Table.convert`."""
+
+    partition_by: Any = None
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    iceberg_metadata: str | None = None
+    user_metadata: str | None = None
+
+
+def convert(
+    open_table: OpenTable,
+    options: ConvertOptions,
+    on_files: OnFiles | None = None,
+    workers: GivenWorkers | None = None,
+) -> ConvertResult:
+    """Convert the folder. Raises what `Table.convert` raises."""
+    there = open_table.state_if_exists()
+    if there is not None:
+        return ConvertResult(open_table.uri, there.version, "already_a_table")
+    probe_new_location(open_table)
+    options = replace(options, properties=validate(options.properties))
+    store, running = open_table.store, open_table.workers(workers, _FOOTERS_AT_ONCE)
+    if options.iceberg_metadata is not None or has_iceberg_metadata(store):
+        if options.partition_by is not None:
+            raise InvalidInputError(
+                f"the Iceberg metadata says how the table is partitioned: leave {argument('partition_by')} out",
+                table=store.uri,
+            )
+        with UnsentFiles(store.files) as unsent:
+            work = ReadFooter(open_table.task_store(), options.properties, ())
+            found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_files, running)
+            return _committed(open_table, *found, options, "iceberg", unsent)
+    paths = _files_below(open_table, options.partition_by)
+    with TxlogError.located(open_table.uri):
+        partition = partition_fields(paths, options.partition_by, open_table.uri)
+    read = ReadFooter(open_table.task_store(), options.properties, tuple(field.name for field in partition))
+    facts = footer_facts(read, paths, running, on_files)
+    with TxlogError.located(open_table.uri):
+        schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
+        names = [field.name for field in partition]
+        definition = Definition(*new_table(schema, names, options.properties, keeps_names=True))
+    facts |= _facts_again(replace(read, schema=schema), facts, schema, names, running)
+    adds = _adds(facts, definition, open_table.uri)
+    open_table.store.files.make_durable(paths, with_contents=True)
+    return _committed(open_table, definition, adds, options, "parquet")
+
+
+def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
+    """The files in the folder but for hidden ones, sorted. A directory of a partition column is not hidden."""
+    columns = names_given(partition_by)
+    found: list[str] = []
+    for page in open_table.store.files.list(skip=lambda folder: is_hidden(folder, columns)):
+        found += [each.name for each in page if not is_hidden(each.name, columns)]
+    if not found:
+        raise InvalidInputError(
+            "there is no file to convert: expected Parquet files in this folder or below it. Names that begin with _ or"
+            " . are left out",
+            table=open_table.uri,
+        )
+    return sorted(found)
+
+
+def _facts_again(
+    read: ReadFooter, facts: Mapping[str, FooterFacts], schema: Struct, names: Sequence[str], workers: Workers
+) -> dict[str, FooterFacts]:
+    """The facts of files with other columns than the table's: which ones have statistics depends on their order."""
+    wanted = [path for path, _ in leaf_paths(schema.without(tuple(names)))]
+    others = [
+        file
+        for file, each in facts.items()
+        if [path for path, _ in leaf_paths(each.schema.without(tuple(names)))] != wanted
+    ]
+    return footer_facts(read, others, workers) if others else {}
+
+
+def _adds(facts: Mapping[str, FooterFacts], definition: Definition, uri: str) -> list[AddFile]:
+    schema, columns = schema_of(definition.metadata), definition.metadata.partition_columns
+    keys = {name: physical_name(field) for name in columns if (field := schema.find(name)) is not None}
+    adds = []
+    for path, each in facts.items():
+        try:
+            values = values_in_path(path, schema, columns, uri)
+        except InvalidInputError as error:
+            error.template = f"{path}: {error.template}"
+            raise
+        partition_values = {keys[name]: text for name, text in values.items()}
+        size_bytes, modified_ms = each.size_bytes, each.modified_ms
+        adds.append(AddFile(encode_path(path), partition_values, size_bytes, modified_ms, True, each.stats))
+    return adds
+
+
+def _committed(
+    open_table: OpenTable,
+    definition: Definition,
+    adds: Sequence[AddFile],
+    options: ConvertOptions,
+    source_format: str,
+    unsent: UnsentFiles | None = None,
+) -> ConvertResult:
+    builder = definition_builder(None, definition)
+    builder.add(*adds, are_new=False)
+    columns = definition.metadata.partition_columns
+    proposal = builder.build(
+        txn_id=ambient.uuid4(),
+        now_ms=ambient.now_ms(),
+        isolation=Isolation.SERIALIZABLE,
+        operation="CONVERT",
+        parameters=operation_parameters(
+            numFiles=len(adds), partitionedBy=list(columns), collectStats=True, sourceFormat=source_format
+        ),
+        metrics={"numConvertedFiles": str(len(adds))},
+        user_metadata=options.user_metadata,
+    )
+    try:
+        version = open_table.commit(proposal, None, unsent=unsent).version
+    except (MetadataChangedError, ProtocolChangedError):  # another writer created the table first
+        return ConvertResult(open_table.uri, open_table.log.newest_state().version, "already_a_table")
+    assert version is not None
+    return ConvertResult(open_table.uri, version, "committed", len(adds), sum(add.size for add in adds), columns)

@@ -1,0 +1,223 @@
+"""Loads the new files of a folder into a table, each exactly once: Parquet, CSV or JSON, as one version.
+
+In: an open table, the store of a folder, and `CopyOptions`. Out: a `CopyResult`. The version that has a file's rows
+also notes the file as loaded (``protocol/loaded_files``), so a load that is run again after any failure, or beside
+another one, loads each file once: of two loads at once, one loses the race, and looks again which files are new.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
+from txlog.commit.open_table import OpenTable
+from txlog.errors import ConflictError, InvalidInputError, TxlogError
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import Protocol, operation_parameters
+from txlog.protocol.features import merged, upgraded_for
+from txlog.protocol.identity import without_counted
+from txlog.protocol.loaded_files import FEATURE, LoadedFiles
+from txlog.protocol.paths import encode_path, is_hidden, uri_of
+from txlog.protocol.properties import FEATURE_PREFIX
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteMetrics
+from txlog.result.maintenance import CopyResult
+from txlog.store.base import ObjectMeta
+from txlog.store.table_store import TableStore
+from txlog.util import ambient
+from txlog.util.arguments import invalid, one_of
+from txlog.util.logs import logger
+from txlog.writer.input import open_data
+from txlog.writer.task_committer import write_task
+from txlog.writer.unsent_files import UnsentFiles
+from txlog.writer.write_plan import WriteJob
+
+__all__ = ["CopyOptions", "copy_into"]
+
+OnBytes = Callable[[int, int], None]
+"""Called with the number of bytes of files read so far, and the total."""
+
+_ATTEMPTS_MAX = 100
+_SPOOLED_CHUNK_BYTES = 4 << 20
+
+
+class CopyOptions(msgspec.Struct, frozen=True):
+    """The arguments of `Table.copy_into`."""
+
+    format: str | None = None
+    pattern: str | None = None
+    schema_mode: str = "strict"
+    delimiter: str | None = None
+    header: bool = True
+    null_values: Sequence[str] = ()
+    force: bool = False
+    dry_run: bool = False
+    user_metadata: str | None = None
+
+
+def copy_into(
+    open_table: OpenTable, source: TableStore, options: CopyOptions, on_bytes: OnBytes | None = None
+) -> CopyResult:
+    """Load the files. Raises what `Table.copy_into` raises."""
+    _check(options)
+    load = _Load(open_table, source, options, on_bytes)
+    for attempt in range(_ATTEMPTS_MAX):
+        try:
+            return load.run()
+        except ConflictError as error:
+            if attempt + 1 == _ATTEMPTS_MAX:
+                raise
+            logger.info("%s: the load is planned again, since another commit came first: %s", open_table.uri, error)
+    raise AssertionError
+
+
+def _check(options: CopyOptions) -> None:
+    if options.format not in (None, *FORMATS):
+        raise invalid("format", options.format, one_of(FORMATS))
+    if options.pattern is not None and not isinstance(options.pattern, str):
+        raise invalid("pattern", options.pattern, "a string such as 'day=*/*.csv'")
+    for text in options.null_values:
+        if not isinstance(text, str):
+            raise invalid("null_values", text, "strings")
+    if options.delimiter is not None and (not isinstance(options.delimiter, str) or len(options.delimiter) != 1):
+        raise invalid("delimiter", options.delimiter, "one character")
+
+
+class _Load:
+    def __init__(
+        self, open_table: OpenTable, source: TableStore, options: CopyOptions, on_bytes: OnBytes | None
+    ) -> None:
+        self._open_table = open_table
+        self._source = source
+        self._options = options
+        self._on_bytes = on_bytes
+        # By whatever path the folder is reached, its files are the same.
+        root = source.uri if "://" in source.uri else os.path.realpath(source.uri)
+        self._root = uri_of(root)
+        if self._root == uri_of(open_table.uri if "://" in open_table.uri else os.path.realpath(open_table.uri)):
+            raise InvalidInputError("a table cannot load its own folder", table=open_table.uri)
+
+    def run(self) -> CopyResult:
+        """One attempt, on the newest version. Raises ConflictError if another commit came first."""
+        state = self._open_table.writable_state()
+        with TxlogError.located(self._open_table.uri, state.version):
+            loaded = LoadedFiles(state.domains)
+        found = self._files()
+        new = [each for each in found if self._options.force or self._location(each.name) not in loaded]
+        result = CopyResult(
+            version=state.version,
+            files=tuple(each.name for each in new),
+            files_skipped=len(found) - len(new),
+            size_bytes=sum(each.size for each in new),
+            dry_run=self._options.dry_run,
+        )
+        if not new or self._options.dry_run:
+            return result
+        return self._load(state, loaded, new, result)
+
+    def _location(self, name: str) -> str:
+        return f"{self._root}/{encode_path(name)}"
+
+    def _files(self) -> list[ObjectMeta]:
+        """The files of the folder that the pattern names, by name; none whose name begins with _ or a dot."""
+        pattern = self._options.pattern
+        found: list[ObjectMeta] = []
+        for page in self._source.files.list(skip=is_hidden):
+            for each in page:
+                if not is_hidden(each.name) and (pattern is None or fnmatch.fnmatchcase(each.name, pattern)):
+                    found.append(each)
+        return sorted(found, key=lambda each: each.name)
+
+    # --- one version --------------------------------------------------------------------------------------------------
+
+    def _load(
+        self, state: TableState, loaded: LoadedFiles, new: Sequence[ObjectMeta], result: CopyResult
+    ) -> CopyResult:
+        open_table, options = self._open_table, self._options
+        data = self._inspected(state, new)
+        stream = open_data(data.reader(self._counter(data.size_bytes)))
+        with UnsentFiles(open_table.store.files) as unsent:
+            job = plan_write(open_table, stream.schema, WriteOptions(schema_mode=options.schema_mode), state)
+            committable = write_task(open_table.store.files, job.plan, job.task(), stream)
+            unsent.own(file.path for file in committable.files)
+            builder = ProposalBuilder(state)
+            builder.define(job.new_metadata, _protocol(state, job))
+            for name in loaded.domains:
+                builder.read_domain(name)
+            for domain in (*job.new_domains, *loaded.noting(self._location(each.name) for each in new)):
+                builder.set_domain(domain)
+            builder.add(*[file.to_add() for file in committable.files])
+            rows = sum(file.num_rows for file in committable.files)
+            size_bytes = sum(file.size_bytes for file in committable.files)
+            metrics = WriteMetrics(rows=rows, files=len(committable.files), bytes=size_bytes)
+            proposal = builder.build(
+                txn_id=ambient.uuid4(),
+                now_ms=ambient.now_ms(),
+                isolation=open_table.isolation(state),
+                operation="COPY INTO",
+                parameters=operation_parameters(
+                    source=self._source.uri, format=options.format, pattern=options.pattern, force=options.force
+                ),
+                metrics=metrics.operation_metrics() | {"numLoadedFiles": str(len(new))},
+                user_metadata=options.user_metadata,
+            )
+            done = open_table.commit(proposal, state, metrics, unsent=unsent)
+        assert done.version is not None
+        return msgspec.structs.replace(result, version=done.version, rows=rows, notes=done.notes)
+
+    def _inspected(self, state: TableState, new: Sequence[ObjectMeta]) -> DataFiles:
+        options = self._options
+        types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
+        text_format = TextFormat(types, ("", *options.null_values), options.delimiter, options.header)
+        return inspected([self._input(each) for each in new], options.format, text_format)
+
+    def _input(self, file: ObjectMeta) -> InputFile:
+        def opened() -> Any:
+            handle = self._source.files.open(file.name)
+            return handle if self._source.has_cheap_calls else _spooled(handle)
+
+        return InputFile(file.name, file.size, opened)
+
+    def _counter(self, total_bytes: int) -> Callable[[int], None]:
+        done_bytes = 0
+
+        def advance(read_bytes: int) -> None:
+            nonlocal done_bytes
+            done_bytes += read_bytes
+            if self._on_bytes is not None:
+                self._on_bytes(done_bytes, total_bytes)
+
+        return advance
+
+
+def _spooled(handle: Any) -> Any:
+    """A local copy of a file of an object store: Arrow's threads then run no Python code (see `InputFile`)."""
+    with handle, tempfile.NamedTemporaryFile(prefix="txlog-") as copy:
+        for chunk in _chunks(handle):
+            copy.write(chunk)
+        copy.flush()
+        return pa.OSFile(copy.name)  # stays readable after its name is gone
+
+
+def _chunks(handle: Any) -> Iterator[bytes]:
+    while chunk := handle.read(_SPOOLED_CHUNK_BYTES):
+        yield chunk
+
+
+def _protocol(state: TableState, job: WriteJob) -> Protocol | None:
+    """The protocol that the version needs for its domains too; None if the table has it."""
+    planned = job.new_protocol or state.protocol
+    configuration: Mapping[str, str] = {**state.metadata.configuration, f"{FEATURE_PREFIX}{FEATURE}": "supported"}
+    needed = upgraded_for(planned, state.schema, configuration)
+    protocol = planned if needed is None else merged(planned, needed)
+    return None if protocol == state.protocol else protocol

@@ -1,0 +1,289 @@
+"""Parquet, CSV and JSON files as one stream of record batches, for `Table.copy_into` and the command line.
+
+In: `InputFile`s. Out: a reader over all of them in order, with one schema, a batch at a time. A callback receives the
+progress in input bytes. Files with different columns are matched by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv, json
+
+from txlog.errors import InvalidInputError
+from txlog.result import counted
+from txlog.util.wording import advice, setting
+
+__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "inspected"]
+
+BATCH_ROWS = 65_536
+
+_FORMAT_OF_SUFFIX = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+FORMATS = ("parquet", "csv", "json")
+
+Advance = Callable[[int], None]
+
+
+class InputFile(msgspec.Struct, frozen=True):
+    """A file that can be opened several times, as what ``pyarrow`` reads; ``name`` is for errors, and has the suffix.
+
+    If Arrow reads ahead in its own threads, and one of them runs Python code while the program ends, the program
+    aborts. So what ``open`` returns should need none to read text.
+    """
+
+    name: str
+    size_bytes: int
+    open: Callable[[], Any]
+
+
+class TextFormat(msgspec.Struct, frozen=True):
+    """How to parse text files: the known column types, and the strings that mean null in CSV.
+
+    ``delimiter`` None means the usual one for a file's suffix. Without ``has_header``, CSV columns are the known ones,
+    in order.
+    """
+
+    column_types: Mapping[str, pa.DataType] = msgspec.field(default_factory=dict)
+    null_values: tuple[str, ...] = ("",)
+    delimiter: str | None = None
+    has_header: bool = True
+
+
+class DataFiles(msgspec.Struct, frozen=True):
+    """Existing input files with known formats, whose columns fit together under ``schema``."""
+
+    files: tuple[_DataFile, ...]
+    schema: pa.Schema
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def require_types(self) -> None:
+        """Check that every column has a type, which a new table needs.
+
+        Raises ``InvalidInputError`` naming the columns in which no row has a value.
+        """
+        untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
+        if untyped:
+            files = ", ".join(file.name for file in self.files)
+            raise InvalidInputError(
+                f"no row of {files} has a value in {', '.join(untyped)}, so its type is unknown: create the table"
+                f" with all its columns, with txlog create URI --columns '{untyped[0]} string, ...'"
+            )
+
+    def reader(self, advance: Advance) -> pa.RecordBatchReader:
+        """All rows, once. ``advance`` is called with the number of bytes read since the last call.
+
+        An unreadable file raises ``InvalidInputError`` naming it.
+        """
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(advance))
+
+    def _batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            reported = 0
+            with file.opened() as (_, batches):
+                for batch, done_bytes in batches:
+                    yield _lined_up(batch, self.schema)
+                    advance(done_bytes - reported)
+                    reported = done_bytes
+            advance(file.size_bytes - reported)
+
+
+def inspected(
+    inputs: Sequence[InputFile], file_format: str | None = None, text_format: TextFormat | None = None
+) -> DataFiles:
+    """Inspect the files: their formats (``file_format``, or by suffix) and columns.
+
+    Raises ``InvalidInputError`` for a file in another format or with columns that contradict another file's,
+    ``OSError`` and what opening raises for a file that cannot be opened.
+    """
+    files = tuple(_data_file(each, file_format, text_format or TextFormat()) for each in inputs)
+    schemas = []
+    for file in files:
+        with file.opened() as (schema, _):
+            schemas.append(schema)
+        name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
+        if count > 1:
+            raise InvalidInputError(f"{file.name} has {count} columns named {name!r}", path=file.name)
+    try:
+        return DataFiles(files, pa.unify_schemas(schemas, promote_options="permissive"))
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
+
+
+def _contradiction(files: Sequence[_DataFile], schemas: Sequence[pa.Schema]) -> str | None:
+    """The first column whose types in two files have nothing in common."""
+    first: dict[str, tuple[_DataFile, pa.Field]] = {}
+    for file, schema in zip(files, schemas, strict=True):
+        for column in schema:
+            other, known = first.setdefault(column.name, (file, column))
+            try:
+                pa.unify_schemas([pa.schema([known]), pa.schema([column])], promote_options="permissive")
+            except pa.ArrowException:
+                return f"column {column.name!r} is {known.type} in {other.name} and {column.type} in {file.name}"
+    return None
+
+
+class _DataFile(msgspec.Struct, frozen=True):
+    source: InputFile
+    format: str
+    compression: str | None
+    text_format: TextFormat
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def size_bytes(self) -> int:
+        return self.source.size_bytes
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
+        """The schema, and the batches, each with how many of the file's bytes have been read."""
+        try:
+            with self.source.open() as handle:
+                yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            # For a damaged Parquet file Arrow raises an OSError without a number.
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception, rows_before: int = 0) -> InvalidInputError:
+        """Arrow's own message. For JSON, it counts rows from 0, after the previous batches."""
+        form = "json, one object on each line" if self.format == "json" else self.format
+        after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
+        message = f"{self.name} cannot be read as {form}{after}: {str(error).strip()}"
+        return InvalidInputError(message, path=self.name)
+
+    def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
+        parquet = pq.ParquetFile(handle)
+        rows_total = parquet.metadata.num_rows
+
+        def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
+            rows_done = 0
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+                rows_done += batch.num_rows
+                yield batch, self.size_bytes * rows_done // max(1, rows_total)
+
+        return parquet.schema_arrow.remove_metadata(), batches()
+
+    def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
+        source = self._decompressed(handle)
+        reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
+        types = self.text_format.column_types
+        schema = pa.schema([pa.field(m.name, types[m.name]) if self._is_time(m.name) else m for m in reader.schema])
+        return schema, self._text_batches(reader, schema, handle)
+
+    def _text_batches(self, reader: Any, schema: pa.Schema, handle: Any) -> Iterator[tuple[pa.RecordBatch, int]]:
+        rows = 0
+        try:
+            for batch in reader:
+                yield _lined_up(batch, schema), self._passed(handle)
+                rows += batch.num_rows
+        except pa.ArrowException as error:
+            raise self._unreadable(error, rows) from None
+
+    def _passed(self, handle: Any) -> int:
+        """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
+        try:
+            return min(int(handle.tell()), self.size_bytes)
+        except ValueError:
+            return self.size_bytes
+
+    def _decompressed(self, handle: Any) -> Any:
+        return pa.CompressedInputStream(handle, self.compression) if self.compression else handle
+
+    @property
+    def _delimiter(self) -> str:
+        return self.text_format.delimiter or ("\t" if ".tsv" in PurePosixPath(self.name).suffixes else ",")
+
+    def _csv_reader(self, source: Any) -> Any:
+        nulls = list(self.text_format.null_values)
+        reader = csv.open_csv(
+            source,
+            read_options=csv.ReadOptions(
+                use_threads=False,  # otherwise Arrow's errors do not name the row
+                column_names=None if self.text_format.has_header else list(self.text_format.column_types),
+            ),
+            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=dict(self.text_format.column_types),
+                null_values=nulls,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        self._check_csv(reader.schema)
+        return reader
+
+    def _check_csv(self, schema: pa.Schema) -> None:
+        """Refuse input that Arrow accepts but nobody intends: one column named ``a;b``, non-UTF-8 text."""
+        other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in schema.names[0]), None)
+        if len(schema) == 1 and other is not None:
+            raise InvalidInputError(
+                f"{self.name}: its columns are separated by {other!r}, but it was read with {self._delimiter!r}: use"
+                f" {setting('delimiter', other)}",
+                path=self.name,
+            )
+        unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
+        if unreadable and unreadable[0] not in self.text_format.column_types:
+            raise InvalidInputError(
+                f"{self.name}: column {unreadable[0]!r} is not UTF-8: convert the file, for example with iconv",
+                path=self.name,
+            )
+
+    def _is_time(self, column: str) -> bool:
+        known = self.text_format.column_types.get(column)
+        return known is not None and (pa.types.is_date(known) or pa.types.is_timestamp(known))
+
+    def _json_reader(self, source: Any) -> Any:
+        # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
+        types = self.text_format.column_types
+        known = pa.schema([(name, pa.string() if self._is_time(name) else types[name]) for name in types])
+        return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
+
+
+def _data_file(source: InputFile, file_format: str | None, text_format: TextFormat) -> _DataFile:
+    path = PurePosixPath(source.name)
+    compression = _COMPRESSION_OF_SUFFIX.get(path.suffix.lower())
+    plain = path.with_suffix("") if compression else path
+    known = file_format or _FORMAT_OF_SUFFIX.get(plain.suffix.lower())
+    if known is None:
+        raise InvalidInputError(
+            f"{path.name!r} has no known suffix ({', '.join(_FORMAT_OF_SUFFIX)}, and for text also .gz, .bz2 or .zst):"
+            " " + advice("the format of files", 'pass format="parquet", "csv" or "json"'),
+            path=source.name,
+        )
+    return _DataFile(source, known, compression, text_format)
+
+
+def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        batch.column(member.name).cast(member.type)
+        if member.name in batch.schema.names
+        else pa.nulls(batch.num_rows, member.type)
+        for member in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,214 @@
+"""Which files another program's Iceberg table has, and which of their rows are deleted: read from its metadata.
+
+In: the store of the table's folder. Out: the table's definition, its data files, and the deletes that apply to them.
+Iceberg's specification, "Manifest Lists", "Manifests", "Scan Planning", "Position Delete Files", "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.iceberg.avro import AvroError, read_container, reader_of
+from txlog.iceberg.foreign import ForeignTable, foreign_table
+from txlog.protocol.paths import DataPath, is_location, stored_path
+from txlog.store.base import TableFiles
+from txlog.util.patterns import pattern
+from txlog.util.wording import argument
+
+__all__ = ["Deletes", "ForeignFile", "ForeignFiles", "has_iceberg_metadata", "read_foreign"]
+
+_FOLDER = "metadata"
+_NAME = pattern(r"(?:v(\d+)|(\d+)-[^/]*)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_ABSOLUTE = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)")
+_DATA, _POSITIONS, _EQUALITY = 0, 1, 2
+_REMOVED = 2
+_METADATA_BYTES_MAX = 1 << 30
+
+
+class ForeignFile(msgspec.Struct, frozen=True):
+    """A live data file. ``path`` is the store's, ``name`` as the metadata writes it. ``partition`` has the values of
+    its partition by the names of the fields in spec ``spec_id``."""
+
+    path: str
+    name: str
+    size_bytes: int
+    rows: int
+    partition: Mapping[str, Any]
+    spec_id: int
+    sequence: int
+
+
+class Deletes(msgspec.Struct, frozen=True):
+    """A file that lists deleted rows by position. ``offset`` and ``size_bytes`` are those of a deletion vector in it,
+    of the data file that is named ``of``; None if it is a Parquet file."""
+
+    path: str
+    sequence: int
+    of: str | None = None
+    offset: int | None = None
+    size_bytes: int | None = None
+
+
+class ForeignFiles(msgspec.Struct, frozen=True):
+    """What the current snapshot has."""
+
+    table: ForeignTable
+    files: tuple[ForeignFile, ...]
+    deletes: tuple[Deletes, ...]
+
+
+def has_iceberg_metadata(store: TableFiles) -> bool:
+    """Whether the folder has Iceberg metadata where Iceberg's writers put it. Raises StorageError."""
+    return any(_numbered(store))
+
+
+def read_foreign(store: TableFiles, metadata: str | None = None) -> ForeignFiles:
+    """Read the table of a metadata file, by its path below the folder or in full; None: of the newest one.
+
+    Raises InvalidInputError if it is not clear which is the newest, or if a file is damaged; UnsupportedFeatureError
+    naming a file that Delta cannot have; NotFoundError, StorageError.
+    """
+    path = _newest(store) if metadata is None else _absolute(store.uri, metadata)
+    try:
+        document = orjson.loads(_inflated(_read(store, path)))
+    except (ValueError, zlib.error) as error:
+        raise InvalidInputError(f"{path} is not Iceberg metadata: {error}", table=store.uri, path=path) from None
+    try:
+        table = foreign_table(document)
+    except (InvalidInputError, UnsupportedFeatureError) as error:
+        error.table, error.path = store.uri, path
+        raise
+    places = _Places(store.uri, table.location, path)
+    files: list[ForeignFile] = []
+    deletes: list[Deletes] = []
+    for manifest in _records(store, places.of(table.manifest_list)) if table.manifest_list else ():
+        for entry in _records(store, places.of(str(manifest["manifest_path"]))):
+            if entry["status"] != _REMOVED:
+                _take(store.uri, places, manifest, entry, files, deletes)
+    return ForeignFiles(table, tuple(files), tuple(deletes))
+
+
+def _numbered(store: TableFiles) -> Iterator[tuple[int, str]]:
+    """The metadata files, each with its number."""
+    for page in store.files.list(_FOLDER):
+        for each in page:
+            found = _NAME.fullmatch(each.name.removeprefix(f"{_FOLDER}/"))
+            if found:
+                yield int(found[1] or found[2]), each.name
+
+
+def _newest(store: TableFiles) -> str:
+    numbered = sorted(_numbered(store))
+    if not numbered:
+        raise InvalidInputError("there is no Iceberg metadata in the folder metadata/", table=store.uri)
+    newest = [name for number, name in numbered if number == numbered[-1][0]]
+    if len(newest) > 1:
+        raise InvalidInputError(
+            f"it is not clear which of {' and '.join(newest)} is current: a catalog knows, so pass its path as"
+            f" {argument('iceberg_metadata')}",
+            table=store.uri,
+        )
+    return newest[0]
+
+
+def _inflated(body: bytes) -> bytes:
+    if body[:2] != b"\x1f\x8b":
+        return body
+    stream = zlib.decompressobj(31)
+    return stream.decompress(body, _METADATA_BYTES_MAX)
+
+
+class _Places:
+    """Where the files are that the metadata names: if the table was moved, where its metadata is now."""
+
+    def __init__(self, uri: str, location: str, metadata: str) -> None:
+        """``location`` is the table's according to its metadata, ``metadata`` the store's path of that file."""
+        self._uri = uri
+        above = "" if is_location(metadata) else metadata.rpartition("/")[0].rpartition("/")[0]
+        # Below the folder too, as our own exports, whose data files are beside their metadata.
+        is_below = above and location.endswith(f"/{above}")
+        self._location = location[: -len(above) - 1] if is_below else location
+        self._folder = f"{above}/" if above and not is_below else ""
+
+    def of(self, name: str) -> str:
+        """A path in the metadata, which is not escaped, as the store takes it."""
+        if name.startswith(f"{self._location}/"):
+            return self._folder + name[len(self._location) + 1 :]
+        return _absolute(self._uri, name)
+
+
+def _absolute(uri: str, name: str) -> str:
+    found = _ABSOLUTE.fullmatch(name)
+    if found:
+        return stored_path(uri, DataPath(found[3], found[1].lower(), found[2] or ""))
+    return stored_path(uri, DataPath(name))
+
+
+def _read(store: TableFiles, path: str) -> bytes:
+    try:
+        with store.files.open(path) as source:
+            body: bytes = source.read()
+    except (FileNotFoundError, NotFoundError):
+        raise NotFoundError(
+            f"the Iceberg metadata names {path}, which is missing", table=store.uri, path=path
+        ) from None
+    return body
+
+
+def _records(store: TableFiles, path: str) -> Iterator[dict[str, Any]]:
+    """The records of a manifest or a list of manifests."""
+    try:
+        container = read_container(_read(store, path))
+        read = reader_of(orjson.loads(container.header["avro.schema"]))
+        for count, block in container.blocks:
+            at = 0
+            for _ in range(count):
+                record, at = read(block, at)
+                yield record
+    except (AvroError, IndexError, KeyError, ValueError) as error:
+        raise InvalidInputError(f"{path} is damaged: {error}", table=store.uri, path=path) from None
+
+
+def _take(
+    uri: str,
+    places: _Places,
+    manifest: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    files: list[ForeignFile],
+    deletes: list[Deletes],
+) -> None:
+    file = entry["data_file"]
+    content, name = file.get("content") or _DATA, str(file["file_path"])
+    path = places.of(name)
+    sequence = entry.get("sequence_number")
+    if sequence is None:  # inherited
+        sequence = manifest.get("sequence_number") or 0
+    kind = str(file["file_format"]).upper()
+    if content == _EQUALITY:
+        raise UnsupportedFeatureError(
+            f"{name} deletes rows by their values, which Delta does not have: compact the table in Iceberg first, with"
+            " rewrite_data_files",
+            features=("Iceberg equality deletes",),
+            table=uri,
+            path=path,
+        )
+    if kind != "PARQUET" and not (content == _POSITIONS and kind == "PUFFIN"):
+        raise UnsupportedFeatureError(
+            f"{name} is a file of the format {kind}, and Delta's are Parquet: compact the table in Iceberg first",
+            features=(f"Iceberg files in {kind}",),
+            table=uri,
+            path=path,
+        )
+    if content == _POSITIONS:
+        of = file.get("referenced_data_file")
+        deletes.append(Deletes(path, sequence, of, file.get("content_offset"), file.get("content_size_in_bytes")))
+        return
+    spec_id = int(manifest.get("partition_spec_id") or 0)
+    rows, size_bytes = int(file["record_count"]), int(file["file_size_in_bytes"])
+    files.append(ForeignFile(path, name, size_bytes, rows, file["partition"], spec_id, sequence))

@@ -1,0 +1,166 @@
+"""What a task finds out about a Parquet file that another program wrote, from its footer alone.
+
+In: a path of a store. Out: `FooterFacts`: its columns, and statistics for an ``add``. Footers may be hostile. Float
+columns get no bounds, since a footer does not record NaN. PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from txlog.errors import InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import Struct, from_arrow
+from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.tasks.task_table import TaskStore
+from txlog.workers.base import Workers, shares
+
+__all__ = ["FooterFacts", "ReadFooter", "as_spark_reads", "checked_metadata", "footer_facts"]
+
+_FOOTERS_MAX = 200  # in one task
+
+
+class FooterFacts(msgspec.Struct, frozen=True):
+    """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics.
+
+    ``ids`` are the Parquet field ids of its columns and of members of structs, by their paths; None for one without.
+    """
+
+    schema: Struct
+    size_bytes: int
+    modified_ms: int
+    stats: str
+    ids: Mapping[tuple[str, ...], int | None]
+
+
+class ReadFooter(msgspec.Struct, frozen=True, dict=True):
+    """The work of a task: read the footer of a file.
+
+    ``schema`` has the columns for which statistics are kept; None: those of the file itself, but for
+    ``partition_columns``. ``by_id``: its columns have ids, and a column of the file counts only if it has the same name
+    and id. Raises InvalidInputError naming the file if it is not a readable Parquet file,
+    UnsupportedFeatureError for a column that Delta lacks, NotFoundError, StorageError.
+    """
+
+    store: TaskStore
+    configuration: Mapping[str, str]
+    partition_columns: tuple[str, ...]
+    schema: Struct | None = None
+    by_id: bool = False
+
+    @cached_property
+    def _properties(self) -> TableProperties:
+        return TableProperties.of(self.configuration)
+
+    def __call__(self, path: str) -> FooterFacts:
+        uri = self.store.uri
+        files = self.store.files.files
+        try:
+            found = files.stat(path)
+            with files.open(path) as source, pq.ParquetFile(source, metadata=checked_metadata(source)) as parquet:
+                schema = from_arrow(as_spark_reads(parquet))
+                ids = dict(_ids_of(parquet.schema_arrow, ()))
+                kept = schema if self.schema is None else self.schema
+                if self.by_id:
+                    kept = _with_the_same_ids(kept, ids, ())
+                policy = StatisticsPolicy.of(kept, self._properties, self.partition_columns)
+                stats = FileStatistics(policy).finish(parquet.metadata)
+        except (InvalidInputError, UnsupportedFeatureError) as error:
+            error.table, error.path = uri, path
+            error.template = f"{path}: {error.template}"
+            raise
+        except MemoryError as error:
+            raise StorageError("not enough memory to read the file's footer", table=uri, path=path) from error
+        except NotFoundError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(f"the file could not be read: {error}", table=uri, path=path) from error
+            # For a damaged header or page Arrow raises an OSError without an errno; its names may be invalid UTF-8.
+            raise InvalidInputError(f"{path}: not a readable Parquet file: {error}", table=uri, path=path) from error
+        return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
+
+
+class _ReadFooters(msgspec.Struct, frozen=True):
+    """The work of a task: read the footers of some files."""
+
+    read: ReadFooter
+
+    def __call__(self, paths: Sequence[str]) -> list[FooterFacts]:
+        return [self.read(path) for path in paths]
+
+
+def footer_facts(
+    read: ReadFooter, paths: Sequence[str], workers: Workers, on_files: Callable[[int, int], None] | None = None
+) -> dict[str, FooterFacts]:
+    """The facts of all files, by path and in order. Raises what `ReadFooter` raises.
+
+    ``on_files`` is called with the number of files read so far, and the total.
+    """
+    cut = shares(paths, workers, _FOOTERS_MAX)
+    found: dict[str, FooterFacts] = {}
+    for at, facts in workers.map(_ReadFooters(read), cut):
+        found.update(zip(cut[at], facts, strict=True))
+        if on_files is not None:
+            on_files(len(found), len(paths))
+    return {path: found[path] for path in paths}
+
+
+def _ids_of(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    for column in fields:
+        path = (*above, column.name)
+        number = (column.metadata or {}).get(PARQUET_FIELD_ID)
+        yield path, None if number is None else int(number)
+        if pa.types.is_struct(column.type):
+            yield from _ids_of(column.type, path)
+
+
+def _with_the_same_ids(schema: Struct, ids: Mapping[tuple[str, ...], int | None], above: tuple[str, ...]) -> Struct:
+    """The columns that a file has under the same names and ids."""
+    kept = []
+    for field in schema.fields:
+        path = (*above, physical_name(field))
+        if field_id(field) is not None and ids.get(path) == field_id(field):
+            inner = _with_the_same_ids(field.type, ids, path) if isinstance(field.type, Struct) else field.type
+            kept.append(replace(field, type=inner))
+    return Struct(tuple(kept))
+
+
+def as_spark_reads(parquet: Any) -> pa.Schema:
+    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its
+    schema."""
+    physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
+    return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
+
+
+def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
+    """The field with timestamp types by the physical types of its leaves, which come in file order."""
+    data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if not pa.types.is_nested(data_type):
+        return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
+    members = [_with_moments(data_type.field(at), physical) for at in range(data_type.num_fields)]
+    if all(member.equals(data_type.field(at)) for at, member in enumerate(members)):
+        return field
+    if pa.types.is_struct(data_type):
+        return field.with_type(pa.struct(members))
+    if pa.types.is_map(data_type):
+        return field.with_type(pa.map_(*members[0].type))
+    return field.with_type(pa.list_(members[0]))
+
+
+def checked_metadata(source: Any) -> Any:
+    """The footer of an open file, safe to look into. Raises ``pa.ArrowException``, ``OSError``."""
+    from txlog.arrow.parquet_footer import check_footer, read_footer
+
+    footer = read_footer(source)
+    metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
+    check_footer(footer, metadata)
+    return metadata
