@@ -444,7 +444,7 @@ class Reader:
 
 
 def _text(node: exp.Expression) -> str:
-    return node.sql(dialect="databricks")
+    return node.sql(dialect="spark")  # which writes RLIKE as users do
 
 
 def _number(text: str) -> int | float | decimal.Decimal:
