@@ -134,6 +134,12 @@ def test_a_row_that_engines_read_differently_is_refused(json: str, call: str, pr
         ("from_json(s, 'a ARRAY<INT>')", "reads columns of the types"),
         ("from_json(s, 'nothing')", "takes columns in SQL"),
         ("haash(s)", "did you mean hash"),
+        ("count(s)", "a value of several rows"),
+        ("split_part(s, 'a', 1)", r"write split\(text, separator\)\[0\]"),
+        ("unix_date(s)", "write datediff"),
+        ("TRY_CAST(s AS INT)", "Write CAST"),
+        ("s LIKE ANY ('a', 'b')", "with OR between them"),
+        ("s SIMILAR TO 'a'", "Write LIKE or RLIKE"),
         ("s RLIKE '(?=a)'", "cannot read s RLIKE"),
     ],
 )
