@@ -43,8 +43,26 @@ def keep_history(rows: pa.Table, day: datetime.date) -> txlog.WriteResult:
     )
 
 
+def keep_history_of_all(rows: pa.Table, day: datetime.date) -> txlog.WriteResult:
+    """The same, if the rows are all customers, and not only those that changed: no key needs to be null.
+
+    The row of a customer that changed matches nothing, so it is inserted; nor does the source match the old row, so it
+    is closed.
+    """
+    today = f"DATE '{day}'"
+    return (
+        table.merge(rows, "target.id = source.id AND target.city <=> source.city AND target.is_current")
+        .when_not_matched_insert({"id": "source.id", "city": "source.city", "valid_from": today, "is_current": "true"})
+        .when_not_matched_by_source_update({"valid_to": today, "is_current": "false"}, "target.is_current")
+        .execute()
+    )
+
+
 print(keep_history(pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Lima"]}), datetime.date(2026, 11, 20)))
 print(keep_history(pa.table({"id": [1, 2, 4], "city": ["Rome", "Bergen", "Cork"]}), datetime.date(2026, 11, 21)))
+print(
+    keep_history_of_all(pa.table({"id": [1, 2, 4], "city": ["Rome", "Bergen", "Galway"]}), datetime.date(2026, 11, 22))
+)
 
 # What was true on a day is a range condition.
 for row in table.to_arrow().sort_by([("id", "ascending"), ("valid_from", "ascending")]).to_pylist():

@@ -48,6 +48,13 @@ def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_pat
 
 
 @pytest.mark.hunt(part="benchmarks")
+def test_the_benchmark_of_merges_runs_and_reports_each_kind(tmp_path: Path) -> None:
+    lines = _report_of("merges", tmp_path)
+    assert {"SCD type 2: 200 changes", "5 ranges, which hold 200 rows"} < _first_cells(lines)
+    assert any(f"{WITH_VECTORS}, s" in line for line in lines)
+
+
+@pytest.mark.hunt(part="benchmarks")
 def test_the_benchmark_of_large_tables_runs_and_reports_both_modes(tmp_path: Path) -> None:
     lines = _report_of("upsert_files", tmp_path)
     assert f"| files | {WITH_VECTORS}, ms | {BY_DEFAULT}, ms | deltalake, ms |" in "\n".join(lines)

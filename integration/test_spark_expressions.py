@@ -5,8 +5,12 @@ tests/expressions/test_expressions.py compares the generated ones with duckdb to
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import itertools
 import math
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -226,7 +230,46 @@ TEXTS = [
         "tn - INTERVAL '90' MINUTES",
     ),
     *("ts - INTERVAL 1 MONTH", "INTERVAL 2 WEEKS + dt", "ts + INTERVAL 1 DAY > ts", "tn + INTERVAL 3 YEARS"),
+    *(
+        "hash(i)",
+        "hash(s, d, m)",
+        "hash(n1, dt, tn)",
+        "hash(f, y, b)",
+        "hash(w)",
+        "hash(array(i, j), s)",
+        "hash(NULL, s)",
+    ),
+    *(
+        "xxhash64(l)",
+        "xxhash64(s, t, f)",
+        "xxhash64(ts, n, dt, b)",
+        "xxhash64(d)",
+        "xxhash64(concat(s, s, sha2(s, 512)))",
+    ),
+    *(f"get_json_object(js, '{path}')" for path in ("$", "$.a", "$.b.c", "$.b[1]", "$[1]", "$.b[1].c")),
+    "get_json_object(js, '$[\\'a.b\\']')",
+    *("from_json(js, 'a INT, b STRING')", "from_json(js, 'a BIGINT')", "from_json(js, 'a DOUBLE, d BOOLEAN')"),
     *("NULL + 1", "NULL = 1", "NULL AND b", "NULL OR b", "concat(s, NULL)", "coalesce(NULL, i)"),
+]
+JSON = [
+    *('{"a":1.50,"b":"x"}', '{"a":1e3}', '{"a":"q\\"é\\n"}', '{"b":{"c":1.0}}', '{"b":[1,{"c":true},null]}', "{}"),
+    *('{"a":null,"b":null}', '{"a":1,"a":2}', '{"a":null,"a":2}', '{"a":1} x', '{"a":1', '"text"', "5", "nul", "", " "),
+    *(
+        '{"a":"NaNo","b":1}',
+        '{"a":01}',
+        '{"A":1}',
+        '  {"a":1}',
+        '{"a":[],"b":{}}',
+        '{"a":3000000000}',
+        '{"a":"1","d":true}',
+    ),
+    *('{"a": -7 , "b" : [ 1 , "x" ] }', '{"a.b":3}', '{"a":"\\u00e9/\\/\\u001f"}', '{"b":{"c":1},"b":{"d":2}}', None),
+    *(
+        '{"a":100000000000000000000000,"d":1}',
+        '{"d":false,"a":-0.5}',
+        '{"b":{"b":1},"b":{"c":"last"}}',
+        '{"a":"\U0001f600"}',
+    ),
 ]
 EXTRA = {
     "m2": (pa.decimal128(4, 1), ["0.1", "-3.0", "7.5", None]),
@@ -239,6 +282,7 @@ EXTRA = {
     "day": (pa.string(), ["2024-02-29", " 1999-12-31", "0001-01-01", None]),
     "pattern": (pa.string(), ["29/02/2024", "01/12/1999", None]),
     "clock": (pa.string(), ["20240229 23:59", "19700101 00:00", None]),
+    "js": (pa.string(), JSON),
     "moment": (pa.string(), ["2024-02-29 01:02:03.000004", "1999-12-31", "2024-01-01T05:06:07", None]),
 }
 
@@ -276,18 +320,30 @@ def compare(spark: SparkSession, table: pa.Table, texts: list[str]) -> list[str]
     schema = from_arrow(table.schema)
     answers = spark_values(spark, table, texts)
     differences = []
+    rows = table.to_pylist()
     for text, answer in zip(texts, answers.columns, strict=True):
         expression = parse(text, schema)
         theirs = type_name(from_arrow(pa.schema([("c", answer.type)])).fields[0].type)
         if type_name(expression.type) != theirs:
             differences.append(f"{text}: type {type_name(expression.type)}, Spark has {theirs}")
-        found = evaluate(expression, table).to_pylist()
-        for row, ours, wanted in zip(table.to_pylist(), found, answer.to_pylist(), strict=True):
+        found = listed(evaluate(expression, table))
+        for row, ours, wanted in zip(rows, found, listed(answer), strict=True):
             if not same(ours, wanted):
                 read = {name: value for name, value in row.items() if value is not None and name in text}
                 differences.append(f"{text}: {ours!r}, Spark has {wanted!r} for {read}")
                 break
     return differences
+
+
+def listed(column: Any) -> list[Any]:
+    """The values; dates and times as numbers, since Python has no days after the year 9999."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def same(left: Any, right: Any) -> bool:
@@ -308,6 +364,97 @@ def test_generated_expressions_give_what_spark_gives(
     ansi: SparkSession, rows: list[dict[str, Any]], texts: list[str]
 ) -> None:
     assert compare(ansi, pa.Table.from_batches([batch_of(rows)]), texts) == []
+
+
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("seed", range(2))
+def test_each_function_gives_what_spark_gives_for_ten_thousand_rows(ansi: SparkSession, seed: int) -> None:
+    chance = random.Random(f"rows {seed}")
+    rows = [{name: made(chance) for name, made in MANY.items()} for _ in range(10_000)]
+    table = extended(batch_of(rows))
+    differences = []
+    for start in range(0, len(TEXTS), 20):  # a session of the tests takes 8 MiB of answers
+        differences += compare(ansi, table, TEXTS[start : start + 20])
+    assert differences == []
+
+
+@pytest.mark.hunt(part="spark")
+def test_each_function_fails_where_spark_fails_at_the_ends_of_its_types(ansi: SparkSession) -> None:
+    """A query of Spark says that some row fails, and not which, so each text has a query of its own."""
+    ends = extended(batch_of(list(ENDS)))
+    schema = from_arrow(ends.schema)
+    fails = dict.fromkeys(TEXTS, False)
+    differences = []
+    for text in TEXTS:
+        try:
+            found = compare(ansi, ends, [text])
+        except PySparkException:
+            fails[text] = True
+            with pytest.raises(InvalidInputError):
+                evaluate(parse(text, schema), ends)
+        except InvalidInputError as error:
+            found = [f"{text}: {error}"]
+        differences += [] if fails[text] else found
+    assert differences == []
+    assert any(fails.values())
+
+
+def _text(chance: random.Random) -> str:
+    return "".join(chance.choices("abAB %_-.\\'09é\u00e4\U0001f600\n", k=chance.choice([0, 1, 2, 3, 8, 40])))
+
+
+def _moment(chance: random.Random) -> datetime.datetime:
+    """A third on leap days and at the ends of years."""
+    day = chance.choice([(2, 29), (12, 31), (1, 1)]) if chance.random() < 0.3 else None
+    start = datetime.datetime(1905, 1, 1) + datetime.timedelta(microseconds=chance.randrange(6 * 10**15))
+    return start if day is None else start.replace(year=start.year // 4 * 4, month=day[0], day=day[1])
+
+
+def _or_null(made: Callable[[random.Random], Any]) -> Callable[[random.Random], Any]:
+    return lambda chance: None if chance.random() < 0.05 else made(chance)
+
+
+_DOUBLES = (-math.inf, -1.5, -0.0, 0.0, 0.1, 2.5, 1e300, math.inf, math.nan)
+MANY: dict[str, Callable[[random.Random], Any]] = {
+    name: _or_null(made)
+    for name, made in {
+        "y": lambda chance: chance.randint(-5, 5),
+        "i": lambda chance: chance.randint(-20, 20),
+        "j": lambda chance: chance.randint(-3, 3),
+        "l": lambda chance: chance.choice([-(2**53) - 1, 0, 2**53 + 1, chance.randint(-(2**40), 2**40)]),
+        "f": lambda chance: chance.choice([-0.0, math.inf, math.nan, chance.randint(-99, 99) / 8]),
+        "d": lambda chance: chance.choice([*_DOUBLES, chance.uniform(-1e4, 1e4)]),
+        "e": lambda chance: chance.choice([*_DOUBLES, chance.uniform(-1e4, 1e4)]),
+        "m": lambda chance: decimal.Decimal(chance.randint(-9999, 9999)).scaleb(-2),
+        "n": lambda chance: decimal.Decimal(chance.randint(-999999, 999999)).scaleb(-4),
+        "s": _text,
+        "t": _text,
+        "b": lambda chance: chance.random() < 0.5,
+        "dt": lambda chance: _moment(chance).date(),
+        "du": lambda chance: _moment(chance).date(),
+        "ts": lambda chance: _moment(chance).replace(tzinfo=datetime.timezone.utc),
+        "tn": _moment,
+        "n1": lambda chance: {"x": chance.choice([None, 0, 1])},
+    }.items()
+}
+"""Values of every column of `SCHEMA` for which no function overflows."""
+
+_AT_END = {
+    "y": [-128, 127],
+    "i": [-(2**31), 2**31 - 1],
+    "j": [-(2**31), 0],
+    "l": [-(2**63), 2**63 - 1],
+    "f": [math.nan, -math.inf],
+    "d": [math.nan, 1.7e308],
+    "e": [-0.0, 5e-324],
+    "m": [decimal.Decimal("9999.99"), decimal.Decimal("-9999.99")],
+    "n": [decimal.Decimal("99999.9999"), decimal.Decimal("-99999.9999")],
+    "s": ["", "\U0001f600"],
+    "t": ["", " "],
+    "dt": [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+    "ts": [datetime.datetime(1600, 1, 1, tzinfo=datetime.timezone.utc), None],
+}
+ENDS = [{name: values[at] for name, values in _AT_END.items()} for at in range(2)]
 
 
 def test_every_letter_is_mapped_as_java_maps_it_or_refused(ansi: SparkSession) -> None:

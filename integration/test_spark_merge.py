@@ -187,15 +187,53 @@ CONDITIONS = [
 ]
 
 
-def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
-    tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chance = random.Random("conditions 1")
-    outcomes: Counter[str] = Counter()
-    for number, on in enumerate(CONDITIONS):
-        properties = chance.choice([VECTORS, {}])
+TERMS = {
+    "equal": [
+        "t.id = s.id",
+        "t.id <=> s.id",
+        "t.id + 1 = s.v",
+        "upper(t.op) = upper(s.op)",
+        "t.id % 3 = s.v % 3",
+        "CAST(t.v AS STRING) = CAST(s.id AS STRING)",
+        "coalesce(t.id, -1) = coalesce(s.id, -1)",
+    ],
+    "range": [
+        "s.v between t.id and t.v",
+        "t.v < s.v",
+        "t.v >= s.id",
+        "t.id > s.v and t.id <= s.v + 2",
+        "t.id != s.id",
+        "t.id + s.v < 9",
+    ],
+    "source": ["s.op != 'u'", "s.id is not null", "s.v > 1", "s.op in ('d', 'u')"],
+    "target": ["t.v < 3", "t.op = 'u'", "t.id in (1, 2, 3, 5)", "t.id is null or t.v > 0"],
+}
+
+
+def random_condition(chance: random.Random) -> str:
+    """Terms of one to three kinds, sometimes one of two."""
+    kinds = chance.choice([["equal"], ["equal", "range"], ["range"], [*TERMS], ["source"], ["target"], ["equal"] * 2])
+    chosen = [chance.choice(TERMS[kind]) for kind in chance.sample(kinds, chance.randint(1, min(3, len(kinds))))]
+    if chance.random() < 0.25:
+        one, other = (chance.choice(TERMS[chance.choice([*TERMS])]) for _ in range(2))
+        chosen.append(f"({one} or {other})")
+    return " and ".join(chosen)
+
+
+class Compared:
+    """Merges into three equal tables: by txlog here, by txlog in Spark's tasks, and by Spark's own Delta.
+
+    Rows, metrics and refusals are equal; except that txlog also takes a source of which no two rows change one row.
+    """
+
+    def __init__(self, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.spark, self.monkeypatch = folder, spark, monkeypatch
+        self.outcomes: Counter[str] = Counter()
+
+    def merge(self, number: int, on: str, chance: random.Random) -> None:
+        spark, properties = self.spark, chance.choice([VECTORS, {}])
         tables = [
-            txlog.Table.create(tmp_path / f"{name}-{number}", SCHEMA, properties=properties)
+            txlog.Table.create(self.folder / f"{name}-{number}", SCHEMA, properties=properties)
             for name in ("one", "tasks", "delta")
         ]
         old: list[Row] = [(id, chance.randrange(4), chance.choice("ud")) for id in [*range(8), 3, None]]
@@ -204,17 +242,53 @@ def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
             table.append(table_of(old[5:]))
         new, clauses = random_source(chance), random_clauses(chance)
         case = f"{on}: {clauses} of {new} into {old}"
-        frame = delta.createDataFrame(table_of(new))
+        frame = spark.createDataFrame(table_of(new))
         frame.createOrReplaceTempView("source")
-        monkeypatch.setattr(spark_source, "SMALL_BYTES", -1 if number % 2 else 4 << 20)
+        self.monkeypatch.setattr(spark_source, "SMALL_BYTES", -1 if number % 2 else 4 << 20)
         names = {"source_alias": "s", "target_alias": "t"}
         one = rows_after(tables[0], with_clauses(tables[0].merge(table_of(new), on, **names), clauses))
-        by_tasks = txlog.spark.merge(delta, tables[1].uri, frame, on, **names)
-        theirs = rows_after_sparks(delta, tables[2].uri, clauses, on)
+        by_tasks = txlog.spark.merge(spark, tables[1].uri, frame, on, **names)
+        theirs = rows_after_sparks(spark, tables[2].uri, clauses, on)
         assert rows_after(tables[1], with_clauses(by_tasks, clauses)) == one, case
         if theirs is not None:
             assert one == theirs, case
-        outcomes["both" if theirs is not None else "neither" if one is None else "txlog alone"] += 1
+        if one is not None:
+            assert metrics_of(tables[1]) == metrics_of(tables[0]), case
+        if theirs is not None and tables[2].version == tables[0].version:
+            assert metrics_of(tables[0]) == metrics_of(tables[2]), case
+        self.outcomes["both" if theirs is not None else "neither" if one is None else "txlog alone"] += 1
         for table in tables[:2]:
             assert_sound(table.uri)
-    assert outcomes["both"] >= 5, outcomes
+
+
+def metrics_of(table: txlog.Table) -> dict[str, str]:
+    """What the history says of the last version's rows."""
+    found = table.history(1)[0]["operationMetrics"]
+    return {name: found[name] for name in ROW_METRICS}
+
+
+ROW_METRICS = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
+    tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random("conditions 1")
+    compared = Compared(tmp_path, delta, monkeypatch)
+    for number, on in enumerate(CONDITIONS):
+        compared.merge(number, on, chance)
+    assert compared.outcomes["both"] >= 5, compared.outcomes
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [(1, 4), *(pytest.param(seed, 50, marks=pytest.mark.hunt(part="spark")) for seed in range(2, 8))],
+)
+def test_merges_by_random_conditions_leave_the_rows_and_metrics_of_sparks_own_delta(
+    tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int, count: int
+) -> None:
+    chance = random.Random(f"random {seed}")
+    compared = Compared(tmp_path, delta, monkeypatch)
+    for number in range(count):
+        compared.merge(number, random_condition(chance), chance)
+    assert compared.outcomes["both"] >= count // 4, compared.outcomes

@@ -35,6 +35,7 @@ BENCHMARKS = (
         "bulk",
         "upsert",
         "upsert_files",
+        "merges",
         "changes",
         "compaction",
         "vacuum",

@@ -111,15 +111,17 @@ def p99(values: Iterable[float]) -> float:
     return ordered[math.ceil(0.99 * len(ordered)) - 1]
 
 
-def fresh_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+def fresh_process(*arguments: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
     """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last output.
 
-    It may keep bytecode, as pip-installed packages do: otherwise it would compile this checkout every time.
+    Raises ``subprocess.TimeoutExpired`` after ``timeout_s``. It may keep bytecode, as pip-installed packages do:
+    otherwise it would compile this checkout every time.
     """
     places = [str(ROOT / "integration"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done

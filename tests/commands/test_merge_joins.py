@@ -6,6 +6,7 @@ import datetime
 import json
 import logging
 import random
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,43 @@ def test_more_matching_pairs_than_memory_may_hold_are_refused(tmp_path: Path, mo
     with pytest.raises(InvalidInputError, match="too many pairs"):
         merge.when_matched_delete().execute()
     assert table.to_arrow().num_rows == 10
+
+
+def test_a_nested_loop_holds_some_pairs_at_a_time(tmp_path: Path) -> None:
+    """All 20 million pairs at once would be 320 MB of row numbers, besides the values that are compared."""
+    table = Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    table.append(pa.table({"id": range(2_000), "v": [0] * 2_000}))
+    source = pa.table({"id": range(10_000), "v": [1] * 10_000})
+    merge = table.merge(source, "(target.id + source.id) % 30000 = 29999").when_matched_update_all()
+    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    tracemalloc.start()
+    pa.set_memory_pool(pool)
+    try:
+        merge.execute()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        pa.set_memory_pool(usual)
+        tracemalloc.stop()
+    assert peak_bytes < 32 << 20
+    assert pool.max_memory() < 32 << 20
+
+
+def test_the_values_of_a_range_are_computed_once_for_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    for start in range(0, 30, 10):
+        table.append(pa.table({"id": range(start, start + 10), "v": [0] * 10}))
+    computed: Counter[str] = Counter()
+    values_of = merge_source._values_of
+
+    def counted(value: Any, rows: pa.Table) -> pa.Array:
+        computed[str(value)] += 1
+        return values_of(value, rows)
+
+    monkeypatch.setattr(merge_source, "_values_of", counted)
+    source = pa.table({"low": [3, 17], "high": [5, 25]})
+    merge = table.merge(source, "target.id BETWEEN source.low + 1 AND source.high * 1").when_matched_update({"v": "1"})
+    assert merge.execute().metrics.rows_updated == 2 + 8
+    assert computed.most_common(1)[0][1] == 1, computed
 
 
 def test_a_join_without_equality_or_range_warns_that_every_pair_of_rows_is_compared(

@@ -16,7 +16,9 @@ from txlog.commit import alone
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.protocol.statistics_read import num_records
+from txlog.tasks.operations import merge_source
 from txlog.tasks.operations.known_keys import KnownKeys
+from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.upsert import UpsertRows
 from txlog.tasks.rewrite import FileRewriter
 from txlog.tasks.row_work import RowWork
@@ -161,6 +163,22 @@ def forgets_which_keys_are_there_now(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(UpsertRows, "inserted", at_first)
 
 
+def forgets_which_source_rows_join_now(patch: pytest.MonkeyPatch) -> None:
+    """A merge inserts the source rows that joined nothing in its first execution."""
+    inserted = MergeRows.inserted
+
+    def at_first(self: Any, touched: Any) -> Any:
+        return self.__dict__.setdefault("inserted_at_first", inserted(self, touched))
+
+    patch.setattr(MergeRows, "inserted", at_first)
+
+
+def joins_source_rows_that_a_term_leaves_out(patch: pytest.MonkeyPatch) -> None:
+    """A term of the source alone does not limit which of its rows join."""
+    split = merge_source.split_join
+    patch.setattr(merge_source, "split_join", lambda condition: replace(split(condition), source=None))
+
+
 ROW_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -176,6 +194,8 @@ ROW_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (counts_only_the_rows_that_it_matched, "updater-upserter-and-deleter"),
         (keeps_both_rows_of_one_key, "upserter-restarts"),
         (forgets_which_keys_are_there_now, "inserter-beside-other-engines"),
+        (forgets_which_source_rows_join_now, "range-merger-and-appender"),
+        (joins_source_rows_that_a_term_leaves_out, "merger-and-appender-of-its-keys"),
     )
 }
 """Each bug, and the scenario of ``explorer.actors.SCENARIOS`` whose exploration must find it."""

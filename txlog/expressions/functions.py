@@ -29,15 +29,40 @@ NONDETERMINISTIC = frozenset(
 )
 """Functions that return another value in each call or session."""
 
-_DIFFERS = {
+_INSTEAD = {
     "ln": "engines differ in the last digit: compute it first",
     "log": "engines differ in the last digit: compute it first",
     "exp": "engines differ in the last digit: compute it first",
     "pow": "engines differ in the last digit: multiply",
     "power": "engines differ in the last digit: multiply",
+    "log10": "engines differ in the last digit: compute it first",
     "initcap": "engines differ in what a word is: compute it first",
+    **dict.fromkeys(
+        ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
+        "it is a value of several rows: compute it first",
+    ),
+    **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
+    "array_size": "write size(values)",
+    "array_max": "write greatest(values[0], values[1])",
+    "array_min": "write least(values[0], values[1])",
+    "btrim": "write trim(text)",
+    "date_part": "write year(date), month(date), hour(time), or EXTRACT(YEAR FROM date)",
+    "equal_null": "write one <=> other",
+    "from_unixtime": "write date_format(timestamp_seconds(number), pattern)",
+    "ilike": "write text ILIKE pattern",
+    "like": "write text LIKE pattern",
+    "months_between": "write datediff(end, start)",
+    "nanvl": "write if(isnan(value), other, value)",
+    "nullifzero": "write nullif(number, 0)",
+    "slice": "write element_at(values, place)",
+    "split_part": "write split(text, separator)[0], or substring_index(text, separator, 1)",
+    "to_unix_timestamp": "write unix_seconds(to_timestamp(text))",
+    "try_to_date": "write to_date(text)",
+    "try_to_timestamp": "write to_timestamp(text)",
+    "unix_date": "write datediff(date, DATE '1970-01-01')",
+    "zeroifnull": "write coalesce(number, 0)",
 }
-"""Functions left out on purpose, and what to do instead."""
+"""Functions that are left out, and the nearest that can be written instead."""
 
 
 def function(name: str, arguments: Sequence[Expression]) -> Expression:
@@ -47,7 +72,7 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
         raise ValueError(f"{name}() returns another value each time: compute it once, and write the value")
     known = FUNCTIONS.get(name)
     if known is None:
-        raise ValueError(f"the function {name}() is not supported: {_DIFFERS.get(name) or _similar(name)}")
+        raise ValueError(f"the function {name}() is not supported: {_INSTEAD.get(name) or _similar(name)}")
     lowest, highest, make = known
     if not lowest <= len(arguments) <= (highest or len(arguments)):
         wanted = f"{lowest}" if lowest == highest else f"{lowest} to {highest}" if highest else f"at least {lowest}"

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.expressions.casts import to_decimal
+from txlog.expressions.hash_kernels import HASH_KERNELS
+from txlog.expressions.json_kernels import JSON_KERNELS
 from txlog.expressions.row_filter import ARROW_COMPARISONS
 from txlog.expressions.row_kernels import ROW_FALLIBLE, ROW_KERNELS
 from txlog.expressions.time_patterns import TIME_PATTERNS, pattern_parts
@@ -363,6 +365,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "endswith": lambda call, values: pc.ends_with(values, call.options[0]),
     "contains": lambda call, values: pc.match_substring(values, call.options[0]),
     **ROW_KERNELS,
+    **HASH_KERNELS,
+    **JSON_KERNELS,
     "size": _size,
     "array": _array,
     "struct": _struct,
@@ -412,7 +416,7 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "ilike": lambda call: True,
     "interval_microseconds": lambda call: True,
     "from_epoch": lambda call: True,
-    **dict.fromkeys(ROW_FALLIBLE, lambda call: True),
+    **dict.fromkeys((*ROW_FALLIBLE, *JSON_KERNELS), lambda call: True),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,
     "datediff": lambda call: True,

@@ -1,4 +1,4 @@
-"""The SQL functions of arrays, maps and structs: `NESTED_FUNCTIONS`.
+"""The SQL functions of arrays, maps and structs, and of values of any type: `NESTED_FUNCTIONS`.
 
 In: bound operands. Out: bound expressions.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txlog.errors import InvalidInputError
 from txlog.expressions.build import convert
-from txlog.expressions.operands import Make, constant
+from txlog.expressions.operands import Make, constant, typed
 from txlog.expressions.tree import Call, Expression, Reference, Value, Written
 from txlog.expressions.types import common_type, is_integer
 from txlog.protocol.schema import (
     BOOLEAN,
+    DOUBLE,
     INTEGER,
     LONG,
+    STRING,
     VOID,
     Array,
     DataType,
@@ -97,6 +100,43 @@ def _array_contains(values: Expression, wanted: Expression) -> Expression:
     return Call("array_contains", (values, convert(wanted, values.type.element)), BOOLEAN)
 
 
+_OF_JSON = (STRING, INTEGER, LONG, DOUBLE, BOOLEAN)
+
+
+def _from_json(text: Expression, schema: Expression) -> Expression:
+    """A struct of the fields that the text has. The schema is DDL, as in Spark: ``'a INT, b STRING'``."""
+    from txlog.protocol.schema_ddl import parse_columns
+
+    written = str(constant(schema, str, "from_json"))
+    try:
+        fields = parse_columns(written).fields
+    except InvalidInputError as error:
+        raise ValueError(f"from_json() takes columns in SQL, such as 'a INT, b STRING': {error.message}") from None
+    for field in fields:
+        if field.type not in _OF_JSON or not field.nullable or field.metadata:
+            raise ValueError(
+                "from_json() reads columns of the types string, int, bigint, double and boolean, and not"
+                f" {field.name} {type_name(field.type)}: write CAST(get_json_object(text, '$.{field.name}') AS type)"
+            )
+    sql = Written.of("from_json({}, ", written, after=")")
+    return Call("from_json", (typed(text, STRING, "from_json"),), Struct(fields), (sql,))
+
+
+def _hash(name: str, result: DataType) -> Make:
+    def make(*values: Expression) -> Expression:
+        if any(_has_map(value.type) for value in values):
+            raise ValueError(f"{name}() takes no map, since maps that are equal may have another order of keys")
+        return Call(name, values, result)
+
+    return make
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, Struct):
+        return any(_has_map(field.type) for field in kind.fields)
+    return isinstance(kind, Map) or (isinstance(kind, Array) and _has_map(kind.element))
+
+
 NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "array": (1, None, _array),
     "struct": (1, None, _struct),
@@ -104,5 +144,8 @@ NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "size": (1, 1, _size),
     "element_at": (2, 2, _element_at),
     "array_contains": (2, 2, _array_contains),
+    "from_json": (2, 2, _from_json),
+    "hash": (1, None, _hash("hash", INTEGER)),
+    "xxhash64": (1, None, _hash("xxhash64", LONG)),
 }
 """Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""

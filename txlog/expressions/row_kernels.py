@@ -25,13 +25,13 @@ from txlog.expressions.time_patterns import pattern_parts
 from txlog.expressions.tree import Call
 from txlog.protocol.schema import FLOAT, type_to_arrow
 
-__all__ = ["ROW_FALLIBLE", "ROW_KERNELS"]
+__all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
 
 
-def _by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
+def by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
     """A kernel that calls ``function(call, *values)`` for each row without a null, or for every row."""
 
     def kernel(call: Call, *given: Any) -> Any:
@@ -219,30 +219,30 @@ def _contains(call: Call, values: list[Any], wanted: Any) -> bool | None:
 
 
 ROW_KERNELS: dict[str, Callable[..., Any]] = {
-    "locate": _by_row(_locate, takes_null=True),
-    "concat_ws": _by_row(_joined, takes_null=True),
-    "lpad": _by_row(_padded),
-    "rpad": _by_row(_padded),
-    "repeat": _by_row(_repeated),
-    "translate": _by_row(_translated),
-    "substring_index": _by_row(_substring_index),
-    "digest": _by_row(_digest),
-    "crc32": _by_row(lambda call, value: zlib.crc32(_bytes(value))),
-    "hex": _by_row(_hex_of),
-    "unhex": _by_row(_unhex),
-    "base64": _by_row(lambda call, value: base64.b64encode(_bytes(value)).decode()),
-    "round": _by_row(_rounded),
-    "bround": _by_row(_rounded),
-    "to_date": _by_row(_parsed),
-    "to_timestamp": _by_row(_parsed),
-    "add_months": _by_row(_months_later),
-    "interval_months": _by_row(_interval_later),
-    "last_day": _by_row(_last_day),
-    "make_date": _by_row(_made_date),
-    "element_at": _by_row(_element),
-    "item": _by_row(_item),
-    "map_value": _by_row(_value_of),
-    "array_contains": _by_row(_contains),
+    "locate": by_row(_locate, takes_null=True),
+    "concat_ws": by_row(_joined, takes_null=True),
+    "lpad": by_row(_padded),
+    "rpad": by_row(_padded),
+    "repeat": by_row(_repeated),
+    "translate": by_row(_translated),
+    "substring_index": by_row(_substring_index),
+    "digest": by_row(_digest),
+    "crc32": by_row(lambda call, value: zlib.crc32(_bytes(value))),
+    "hex": by_row(_hex_of),
+    "unhex": by_row(_unhex),
+    "base64": by_row(lambda call, value: base64.b64encode(_bytes(value)).decode()),
+    "round": by_row(_rounded),
+    "bround": by_row(_rounded),
+    "to_date": by_row(_parsed),
+    "to_timestamp": by_row(_parsed),
+    "add_months": by_row(_months_later),
+    "interval_months": by_row(_interval_later),
+    "last_day": by_row(_last_day),
+    "make_date": by_row(_made_date),
+    "element_at": by_row(_element),
+    "item": by_row(_item),
+    "map_value": by_row(_value_of),
+    "array_contains": by_row(_contains),
 }
 
 ROW_FALLIBLE = frozenset(

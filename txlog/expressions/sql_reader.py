@@ -94,6 +94,21 @@ _CONDITIONS: tuple[type[exp.Expression], ...] = (
 )
 _NAMES = {"RegexpLike": "RLIKE", "TryCast": "TRY_CAST", "CurrentDate": "current_date", "Anonymous": "a function"}
 
+_INSTEAD = {
+    "TryCast": "Write CAST, which raises for a value that does not fit",
+    "SimilarTo": "Write LIKE or RLIKE",
+    "Any": "Write one comparison for each value, with OR between them",
+    "Window": "Compute it first: it is a value of several rows",
+    "Select": "Compute it first, and write its values",
+    "Subquery": "Compute it first, and write its values",
+    "Exists": "Compute it first, and write its values",
+    "Transform": "Compute it first, or name the elements: values[0]",
+    "BitwiseLeftShift": "Write a multiplication",
+    "BitwiseRightShift": "Write a division: n div 2",
+    "BitwiseAnd": "Write n % 2 for the last bit, and n div 2 % 2 for the one before",
+}
+"""The nearest to write for constructs that cannot be evaluated."""
+
 _CAST_TYPES: dict[str, DataType] = {
     "TINYINT": BYTE,
     "SMALLINT": SHORT,
@@ -420,9 +435,12 @@ class Reader:
 
     def _refused(self, node: exp.Expression, what: str | None = None) -> InvalidInputError:
         construct = what or _NAMES.get(type(node).__name__, type(node).__name__.upper())
+        instead = _INSTEAD.get(type(node).__name__) or (
+            "Use comparison, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST, or a function listed in"
+            " docs/expressions.md"
+        )
         return InvalidInputError(
-            f"{construct} is not supported in an expression: {_text(node)}{self._place(node)}. Use comparison, AND, OR,"
-            " NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST, or a function listed in docs/expressions.md"
+            f"{construct} is not supported in an expression: {_text(node)}{self._place(node)}. {instead}"
         )
 
     def _wrong(self, node: exp.Expression, error: ValueError) -> InvalidInputError:
@@ -444,7 +462,7 @@ class Reader:
 
 
 def _text(node: exp.Expression) -> str:
-    return node.sql(dialect="databricks")
+    return node.sql(dialect="spark")  # which writes RLIKE as users do
 
 
 def _number(text: str) -> int | float | decimal.Decimal:

@@ -129,6 +129,30 @@ def _split(text: Expression, pattern: Expression) -> Expression:
     return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), (separator, sql))
 
 
+# --- JSON -----------------------------------------------------------------------------------------------------
+
+_PATH_PART = re.compile(r"\.(?P<name>[^.\[\]*'\s]+)|\['(?P<quoted>[^'?]+)'\]|\[(?P<place>\d{1,9})\]")
+
+
+def _get_json_object(text: Expression, path: Expression) -> Expression:
+    name = "get_json_object"
+    written = str(constant(path, str, name))
+    parts: list[str | int] = []
+    end = 1 if written.startswith("$") else 0
+    while end and end < len(written):
+        found = _PATH_PART.match(written, end)
+        if found is None:
+            break
+        parts.append(int(found["place"]) if found["place"] else found["name"] or found["quoted"])
+        end = found.end()
+    if end != len(written) or not end:
+        raise ValueError(
+            f"{name}() takes a path such as '$.a.b', '$[0]' or '$[''a.b'']', without *, and not {written!r}"
+        )
+    sql = Written.of("get_json_object({}, ", written, after=")")
+    return call(name, (typed(text, STRING, name),), STRING, (tuple(parts), sql))
+
+
 # --- bytes ----------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +210,7 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "regexp_replace": (3, 3, _regexp_replace),
     "regexp_extract": (2, 3, _regexp_extract),
     "split": (2, 2, _split),
+    "get_json_object": (2, 2, _get_json_object),
     "md5": (1, 1, _of_bytes("md5", STRING, "digest", "md5", Written("md5({})"))),
     "sha1": (1, 1, _of_bytes("sha1", STRING, "digest", "sha1", Written("sha1({})"))),
     "sha2": (2, 2, _sha2),

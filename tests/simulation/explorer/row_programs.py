@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from explorer.other_engines import link_unsynced
 from explorer.rows import Makes, Row, file_of, table_of
@@ -29,6 +30,8 @@ __all__ = [
     "foreign_append",
     "foreign_delete",
     "insert_absent",
+    "merge_by_range",
+    "merge_by_terms_of_one_side",
     "optimize_rows",
     "overwrite_where",
     "purge_rows",
@@ -78,6 +81,54 @@ def insert_absent(session: Session) -> None:
         return old + [row for row in rows if row[0] not in there]
 
     _change(session, makes, lambda table: table.upsert(table_of(rows), ["id"], when_matched="ignore"))
+
+
+def merge_by_range(session: Session) -> None:
+    """Merge by ranges of keys: rows in one get its value, and a range without a row becomes one."""
+    source = pa.table({"low": [1, 90], "high": [2, 99], "new": [_value(session)] * 2})
+    ranges = [tuple(row.values()) for row in source.to_pylist()]
+
+    def makes(old: list[Row]) -> list[Row]:
+        def found(key: int) -> list[int]:
+            return [value for low, high, value in ranges if low <= key <= high]
+
+        new = [(low, "a", value) for low, high, value in ranges if not any(low <= row[0] <= high for row in old)]
+        return [(key, part, (found(key) or [v])[0]) for key, part, v in old] + new
+
+    _change(
+        session,
+        makes,
+        lambda table: (
+            table.merge(source, "target.id BETWEEN source.low AND source.high")
+            .when_matched_update({"v": "source.new"})
+            .when_not_matched_insert({"id": "source.low", "part": "'a'", "v": "source.new"})
+            .execute()
+        ),
+    )
+
+
+def merge_by_terms_of_one_side(session: Session) -> None:
+    """Merge by keys and by terms of one side: a source row that they leave out is inserted beside the row of its key,
+    and rows of the other partition are never matched."""
+    rows: list[Row] = [(1, "a", _value(session)), (2, "b", _value(session)), (99, "b", _value(session))]
+
+    def makes(old: list[Row]) -> list[Row]:
+        def joins(source: Row, target: Row) -> bool:
+            return source[0] == target[0] and source[0] != 2 and target[1] == "a"
+
+        left = [row for row in old if not any(joins(source, row) for source in rows)]
+        return left + [source for source in rows if not any(joins(source, row) for row in old)]
+
+    _change(
+        session,
+        makes,
+        lambda table: (
+            table.merge(table_of(rows), "target.id = source.id AND source.id != 2 AND target.part = 'a'")
+            .when_matched_delete()
+            .when_not_matched_insert_all()
+            .execute()
+        ),
+    )
 
 
 def delete_where(session: Session) -> None:

@@ -38,8 +38,8 @@ class SortedSide(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, column: pa.Array, rows: NDArray[np.int64]) -> SortedSide:
-        """``rows`` are the rows of ``column`` that count."""
-        values, is_null = _numbers(column.take(pa.array(rows)))
+        """``column`` has a value for each of ``rows``."""
+        values, is_null = _numbers(column)
         rows, values = rows[~is_null], values[~is_null]
         order = np.argsort(values, kind="stable")  # NaN comes last, as in SQL
         return cls(values[order], rows[order])

@@ -157,8 +157,8 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
             lows, highs = search.found(self._sorted_source, lambda value: _of_rows(evaluate(value, batch), rows))
             yield from slice_pairs(rows, self._sorted_source.rows, lows, highs)
         else:
-            ordered = SortedSide.of(evaluate(search.value, batch), rows)
-            lows, highs = search.found(ordered, lambda value: _of_rows(_values_of(value, self.rows), self.indexed))
+            ordered = SortedSide.of(_of_rows(evaluate(search.value, batch), rows), rows)
+            lows, highs = search.found(ordered, self._of_indexed)
             for sources, places in slice_pairs(self.indexed, ordered.rows, lows, highs):
                 yield places, sources
 
@@ -198,7 +198,7 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         path = path_of(join.target)
         if path is None:
             return []
-        values = _of_rows(_values_of(join.source, self.rows), self.indexed)
+        values = self._of_indexed(join.source)
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             return []
         ends = pc.min_max(values)
@@ -217,7 +217,18 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def _sorted_source(self) -> SortedSide:
         assert self._search is not None
-        return SortedSide.of(_values_of(self._search.value, self.rows), self.indexed)
+        return SortedSide.of(self._of_indexed(self._search.value), self.indexed)
+
+    def _of_indexed(self, value: Expression) -> pa.Array:
+        """The values of the rows ``indexed`` on the source's side of a range, computed once for all files."""
+        known = self._range_values
+        if value not in known:
+            known[value] = _of_rows(_values_of(value, self.rows), self.indexed)
+        return known[value]
+
+    @functools.cached_property
+    def _range_values(self) -> dict[Expression, pa.Array]:
+        return {}
 
     def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
         """Whether each source row joins a row of the table, given the source rows ``matched`` by such rows: where keys
