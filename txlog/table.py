@@ -954,6 +954,9 @@ class Table(Readable, metaclass=Hinted):
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties, and upgrade the protocol if they need it.
 
+        ``delta.enableRowTracking`` = ``true`` first gives row ids to the files that the table has, by commits of their
+        own that change no row; other writers go on meanwhile. After an interruption, call it again.
+
         Args:
             properties: The values by key. Keys under ``delta.`` must be known; other keys are your own.
             user_metadata: A note for the table's history.
@@ -966,9 +969,9 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        from txlog.commands.change_definition import change_definition, properties_set
+        from txlog.commands.change_definition import set_properties
 
-        return change_definition(self._open_table, lambda state: properties_set(state, properties), user_metadata)
+        return set_properties(self._open_table, properties, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.
