@@ -973,6 +973,34 @@ class Table(Readable, metaclass=Hinted):
 
         return set_properties(self._open_table, properties, user_metadata)
 
+    def drop_feature(self, name: str, *, user_metadata: str | None = None) -> WriteResult:
+        """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
+
+        What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
+        files with earlier types of columns, row ids, V2 checkpoints, in-commit timestamps, and the counting of
+        identity columns, which stay as they are. Features that the definition uses otherwise are not dropped: the
+        error says what to remove. Other writers go on; call it again if they stop it.
+
+        After a feature for readers was dropped, the table has the feature ``checkpointProtection``: older versions
+        stay readable only for those who know the dropped feature, and the log is cleaned up to this version at once or
+        not at all. Once they are cleaned up, ``checkpointProtection`` can be dropped too.
+
+        Args:
+            name: The feature, such as ``"deletionVectors"``.
+            user_metadata: A note for the table's history.
+
+        Returns:
+            The version without the feature.
+
+        Raises:
+            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it.
+            UnsupportedFeatureError: The feature cannot be dropped: ``columnMapping`` is in every file.
+            ConflictError: A concurrent commit changed the table's definition.
+        """
+        from txlog.maintenance.drop_feature import drop_feature
+
+        return drop_feature(self._open_table, name, user_metadata)
+
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.
 

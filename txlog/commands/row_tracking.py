@@ -1,4 +1,5 @@
-"""Turns row tracking on for a table that has rows: every file gets row ids before the table promises them.
+"""Turns row tracking on for a table that has rows: every file gets row ids before the table promises them. And takes
+them away again, for a table that is to do without the feature.
 
 In: an open table. Out: versions that add files again with row ids, and no rows (``dataChange`` is false), as Spark's
 backfill does. First the protocol says that every writer numbers its new files; then the files that are there get
@@ -8,9 +9,11 @@ ids, some in each commit; the caller sets the property last. PROTOCOL.md, "Row T
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from txlog.commands.checked_definition import DefinitionChange, commit_change
@@ -29,7 +32,7 @@ from txlog.tasks.file_rows import FileRows
 from txlog.util import ambient
 from txlog.util.logs import logger
 
-__all__ = ["give_row_ids", "turns_row_tracking_on"]
+__all__ = ["give_row_ids", "take_row_ids", "turns_row_tracking_on"]
 
 _FILES = 10_000
 """Files that get ids in one commit."""
@@ -68,6 +71,31 @@ def give_row_ids(open_table: OpenTable, user_metadata: str | None = None) -> Non
         number += 1
 
 
+def take_row_ids(open_table: OpenTable) -> None:
+    """Let no file of the table have row ids, and new ones get none, so that it can do without the feature.
+
+    Raises what `commit_change` and ``commit_plan`` raise.
+    """
+    commit_change(open_table, open_table.writable_state(), _suspended)
+    number = 0
+    while True:
+        state = open_table.writable_state()
+        if not _with_ids(open_table, state).num_rows:
+            return
+        open_table.commit_plan(_Backfill(open_table, number, None, takes=True), state)
+        number += 1
+
+
+def _suspended(state: TableState) -> DefinitionChange:
+    parameters = operation_parameters(properties={_SUSPENDED: "true"})
+    return DefinitionChange(with_properties(state, {_SUSPENDED: "true"}), "SET TBLPROPERTIES", parameters)
+
+
+def _with_ids(open_table: OpenTable, state: TableState) -> pa.Table:
+    files = open_table.log.files(state)
+    return files.filter(pc.or_(files["baseRowId"].is_valid(), files["defaultRowCommitVersion"].is_valid()))
+
+
 def _with_feature(state: TableState) -> DefinitionChange:
     definition = with_properties(state, _FEATURE)
     if definition is None or definition.protocol is None:
@@ -89,9 +117,11 @@ def _without_ids(open_table: OpenTable, state: TableState) -> pa.Table:
 
 
 class _Backfill:
-    """The `Plan` of one commit: the live files that have no ids, up to a limit, as they are when it lands."""
+    """The `Plan` of one commit: the live files that have no ids, up to a limit, as they are when it lands; or, if it
+    ``takes`` ids, the files that have some."""
 
-    def __init__(self, open_table: OpenTable, number: int, user_metadata: str | None) -> None:
+    def __init__(self, open_table: OpenTable, number: int, user_metadata: str | None, *, takes: bool = False) -> None:
+        self._takes = takes
         self._open_table = open_table
         self._number = number
         self._user_metadata = user_metadata
@@ -101,15 +131,17 @@ class _Backfill:
     def execute(self, state: TableState) -> Proposal:
         """Raises what reading the footer of a file raises, if the log does not know its rows."""
         builder = ProposalBuilder(state, data_change=False)
-        files = _without_ids(self._open_table, state).slice(0, _FILES)
+        files = (_with_ids if self._takes else _without_ids)(self._open_table, state).slice(0, _FILES)
         rows = FileRows(self._open_table.store, state)
-        builder.add(*[_counted(add, rows) for add in add_files_of(files)], are_new=False)
+        change = partial(replace, base_row_id=None, default_row_commit_version=None)
+        adds = [change(add) if self._takes else _counted(add, rows) for add in add_files_of(files)]
+        builder.add(*adds, are_new=False)
         builder.read_table()
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
-            operation="ROW TRACKING BACKFILL",
+            operation="ROW TRACKING UNBACKFILL" if self._takes else "ROW TRACKING BACKFILL",
             parameters=operation_parameters(batchId=self._number),
             user_metadata=self._user_metadata,
             is_reexecutable=True,

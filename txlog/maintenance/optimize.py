@@ -36,6 +36,7 @@ from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
+from txlog.maintenance.older_types import files_with_older_types
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.workers.base import Workers
 
-__all__ = ["OnBins", "optimize", "purge"]
+__all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]
 
 _GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
 _GROUP_FILES = 2_500
@@ -205,6 +206,23 @@ def purge(
     request = _Request(bins_for, _rewriting(open_table, places, {}), description, on_progress, places)
     done = _run(open_table, request, dry_run=dry_run)
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
+
+
+def rewrite_older_types(open_table: OpenTable) -> None:
+    """Rewrite the files that hold a column in a type that it had before. Raises what `purge` raises."""
+
+    def bins_for(state: TableState) -> list[Bin]:
+        files = open_table.log.files(state)
+        older = pa.array(files_with_older_types(open_table, state, files), pa.string())
+        chosen = files.filter(pc.is_in(files.column("path"), older))
+        return bins_to_purge(chosen, older.to_pylist())
+
+    parameters = operation_parameters(predicate=_predicates(None), applyPurge="false")
+
+    def work(state: TableState, folder: str) -> RewriteBins:
+        return RewriteBins(open_table.task_table(state))
+
+    _run(open_table, _Request(bins_for, work, Description("REORG", parameters, None), None), dry_run=False)
 
 
 def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, ...]:
