@@ -973,7 +973,9 @@ class Table(Readable, metaclass=Hinted):
 
         return set_properties(self._open_table, properties, user_metadata)
 
-    def drop_feature(self, name: str, *, user_metadata: str | None = None) -> WriteResult:
+    def drop_feature(
+        self, name: str, *, user_metadata: str | None = None, workers: GivenWorkers | None = None
+    ) -> WriteResult:
         """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
 
         What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
@@ -988,6 +990,7 @@ class Table(Readable, metaclass=Hinted):
         Args:
             name: The feature, such as ``"deletionVectors"``.
             user_metadata: A note for the table's history.
+            workers: Where files are rewritten, as for `open`. Default: the workers of this handle.
 
         Returns:
             The version without the feature.
@@ -999,7 +1002,7 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.maintenance.drop_feature import drop_feature
 
-        return drop_feature(self._open_table, name, user_metadata)
+        return drop_feature(self._open_table, name, user_metadata, workers)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.

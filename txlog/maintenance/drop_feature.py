@@ -42,6 +42,7 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import check_text
 from txlog.util.wording import call
+from txlog.workers.given import GivenWorkers
 
 __all__ = ["drop_feature"]
 
@@ -76,12 +77,14 @@ class _Traces(msgspec.Struct, frozen=True):
         left: What is left of it in a version's files and log, in words; None if nothing is.
     """
 
-    prepare: Callable[[OpenTable], None] = lambda open_table: None
+    prepare: Callable[[OpenTable, GivenWorkers | None], None] = lambda open_table, workers: None
     metadata: Callable[[Metadata], Metadata] = lambda metadata: metadata
     left: Callable[[OpenTable, TableState], str | None] = lambda open_table, state: None
 
 
-def drop_feature(open_table: OpenTable, name: str, user_metadata: str | None = None) -> WriteResult:
+def drop_feature(
+    open_table: OpenTable, name: str, user_metadata: str | None = None, workers: GivenWorkers | None = None
+) -> WriteResult:
     """See `Table.drop_feature`."""
     check_text("name", name)
     state = open_table.writable_state()
@@ -89,7 +92,7 @@ def drop_feature(open_table: OpenTable, name: str, user_metadata: str | None = N
         feature = _droppable(state, name)
     traces = _TRACES.get(feature, _Traces())
     for round_number in range(_ROUNDS):
-        traces.prepare(open_table)
+        traces.prepare(open_table, workers)
         state = open_table.writable_state()
         try:
             result = open_table.commit_plan(_Drop(open_table, feature, traces, user_metadata), state)
@@ -212,9 +215,9 @@ def _unset(open_table: OpenTable, key: str) -> None:
     commit_change(open_table, open_table.writable_state(), change)
 
 
-def _remove_vectors(open_table: OpenTable) -> None:
+def _remove_vectors(open_table: OpenTable, workers: GivenWorkers | None) -> None:
     _set(open_table, {"delta.enableDeletionVectors": "false"})
-    purge(open_table)
+    purge(open_table, workers=workers)
 
 
 def _vectors_left(open_table: OpenTable, state: TableState) -> str | None:
@@ -222,9 +225,9 @@ def _vectors_left(open_table: OpenTable, state: TableState) -> str | None:
     return f"{marked} files have deletion vectors, which other writers made in between" if marked else None
 
 
-def _remove_older_types(open_table: OpenTable) -> None:
+def _remove_older_types(open_table: OpenTable, workers: GivenWorkers | None) -> None:
     _set(open_table, {"delta.enableTypeWidening": "false"})
-    rewrite_older_types(open_table)
+    rewrite_older_types(open_table, workers)
 
 
 def _older_types_left(open_table: OpenTable, state: TableState) -> str | None:
@@ -234,7 +237,7 @@ def _older_types_left(open_table: OpenTable, state: TableState) -> str | None:
     return f"{len(found)} files have columns in an earlier type" if found else None
 
 
-def _remove_row_ids(open_table: OpenTable) -> None:
+def _remove_row_ids(open_table: OpenTable, workers: GivenWorkers | None) -> None:
     _set(open_table, {"delta.enableRowTracking": "false"})
     take_row_ids(open_table)
 
@@ -245,7 +248,7 @@ def _row_ids_left(open_table: OpenTable, state: TableState) -> str | None:
     return f"{left} files have row ids, which other writers gave them in between" if left else None
 
 
-def _leave_v2_checkpoints(open_table: OpenTable) -> None:
+def _leave_v2_checkpoints(open_table: OpenTable, workers: GivenWorkers | None) -> None:
     _unset(open_table, "delta.checkpointPolicy")
     newest = open_table.log.newest_state()
     open_table.log.write_checkpoint(newest)

@@ -208,21 +208,22 @@ def purge(
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
 
 
-def rewrite_older_types(open_table: OpenTable) -> None:
+def rewrite_older_types(open_table: OpenTable, workers: GivenWorkers | None = None) -> None:
     """Rewrite the files that hold a column in a type that it had before. Raises what `purge` raises."""
+    places = open_table.workers(workers, _BINS_AT_ONCE)
 
-    def bins_for(state: TableState) -> list[Bin]:
+    def bins_for(state: TableState) -> list[PlannedBin]:
         files = open_table.log.files(state)
-        older = pa.array(files_with_older_types(open_table, state, files), pa.string())
+        older = pa.array(files_with_older_types(open_table, state, files, workers), pa.string())
         chosen = files.filter(pc.is_in(files.column("path"), older))
         return bins_to_purge(chosen, older.to_pylist())
 
-    parameters = operation_parameters(predicate=_predicates(None), applyPurge="false")
-
-    def work(state: TableState, folder: str) -> RewriteBins:
-        return RewriteBins(open_table.task_table(state))
-
-    _run(open_table, _Request(bins_for, work, Description("REORG", parameters, None), None), dry_run=False)
+    description = Description("REORG", operation_parameters(predicate=[], applyPurge="false"), None)
+    _run(
+        open_table,
+        _Request(bins_for, _rewriting(open_table, places, {}), description, None, places),
+        dry_run=False,
+    )
 
 
 def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, ...]:

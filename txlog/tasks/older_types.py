@@ -1,12 +1,12 @@
 """Which data files hold a column in a type that the table's column had before, as the work of tasks.
 
-In: live files of a table whose columns were given wider types. Out: for each file whether its footer has an earlier
+In: live files of a table whose columns were given wider types. Out: the paths of those whose footers have an earlier
 type. PROTOCOL.md, "Type Widening".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import msgspec
@@ -23,13 +23,16 @@ __all__ = ["HasOlderTypes"]
 
 
 class HasOlderTypes(msgspec.Struct, frozen=True, dict=True):
-    """The work of a task: to find out whether a file has an earlier type of a column, at any depth."""
+    """The work of a task: to find the files that have an earlier type of a column, at any depth."""
 
     table: TaskTable
 
-    def __call__(self, add: AddFile) -> bool:
-        """Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if the footer cannot be read."""
-        found = FileRows(self.table.files, self.table).arrow_schema(add)
+    def __call__(self, adds: Sequence[AddFile]) -> list[str]:
+        """Their paths. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a footer cannot be read."""
+        rows = FileRows(self.table.files, self.table)
+        return [add.path for add in adds if self._is_older(rows.arrow_schema(add))]
+
+    def _is_older(self, found: pa.Schema) -> bool:
         known = self._types
         return any(type_name(_type_of(field)) != known[field.name] for field in found if field.name in known)
 
