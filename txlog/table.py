@@ -1071,6 +1071,9 @@ class Table(Readable, metaclass=Hinted):
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties, and upgrade the protocol if they need it.
 
+        ``delta.enableRowTracking`` = ``true`` first gives row ids to the files that the table has, by commits of their
+        own that change no row; other writers go on meanwhile. After an interruption, call it again.
+
         Args:
             properties: The values by key. Keys under ``delta.`` must be known; other keys are your own.
             user_metadata: A note for the table's history.
@@ -1083,9 +1086,40 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A key is unknown or a value is invalid.
             UnsupportedFeatureError: A property needs a feature that this release lacks.
         """
-        from txlog.commands.change_definition import change_definition, properties_set
+        from txlog.commands.change_definition import set_properties
 
-        return change_definition(self._open_table, lambda state: properties_set(state, properties), user_metadata)
+        return set_properties(self._open_table, properties, user_metadata)
+
+    def drop_feature(
+        self, name: str, *, user_metadata: str | None = None, workers: GivenWorkers | None = None
+    ) -> WriteResult:
+        """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
+
+        What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
+        files with earlier types of columns, row ids, V2 checkpoints, in-commit timestamps, and the counting of
+        identity columns, which stay as they are. Features that the definition uses otherwise are not dropped: the
+        error says what to remove. Other writers go on; call it again if they stop it.
+
+        After a feature for readers was dropped, the table has the feature ``checkpointProtection``: older versions
+        stay readable only for those who know the dropped feature, and the log is cleaned up to this version at once or
+        not at all. Once they are cleaned up, ``checkpointProtection`` can be dropped too.
+
+        Args:
+            name: The feature, such as ``"deletionVectors"``.
+            user_metadata: A note for the table's history.
+            workers: Where files are rewritten, as for `open`. Default: the workers of this handle.
+
+        Returns:
+            The version without the feature.
+
+        Raises:
+            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it.
+            UnsupportedFeatureError: The feature cannot be dropped: ``columnMapping`` is in every file.
+            ConflictError: A concurrent commit changed the table's definition.
+        """
+        from txlog.maintenance.drop_feature import drop_feature
+
+        return drop_feature(self._open_table, name, user_metadata, workers)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.

@@ -187,7 +187,6 @@ def test_tables_that_forbid_row_changes_refuse_them_before_a_row_is_read(
 RULES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("checkConstraints", {}, {"delta.constraints.odd": "reflect(x) > 0"}),
     ("generatedColumns", {"day": {"delta.generationExpression": "reflect(id)"}}, {}),
-    ("identityColumns", {"id": {"delta.identity.start": 1, "delta.identity.step": 1}}, {}),
     ("invariants", {"x": {"delta.invariants": '{"expression":{"expression":"reflect(x) > 0"}}'}}, {}),
 ]
 """Rules for new rows that another writer gave the table, and that txlog does not write or cannot evaluate: feature,

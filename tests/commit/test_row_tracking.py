@@ -15,7 +15,7 @@ import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.log.state import TableState
 from txlog.store.base import PutOutcome
 
@@ -95,14 +95,6 @@ def test_a_table_that_merely_supports_row_tracking_has_new_rows_numbered_and_old
     table.set_properties({"delta.rowTrackingSuspended": "true"})
     table.append(rows(2))
     assert all("baseRowId" not in line.get("add", {}) for line in log_of(table)[-1])
-
-
-def test_row_tracking_is_not_enabled_where_old_files_would_have_no_ids(tmp_path: Path) -> None:
-    txlog.write(tmp_path, rows(5))
-    table = txlog.Table.open(tmp_path)
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
-        table.set_properties(TRACKED)
-    assert table.snapshot().version == 0
 
 
 def test_a_file_whose_rows_are_not_counted_is_refused_before_anything_is_sent(tmp_path: Path) -> None:

@@ -167,7 +167,6 @@ def commit(table: txlog.Table, *lines: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("feature", "of_column", "properties"),
     [
-        ("identityColumns", {"delta.identity.start": 1}, {}),
         ("generatedColumns", {"delta.generationExpression": "reflect(day)"}, {}),
         ("checkConstraints", {}, {"delta.constraints.odd": "reflect(day) > 0"}),
     ],

@@ -627,11 +627,11 @@ def test_a_table_whose_rows_have_rules_that_txlog_does_not_write_is_vacuumed(tmp
                 "minReaderVersion": 3,
                 "minWriterVersion": 7,
                 "readerFeatures": ["vacuumProtocolCheck"],
-                "writerFeatures": ["checkConstraints", "identityColumns", "clustering", "vacuumProtocolCheck"],
+                "writerFeatures": ["checkConstraints", "generatedColumns", "clustering", "vacuumProtocolCheck"],
             }
         if "metaData" in action:
             schema = orjson.loads(action["metaData"]["schemaString"])
-            schema["fields"][0]["metadata"] = {"delta.identity.start": 1}
+            schema["fields"][0]["metadata"] = {"delta.generationExpression": "reflect(id)"}
             action["metaData"]["schemaString"] = orjson.dumps(schema).decode()
             action["metaData"]["configuration"]["delta.constraints.c"] = "id > 0"
 

@@ -119,7 +119,6 @@ def test_a_variant_is_read_and_not_written() -> None:
         "icebergCompatV2",
         "icebergCompatV3",
         "coordinatedCommits-preview",
-        "checkpointProtection",
         "materializePartitionColumns",
         "redirectWriterOnly-preview",
         "a feature of the future",
@@ -174,10 +173,10 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
 def test_the_error_names_every_unsupported_feature() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         check_can_write(
-            listed("icebergCompatV2", "checkpointProtection", "variantType", reader=("variantType",)),
+            listed("icebergCompatV2", "materializePartitionColumns", "variantType", reader=("variantType",)),
             metadata(VARIANTS),
         )
-    assert set(caught.value.features) >= {"icebergCompatV2", "checkpointProtection", "variantType"}
+    assert set(caught.value.features) >= {"icebergCompatV2", "materializePartitionColumns", "variantType"}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ __all__ = [
     "add_columns",
     "alter_column",
     "drop_columns",
+    "drop_feature",
     "rename_column",
     "set_description",
     "set_properties",
@@ -153,6 +154,23 @@ def alter_column(
             user_metadata=user_metadata,
         )
         _show(out, table, result, f"{column} is changed")
+
+
+def drop_feature(
+    uri: Uri,
+    name: Annotated[str, typer.Argument(metavar="FEATURE", help="such as deletionVectors", show_default=False)],
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Drop a table feature, after removing what the table has of it.
+
+    `txlog show` lists a table's features. Dropping one that readers need protects the older versions, which only
+    those who know it can read.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        result = table.drop_feature(name, user_metadata=user_metadata)
+        _show(out, table, result, f"it no longer has the feature {name}")
 
 
 def sync_identity(

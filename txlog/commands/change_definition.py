@@ -12,6 +12,7 @@ from typing import Any
 from txlog.commands.checked_definition import DefinitionChange, MakeChange, commit_change
 from txlog.commands.table_definition import check_added_columns, with_columns, with_properties, without_properties
 from txlog.commit.open_table import OpenTable
+from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.properties import ColumnPath, validate
@@ -28,6 +29,7 @@ __all__ = [
     "history_name",
     "properties_set",
     "properties_unset",
+    "set_properties",
 ]
 
 
@@ -38,11 +40,28 @@ def change_definition(
     return commit_change(open_table, open_table.writable_state(), make, user_metadata, workers)
 
 
-def properties_set(state: TableState, properties: Mapping[str, str]) -> DefinitionChange:
-    """As `Table.set_properties`."""
+def set_properties(open_table: OpenTable, properties: Mapping[str, str], user_metadata: str | None) -> WriteResult:
+    """See `Table.set_properties`. Files get row ids before the table promises them."""
+    from txlog.commands.row_tracking import give_row_ids, turns_row_tracking_on
+
+    state = open_table.writable_state()
+    with TxlogError.located(open_table.uri, state.version):
+        turns_on = turns_row_tracking_on(state, validate(properties))
+        if turns_on:  # before any commit: what else is asked for
+            properties_set(state, properties, has_row_ids=True)
+    if turns_on:
+        give_row_ids(open_table, user_metadata)
+        state = open_table.writable_state()
+    return commit_change(
+        open_table, state, lambda state: properties_set(state, properties, has_row_ids=turns_on), user_metadata
+    )
+
+
+def properties_set(state: TableState, properties: Mapping[str, str], *, has_row_ids: bool = False) -> DefinitionChange:
+    """As `Table.set_properties`. ``has_row_ids``: every file of the table is known to have row ids."""
     checked = validate(properties)
     parameters = operation_parameters(properties=checked)
-    return DefinitionChange(with_properties(state, checked), "SET TBLPROPERTIES", parameters)
+    return DefinitionChange(with_properties(state, checked, has_row_ids=has_row_ids), "SET TBLPROPERTIES", parameters)
 
 
 def properties_unset(state: TableState, keys: Iterable[str]) -> DefinitionChange:

@@ -170,9 +170,14 @@ def new_table(
     return metadata, protocol, domains
 
 
-def with_properties(state: TableState, properties: Mapping[str, str]) -> Definition | None:
-    """Set table properties. Raises ``InvalidInputError`` with the key and value that are not valid."""
-    return _reconfigured(state, {**state.metadata.configuration, **validate(properties)})
+def with_properties(
+    state: TableState, properties: Mapping[str, str], *, has_row_ids: bool = False
+) -> Definition | None:
+    """Set table properties. ``has_row_ids``: every file of the table has row ids.
+
+    Raises ``InvalidInputError`` with the key and value that are not valid.
+    """
+    return _reconfigured(state, {**state.metadata.configuration, **validate(properties)}, has_row_ids=has_row_ids)
 
 
 def without_properties(state: TableState, keys: Iterable[str]) -> Definition | None:
@@ -476,11 +481,18 @@ def _shown(field: Field) -> str:
     return f"{type_name(field.type)}{'' if field.nullable else ' NOT NULL'}"
 
 
-def _reconfigured(state: TableState, configuration: dict[str, str]) -> Definition | None:
+def _reconfigured(state: TableState, configuration: dict[str, str], *, has_row_ids: bool = False) -> Definition | None:
     before = state.metadata.configuration
     _check_changes(before, configuration)
     new = {key: value for key, value in configuration.items() if before.get(key) != value}
     check_columns(new, state.schema, state.partition_columns)
+    if TableProperties.of(configuration).enable_row_tracking and not state.properties.enable_row_tracking:
+        if not has_row_ids:
+            raise InvalidInputError(
+                "delta.enableRowTracking = true promises row ids, and the files of the table may have none: set it by"
+                " table.set_properties, outside of a transaction, which gives them ids first"
+            )
+        configuration = _with_row_tracking_columns(configuration)
     schema, configuration = _mapped(state.schema, configuration, _own_name)
     metadata = replace(state.metadata, configuration=stored(configuration))
     if schema != state.schema:
@@ -543,14 +555,6 @@ def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
         )
     if modes[0] != "none" and before.get(MAX_COLUMN_ID_KEY) != after.get(MAX_COLUMN_ID_KEY):
         raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns and cannot be set")
-    was, will_be = (TableProperties.of(properties).enable_row_tracking for properties in (before, after))
-    if will_be and not was:
-        raise UnsupportedFeatureError(
-            "delta.enableRowTracking can be set when a table is created; on an existing one every file would have to"
-            " be given row ids, which this release does not do. delta.feature.rowTracking = supported gives them to"
-            " new files",
-            features=("rowTracking",),
-        )
 
 
 def _mapped(

@@ -61,6 +61,10 @@ def encode_attempt(
     if keeps_timestamps(proposal, state):
         timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, versions))
     proposal = with_enablement(proposal, state, timestamp_ms)
+    if proposal.protocol is not None:
+        from txlog.log.checkpoint_protection import with_protection
+
+        proposal = with_protection(proposal, state)
     sent = _numbered(proposal, state)
     data = commit_bytes(
         sent,

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NumberRange", "NumberRanges", "PutAside"]
 
-_GROWTH = 4
+_GROWTH = 8
 _LARGEST = 1 << 22
-"""A range has four times as many numbers as the one before, but not more than this for what is not needed yet."""
+"""A range has eight times as many numbers as the one before, but not more than this for what is not needed yet."""
 
 _Key: TypeAlias = tuple[int, str, int | None, str, int, int]
 """The process, since a fork must not use the same numbers, the table and the column."""

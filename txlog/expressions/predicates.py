@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.properties import path_text
-from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
+from txlog.protocol.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
 
 __all__ = [
     "And",
@@ -368,7 +368,8 @@ def with_paths(predicate: Expression, change: Callable[[Path], Path]) -> Any:
 def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path, DataType]:
     """The path in the schema's spelling, and its type.
 
-    Raises ``InvalidInputError`` that lists the columns of ``owner``, which the schema belongs to.
+    Raises ``InvalidInputError`` that lists the columns of ``owner``, which the schema belongs to, and
+    ``UnsupportedFeatureError`` for texts that are compared by a collation.
     """
     found: list[str] = []
     here: DataType = schema
@@ -380,7 +381,21 @@ def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path,
             raise InvalidInputError(f"there is no column {path_text(path)}: {where} {known}")
         found.append(member.name)
         here = member.type
+        if COLLATIONS_KEY in member.metadata:
+            _refuse_collated(found, member.metadata[COLLATIONS_KEY])
     return tuple(found), here
+
+
+def _refuse_collated(path: list[str], collations: object) -> None:
+    """A collation says which texts are equal, and in which order they are: it may not be that of their bytes."""
+    names = [str(name) for name in collations.values()] if isinstance(collations, Mapping) else [str(collations)]
+    other = [name for name in names if not name.endswith("UTF8_BINARY")]
+    if other:
+        raise UnsupportedFeatureError(
+            f"column {path_text(tuple(path))} compares its texts by the collation {other[0]}, and txlog by their bytes:"
+            " read the column without a condition on it, or use an engine that knows the collation",
+            features=("collations",),
+        )
 
 
 # --- binding ------------------------------------------------------------------------------------------------

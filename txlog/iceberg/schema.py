@@ -16,6 +16,7 @@ import msgspec
 from txlog.errors import IcebergExportError
 from txlog.protocol.column_mapping import field_id, nested_ids, physical_name
 from txlog.protocol.schema import (
+    COLLATIONS_KEY,
     VARIANT,
     Array,
     DataType,
@@ -40,8 +41,6 @@ __all__ = [
     "convert",
 ]
 
-_COLLATIONS_KEY = "__COLLATIONS"
-"""The key of a column's collations in Delta's schema."""
 
 ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
@@ -275,7 +274,7 @@ def _check_type_changes(member: Field, names: tuple[str, ...]) -> None:
 
 
 def _check_collations(member: Field, names: tuple[str, ...]) -> None:
-    if member.metadata.get(_COLLATIONS_KEY):
+    if member.metadata.get(COLLATIONS_KEY):
         raise _refused(names, "has a collation, and Iceberg readers compare strings by their bytes")
 
 

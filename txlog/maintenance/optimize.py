@@ -38,6 +38,7 @@ from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
+from txlog.maintenance.older_types import files_with_older_types
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.workers.base import Workers
 
-__all__ = ["OnBins", "optimize", "purge"]
+__all__ = ["OnBins", "optimize", "purge", "rewrite_older_types"]
 
 _GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
 _GROUP_FILES = 2_500
@@ -207,6 +208,24 @@ def purge(
     request = _Request(bins_for, _rewriting(open_table, places, {}), description, on_progress, places)
     done = _run(open_table, request, dry_run=dry_run)
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
+
+
+def rewrite_older_types(open_table: OpenTable, workers: GivenWorkers | None = None) -> None:
+    """Rewrite the files that hold a column in a type that it had before. Raises what `purge` raises."""
+    places = open_table.workers(workers, _BINS_AT_ONCE)
+
+    def bins_for(state: TableState) -> list[PlannedBin]:
+        files = open_table.log.files(state)
+        older = pa.array(files_with_older_types(open_table, state, files, workers), pa.string())
+        chosen = files.filter(pc.is_in(files.column("path"), older))
+        return bins_to_purge(chosen, older.to_pylist())
+
+    description = Description("REORG", operation_parameters(predicate=[], applyPurge="false"), None)
+    _run(
+        open_table,
+        _Request(bins_for, _rewriting(open_table, places, {}), description, None, places),
+        dry_run=False,
+    )
 
 
 def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, ...]:

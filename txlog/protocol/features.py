@@ -21,15 +21,20 @@ from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, 
 from txlog.util.arguments import invalid
 
 __all__ = [
+    "CHECKPOINT_PROTECTION",
     "Usage",
     "check_can_read",
     "check_can_tend",
     "check_can_write",
     "features_in_use",
     "features_of",
+    "known_feature",
     "merged",
+    "needed_by",
     "protocol_for",
     "upgraded_for",
+    "use_of",
+    "without_feature",
 ]
 
 
@@ -109,6 +114,38 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
 def features_of(protocol: Protocol) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The features that readers, and that writers, of a table must support, listed or implied by a version."""
     return _reader_features(protocol), _writer_features(protocol)
+
+
+def known_feature(name: str, protocol: Protocol) -> str | None:
+    """A feature of the table by its name in any case; None if the table does not have it."""
+    present = (*_reader_features(protocol), *_writer_features(protocol))
+    return next((each for each in present if each.lower() == name.lower()), None)
+
+
+def needed_by(name: str, protocol: Protocol) -> list[str]:
+    """The features of the table that need another one."""
+    return [each.name for each in _FEATURES if name in each.requires and each.name in _writer_features(protocol)]
+
+
+def use_of(name: str, metadata: Metadata) -> str | None:
+    """What of the metadata uses a feature, in words; None if nothing does."""
+    feature = _BY_NAME.get(name)
+    return None if feature is None or not feature.used(Usage.of(metadata)) else feature.needed_by or name
+
+
+def without_feature(protocol: Protocol, name: str) -> Protocol:
+    """The protocol without a feature. If the feature is for readers, it protects the history, which they could not
+    read: they start at a checkpoint. PROTOCOL.md, "Checkpoint Protection"."""
+    reader = [each for each in _reader_features(protocol) if each != name]
+    # A writer version also stands for features of readers, which the reader version does not have.
+    writer = [each for each in _writer_features(protocol) if each in reader or not _is_reader_feature(each)]
+    writer = [each for each in writer if each != name]
+    if _is_reader_feature(name) and name not in _NEEDS_NO_HISTORY and CHECKPOINT_PROTECTION not in writer:
+        writer.append(CHECKPOINT_PROTECTION)
+    found = _minimal((*writer, *reader), reader, 1, 1)
+    if name in _writer_features(found):  # its version stands for the feature too
+        found = _minimal((*writer, *reader), reader, 1, WRITER_FEATURES_VERSION)
+    return found
 
 
 def features_in_use(metadata: Metadata) -> frozenset[str]:
@@ -221,7 +258,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("icebergCompatV3", _NO, _property("delta.enableIcebergCompatV3"), "delta.enableIcebergCompatV3"),
     _Feature(
         "checkpointProtection",
-        _NO,
+        _YES,
         lambda usage: "delta.requireCheckpointProtectionBeforeVersion" in usage.configuration,
         "delta.requireCheckpointProtectionBeforeVersion",
     ),
@@ -247,10 +284,14 @@ _FEATURES: tuple[_Feature, ...] = (
 """Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
 _RULES_OF_NEW_FILES = {
-    *("variantType", "variantType-preview", "checkpointProtection"),
+    *("variantType", "variantType-preview"),
     *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
 }
-"""Their requirements concern rows when they are written, new data files, or log cleanup."""
+"""Their requirements concern rows when they are written, or new data files."""
+
+CHECKPOINT_PROTECTION = "checkpointProtection"
+_NEEDS_NO_HISTORY = {"vacuumProtocolCheck"}
+"""Reader features that say nothing about the log: older versions are read right without them."""
 
 _BY_NAME = {feature.name: feature for feature in _FEATURES}
 _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed")

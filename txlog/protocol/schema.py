@@ -22,6 +22,7 @@ __all__ = [
     "BINARY",
     "BOOLEAN",
     "BYTE",
+    "COLLATIONS_KEY",
     "DATE",
     "DOUBLE",
     "FLOAT",
@@ -422,14 +423,17 @@ def _value_from_arrow(key: str, text: str) -> Any:
 TEXT_LENGTH_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 """The type of a column with lengths of text, such as ``varchar(3)``, as Spark writes it; in Delta it is a string."""
 
-_KEPT_KEYS = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", TEXT_LENGTH_KEY, "__COLLATIONS")
+COLLATIONS_KEY = "__COLLATIONS"
+"""How the texts of a column are compared, if not by their bytes."""
+
+_KEPT_KEYS = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", TEXT_LENGTH_KEY, COLLATIONS_KEY)
 """What Delta and Spark give a meaning, so that it may not be lost."""
 _JSON_KEYS = (
     "delta.identity.",
     "delta.columnMapping.id",
     "delta.columnMapping.nested.ids",
     "delta.typeChanges",
-    "__COLLATIONS",
+    COLLATIONS_KEY,
 )
 
 

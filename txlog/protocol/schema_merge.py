@@ -16,6 +16,7 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeat
 from txlog.protocol.column_mapping import MAPPING_PREFIX, is_mapped
 from txlog.protocol.schema import (
     BYTE,
+    COLLATIONS_KEY,
     INTEGER,
     LONG,
     SHORT,
@@ -124,7 +125,7 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
         inner = f"{column}.{member.name}" if column else member.name
         if not member.name:
             yield f"{inner or 'a column'}: its name is empty"
-        if member.metadata.get("__COLLATIONS"):
+        if member.metadata.get(COLLATIONS_KEY):
             yield f"{inner}: a collated string (__COLLATIONS), which txlog cannot compare: leave the collation out"
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
         if bad and not any_name:

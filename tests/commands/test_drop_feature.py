@@ -1,0 +1,189 @@
+"""Table features that are dropped: no trace is left, no row changes, and the log protects what it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from tests.losing_writer import losing_to
+from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.features import features_of
+from txlog.table import Table
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def rows(*keys: int) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array([str(key) for key in keys])})
+
+
+def made(
+    path: Path, properties: dict[str, str] | None = None, columns: str = "k int, v string", **options: Any
+) -> Table:
+    table = Table.create(path / "t", columns, properties=properties, **options)
+    table.append(rows(1, 2))
+    table.append(rows(3, 4))
+    return table
+
+
+def keys(table: Table) -> list[int]:
+    return sorted(Table.open(table.uri).to_arrow().column("k").to_pylist())
+
+
+def features(table: Table) -> set[str]:
+    reads, writes = features_of(Table.open(table.uri)._open_table.log.newest_state().protocol)
+    return {*reads, *writes}
+
+
+def dropped(table: Table, name: str) -> None:
+    """Drop a feature, and check what holds for each one."""
+    before = keys(table)
+    result = table.drop_feature(name)
+    assert name not in features(table)
+    assert keys(table) == before
+    info = json.loads(Path(table.uri, "_delta_log", f"{result.version:020}.json").read_text().splitlines()[0])
+    assert info["commitInfo"]["operation"] == "DROP FEATURE"
+    assert info["commitInfo"]["operationParameters"] == {"featureName": name, "truncateHistory": "false"}
+    assert verify_table(Table.open(table.uri)._open_table.store).is_sound
+    Table.open(table.uri).append(rows(9))
+    assert keys(table) == sorted([*before, 9])
+
+
+def test_deletion_vectors_are_purged_and_every_reader_reads_the_table_again(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    table.delete("k = 1")
+    with pytest.raises(Exception, match="deletionVectors"):
+        deltalake.DeltaTable(table.uri).to_pyarrow_table()
+    version = table.version
+    dropped(table, "deletionVectors")
+    assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table().column("k").to_pylist()) == [2, 3, 4, 9]
+    state = Table.open(table.uri)._open_table.log.newest_state()
+    assert state.protocol.min_reader_version == 1
+    assert state.metadata.configuration == {PROTECTED: str(state.version - 1)}
+    assert features(table) == {"appendOnly", "invariants", "checkpointProtection"}
+    assert Path(table.uri, "_delta_log", f"{state.version - 1:020}.checkpoint.parquet").exists()
+    assert sorted(Table.open(table.uri).snapshot(version).to_arrow().column("k").to_pylist()) == [2, 3, 4]
+
+
+def test_widened_columns_are_rewritten_where_files_have_them_narrow(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.enableTypeWidening": "true"})
+    table.alter_column("k", type="bigint")
+    table.append(pa.table({"k": [1 << 40], "v": ["x"]}))
+    files = set(table.snapshot().files().column("path").to_pylist())
+    dropped(table, "typeWidening")
+    after = set(Table.open(table.uri).snapshot().files().column("path").to_pylist())
+    assert len(files & after) == 1, "the file that was wide already stays"
+    schema = Table.open(table.uri)._open_table.log.newest_state().metadata.schema_string
+    assert "typeChanges" not in schema
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 6
+
+
+def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.enableRowTracking": "true"})
+    dropped(table, "rowTracking")
+    state = Table.open(table.uri)._open_table.log.newest_state()
+    files = table._open_table.log.files(state)
+    assert files["baseRowId"].null_count == files["defaultRowCommitVersion"].null_count == files.num_rows
+    assert (dict(state.domains), state.metadata.configuration) == ({}, {})
+    dropped(table, "domainMetadata")
+    assert state.protocol.min_writer_version == 7
+
+
+def test_in_commit_timestamps_and_v2_checkpoints_are_dropped(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.enableInCommitTimestamps": "true", "delta.checkpointPolicy": "v2"})
+    dropped(table, "inCommitTimestamp")
+    dropped(table, "v2Checkpoint")
+    assert list(Path(table.uri, "_delta_log").glob("*.checkpoint.parquet"))
+    assert features(table) >= {"checkpointProtection"}
+
+
+def test_a_column_stops_to_count_when_its_feature_is_dropped(tmp_path: Path) -> None:
+    table = made(tmp_path, columns="n bigint generated always as identity, k int, v string")
+    dropped(table, "identityColumns")
+    assert sorted(Table.open(table.uri).to_arrow().column("n").to_pylist(), key=str) == [1, 2, 3, 4, None]
+    protocol = Table.open(table.uri)._open_table.log.newest_state().protocol
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4), "version 5 would stand for more"
+
+
+@pytest.mark.parametrize("name", ["vacuumProtocolCheck", "checkConstraints", "generatedColumns", "timestampNtz"])
+def test_a_feature_that_is_only_listed_is_taken_out_of_the_protocol(tmp_path: Path, name: str) -> None:
+    table = made(tmp_path, {f"delta.feature.{name}": "supported"})
+    dropped(table, name)
+    assert ("checkpointProtection" in features(table)) == (name == "timestampNtz"), (
+        "only readers of old versions need it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "name", "says"),
+    [
+        ({}, lambda table: None, "deletionVectors", "does not have the feature 'deletionVectors'; it has appendOnly"),
+        (
+            {},
+            lambda table: table.add_constraint("c", "k > 0"),
+            "checkConstraints",
+            "the constraints c: drop them first",
+        ),
+        ({"properties": {"delta.appendOnly": "true"}}, lambda table: None, "appendOnly", "uses it: appendOnly"),
+        ({"cluster_by": ["k"]}, lambda table: None, "domainMetadata", "is needed by clustering"),
+        ({"cluster_by": ["k"]}, lambda table: None, "clustering", "while the table is clustered"),
+        (
+            {"properties": VECTORS},
+            lambda table: table.drop_feature("deletionVectors"),
+            "checkpointProtection",
+            "from v0",
+        ),
+        ({"column_mapping": "name"}, lambda table: None, "columnMapping", "every file has the physical names"),
+    ],
+)
+def test_a_feature_that_the_table_uses_stays_and_the_error_says_why(
+    tmp_path: Path, options: dict[str, Any], change: Callable[[Table], Any], name: str, says: str
+) -> None:
+    table = made(tmp_path, **options)
+    change(table)
+    version = Table.open(table.uri).version
+    with pytest.raises((InvalidInputError, UnsupportedFeatureError), match=says):
+        Table.open(table.uri).drop_feature(name)
+    assert Table.open(table.uri).version == version
+
+
+def test_a_vector_that_another_writer_makes_in_between_is_purged_too(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    table.delete("k = 1")
+    losing_to(table, lambda other: other.delete("k = 3", mode="merge-on-read")).drop_feature("deletionVectors")
+    assert keys(table) == [2, 4]
+    assert "deletionVectors" not in features(table)
+    assert Table.open(table.uri).snapshot().files().column("deletionVector").null_count == 2
+
+
+def test_a_write_that_began_before_the_feature_was_dropped_conflicts(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    late = losing_to(table, lambda other: other.drop_feature("deletionVectors"))
+    with pytest.raises(ConflictError):
+        late.append(rows(5))
+
+
+def test_the_protected_version_is_the_one_that_drops_the_feature_after_a_lost_race_too(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.feature.timestampNtz": "supported"})
+    result = losing_to(table, lambda other: other.append(rows(5))).drop_feature("timestampNtz")
+    assert Table.open(table.uri).snapshot().properties[PROTECTED] == str(result.version) == "4"
+
+
+def test_the_log_of_a_protected_table_is_cleaned_up_to_there_and_the_protection_dropped(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.feature.timestampNtz": "supported"})
+    version = table.drop_feature("timestampNtz").version
+    assert version is not None
+    log = Path(table.uri, "_delta_log")
+    for file in log.glob("*.json"):  # as a cleanup leaves it
+        if int(file.name.partition(".")[0]) < version:
+            file.unlink()
+    dropped(Table.open(table.uri), "checkpointProtection")
+    assert features(table) == {"appendOnly", "invariants"}
