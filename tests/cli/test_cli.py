@@ -131,13 +131,13 @@ def test_create_refuses_an_existing_table_without_exist_ok(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", ["id", "id foo", "id bigint primary key", "id varchar(10)", "price decimal(50,2)", "", "id 'x"]
+    "columns", ["id", "id foo", "id bigint primary key", "id varchar(0)", "price decimal(50,2)", "", "id 'x"]
 )
 def test_invalid_columns_are_refused_and_no_table_is_created(tmp_path: Path, columns: str) -> None:
     refused = txlog("create", tmp_path / "t", "--columns", columns)
     assert refused.exit_code == 1
     assert refused.stderr.startswith("InvalidInputError: ")
-    assert "timestamp_ntz" in refused.stderr or columns not in ("id", "id foo", "id varchar(10)", "")
+    assert "timestamp_ntz" in refused.stderr or columns not in ("id", "id foo", "")
     assert not (tmp_path / "t").exists()
 
 

@@ -16,6 +16,8 @@ from txlog.util.api_hints import ELSEWHERE
 ADVICE = [
     "Table.exists(uri)",
     "Table.open(uri)",
+    "table.compact_log()",
+    "table.describe(text)",
     "table.schema.names",
     "table.uri",
     "table.snapshot(timestamp=...)",
@@ -69,7 +71,7 @@ ADVICE = [
 ]
 
 
-ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag")
+ADVICE_WITHOUT_CALL = ("begin", "close", "create_write_transaction", "delete_tag")
 
 
 @pytest.mark.parametrize("advice", ADVICE)
@@ -78,7 +80,7 @@ def test_the_call_that_an_error_advises_works(advice: str, table: Table) -> None
     table.append(rows_of(1))
     versions = {"from_version": table.version, "to_version": table.version}
     given = {**versions, "columns": ["id"], "where": "id = 1", "version": 1, "properties": {"a": "b"}}
-    given |= {"name": "a", "condition": "id < 9"}
+    given |= {"name": "a", "condition": "id < 9", "text": "orders"}
     names = {"schema": pa.schema([("new", pa.int8())]), "data": rows_of(2), "rows": rows_of(3), **given}
     code = advice.partition(", which")[0].partition(" and ")[0].replace("timestamp=...", "timestamp='2999-01-01'")
     uri = table.uri + "-new" if code.startswith("Table.create") else table.uri

@@ -54,7 +54,7 @@ IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be gi
         "version",
         "schema_mode",
     ),
-    *("columns", "timestamp", "limit", "max_bytes", "small_files_min", "properties", "inventory"),
+    *("columns", "timestamp", "limit", "max_bytes", "small_files_min", "properties", "inventory", "target_bytes"),
 }
 
 

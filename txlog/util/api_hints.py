@@ -88,7 +88,7 @@ ELSEWHERE = {
         "restore_to_version": "table.restore(version)",
         "rollback": "table.restore(version)",
         "scan": "table.to_batches(columns, where)",
-        "set_comment": "table.describe(text), table.alter_column(column, comment=text)",
+        "set_comment": "table.describe(text), table.alter_column(column)",
         "set_table_description": "table.describe(text)",
         "sql": "duckdb or polars on table.to_dataset()",
         "table_changes": "table.changes(from_version, to_version)",
