@@ -13,8 +13,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
+from typer.testing import CliRunner
 
+from txlog.cli.app import app
 from txlog.commands import clone as clone_command
+from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     ConcurrentAppendError,
     CorruptLogError,
@@ -24,6 +27,7 @@ from txlog.errors import (
     TableExistsError,
 )
 from txlog.store.local_files import LocalFileStore
+from txlog.store.open import open_store
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 
@@ -320,6 +324,35 @@ def test_a_link_to_the_source_is_the_source(source: Table, tmp_path: Path) -> No
 def test_a_clone_in_a_bucket_cannot_read_a_disk(source: Table) -> None:
     with pytest.raises(InvalidInputError, match="deep clone"):
         source.clone("s3://bucket/clone", shallow=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "shallow", "refused"),
+    [
+        ("s3a://b/t", {}, False, True),
+        ("s3://b/t/sub", {}, False, True),
+        ("s3://b/t", {"region": "other"}, True, True),
+        ("s3://b/t", {"region": "other"}, False, False),
+        ("s3://b/t2", {}, True, False),
+    ],
+)
+def test_places_in_buckets_are_compared_by_what_they_are(
+    target: str, options: dict[str, str], shallow: bool, refused: bool
+) -> None:
+    places = [
+        OpenTable(open_store(uri, given), storage_options=given) for uri, given in (("s3://b/t", {}), (target, options))
+    ]
+    if refused:
+        with pytest.raises(InvalidInputError, match=r"inside each other|own location"):
+            clone_command._check_places(*places, is_shallow=shallow)
+    else:
+        clone_command._check_places(*places, is_shallow=shallow)
+
+
+def test_the_command_lists_the_files_of_another_table_by_their_locations(source: Table) -> None:
+    clone = cloned(source, "clone", shallow=True)
+    done = CliRunner().invoke(app, ["files", clone.uri, "--json"])
+    assert all(Path(file["uri"]).is_file() for file in json.loads(done.stdout))
 
 
 # --- deep -----------------------------------------------------------------------------------------------------------

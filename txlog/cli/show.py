@@ -20,7 +20,7 @@ from rich.text import Text
 from txlog.cli.iceberg_commands import iceberg_shown
 from txlog.cli.values import plain
 from txlog.commands.history import HISTORY_COLUMNS, history_row
-from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.paths import location_of, resolve_data_path
 from txlog.protocol.schema import type_name
 from txlog.result import WriteResult, counted, human_size, utc_text
 
@@ -258,7 +258,7 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
 def _whole(uri: str, path: str) -> str:
     """A log path as other programs accept it: with the table's location, and not escaped."""
     found = resolve_data_path(path)
-    return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else path
+    return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else location_of(found)
 
 
 def _rows_of(files: pa.Table) -> list[int | None]:

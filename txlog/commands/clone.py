@@ -9,7 +9,6 @@ File", "Deletion Vectors".
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import msgspec
 
 from txlog.commands.cloned_files import Copies, referring
 from txlog.commands.create_table import probe_new_location
+from txlog.commands.places import root_of
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
@@ -67,7 +67,7 @@ def clone(
     """Clone a version of ``source``. Raises what `Table.clone` raises."""
     if options.mode not in _MODES:
         raise invalid("mode", options.mode, one_of(_MODES))
-    _check_places(source.uri, target.uri, is_shallow=options.is_shallow)
+    _check_places(source, target, is_shallow=options.is_shallow)
     with TxlogError.located(source.uri, version.version):
         check_can_read(version.protocol, version.metadata)
     there = target.state_if_exists()
@@ -241,19 +241,21 @@ def _exists(uri: str) -> TableExistsError:
     return TableExistsError(message, table=uri)
 
 
-def _check_places(source: str, target: str, *, is_shallow: bool) -> None:
-    roots = [f"{(each if '://' in each else os.path.realpath(each)).rstrip('/')}/" for each in (source, target)]
-    if roots[0] == roots[1]:
-        raise InvalidInputError("a table cannot be cloned to its own location", table=source)
-    if roots[0].startswith(roots[1]) or roots[1].startswith(roots[0]):
+def _check_places(source: OpenTable, target: OpenTable, *, is_shallow: bool) -> None:
+    roots = [f"{root_of(each.uri)}/" for each in (source, target)]
+    # Other accounts and servers have containers and buckets of the same name.
+    is_elsewhere = "://" in source.uri and source.storage_options != target.storage_options and not is_shallow
+    if roots[0] == roots[1] and not is_elsewhere:
+        raise InvalidInputError("a table cannot be cloned to its own location", table=source.uri)
+    if (roots[0].startswith(roots[1]) or roots[1].startswith(roots[0])) and not is_elsewhere:
         raise InvalidInputError(
-            f"{target} and {source} are inside each other, so a vacuum of the outer table would delete files of the"
-            " inner one: clone to a folder beside the table",
-            table=source,
+            f"{target.uri} and {source.uri} are inside each other, so a vacuum of the outer table would delete files of"
+            " the inner one: clone to a folder beside the table",
+            table=source.uri,
         )
-    if is_shallow and "://" not in source and "://" in target:
+    if is_shallow and "://" not in source.uri and "://" in target.uri:
         raise InvalidInputError(
             "a table in an object store cannot be a shallow clone of one on this machine's disk, since other machines"
             " could not read it: make a deep clone",
-            table=source,
+            table=source.uri,
         )

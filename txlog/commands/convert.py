@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from txlog.commands.converted_iceberg import from_iceberg
 from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
 from txlog.commands.create_table import probe_new_location
+from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, definition_builder, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
@@ -28,7 +29,7 @@ from txlog.protocol.paths import encode_path, is_hidden
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Struct, leaf_paths
 from txlog.result.maintenance import ConvertResult
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter, footer_facts
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.util import ambient
 from txlog.util.wording import argument
 from txlog.workers.base import Workers

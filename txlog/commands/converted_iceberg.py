@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, new_table
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
@@ -32,7 +33,7 @@ from txlog.protocol.paths import encode_path, is_location, uri_of
 from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
 from txlog.store.base import TableFiles
 from txlog.store.table_store import TableStore
-from txlog.tasks.footer_facts import FooterFacts, ReadFooter, footer_facts
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors

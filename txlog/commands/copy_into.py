@@ -8,7 +8,6 @@ another one, loads each file once: of two loads at once, one loses the race, and
 from __future__ import annotations
 
 import fnmatch
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
+from txlog.commands.places import root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
@@ -27,7 +27,7 @@ from txlog.protocol.actions import Protocol, operation_parameters
 from txlog.protocol.features import merged, upgraded_for
 from txlog.protocol.identity import without_counted
 from txlog.protocol.loaded_files import FEATURE, LoadedFiles
-from txlog.protocol.paths import encode_path, is_hidden, uri_of
+from txlog.protocol.paths import encode_path, is_hidden
 from txlog.protocol.properties import FEATURE_PREFIX
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteMetrics
@@ -101,10 +101,8 @@ class _Load:
         self._source = source
         self._options = options
         self._on_bytes = on_bytes
-        # By whatever path the folder is reached, its files are the same.
-        root = source.uri if "://" in source.uri else os.path.realpath(source.uri)
-        self._root = uri_of(root)
-        if self._root == uri_of(open_table.uri if "://" in open_table.uri else os.path.realpath(open_table.uri)):
+        self._root = root_of(source.uri)
+        if self._root == root_of(open_table.uri):
             raise InvalidInputError("a table cannot load its own folder", table=open_table.uri)
 
     def run(self) -> CopyResult:

@@ -6,7 +6,7 @@ columns get no bounds, since a footer does not record NaN. PROTOCOL.md, "Per-fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,11 +21,8 @@ from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.tasks.task_table import TaskStore
-from txlog.workers.base import Workers, shares
 
-__all__ = ["FooterFacts", "ReadFooter", "as_spark_reads", "checked_metadata", "footer_facts"]
-
-_FOOTERS_MAX = 200  # in one task
+__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "checked_metadata"]
 
 
 class FooterFacts(msgspec.Struct, frozen=True):
@@ -89,29 +86,13 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
         return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
 
 
-class _ReadFooters(msgspec.Struct, frozen=True):
-    """The work of a task: read the footers of some files."""
+class ReadFooters(msgspec.Struct, frozen=True):
+    """The work of a task: read the footers of some files. Raises what `ReadFooter` raises."""
 
     read: ReadFooter
 
     def __call__(self, paths: Sequence[str]) -> list[FooterFacts]:
         return [self.read(path) for path in paths]
-
-
-def footer_facts(
-    read: ReadFooter, paths: Sequence[str], workers: Workers, on_files: Callable[[int, int], None] | None = None
-) -> dict[str, FooterFacts]:
-    """The facts of all files, by path and in order. Raises what `ReadFooter` raises.
-
-    ``on_files`` is called with the number of files read so far, and the total.
-    """
-    cut = shares(paths, workers, _FOOTERS_MAX)
-    found: dict[str, FooterFacts] = {}
-    for at, facts in workers.map(_ReadFooters(read), cut):
-        found.update(zip(cut[at], facts, strict=True))
-        if on_files is not None:
-            on_files(len(found), len(paths))
-    return {path: found[path] for path in paths}
 
 
 def _ids_of(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:

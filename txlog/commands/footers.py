@@ -1,0 +1,32 @@
+"""The footers of many Parquet files that other programs wrote, read by workers.
+
+In: what reads one footer, and paths. Out: `FooterFacts` of each file. A conversion makes its table of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from txlog.tasks.footer_facts import FooterFacts, ReadFooter, ReadFooters
+from txlog.workers.base import Workers, shares
+
+__all__ = ["footer_facts"]
+
+_FILES_MAX = 200
+"""How many footers one task reads at most."""
+
+
+def footer_facts(
+    read: ReadFooter, paths: Sequence[str], workers: Workers, on_files: Callable[[int, int], None] | None = None
+) -> dict[str, FooterFacts]:
+    """The facts of all files, by path and in order. Raises what `ReadFooter` raises.
+
+    ``on_files`` is called with the number of files read so far, and the total.
+    """
+    cut = shares(paths, workers, _FILES_MAX)
+    found: dict[str, FooterFacts] = {}
+    for at, facts in workers.map(ReadFooters(read), cut):
+        found.update(zip(cut[at], facts, strict=True))
+        if on_files is not None:
+            on_files(len(found), len(paths))
+    return {path: found[path] for path in paths}
