@@ -18,6 +18,7 @@ import pytest
 from expression_texts import ANY, ROW, SCHEMA, batch_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
@@ -181,7 +182,7 @@ TEXTS = [
         "sha2(s, 0)",
         "sha2(s, 512)",
         "crc32(s)",
-        "base64(s)",
+        "base64(left(s, 9))",
     ),
     *(
         "hex(s)",
@@ -388,7 +389,7 @@ def test_each_function_fails_where_spark_fails_at_the_ends_of_its_types(ansi: Sp
     for text in TEXTS:
         try:
             found = compare(ansi, ends, [text])
-        except PySparkException:
+        except (PySparkException, Py4JJavaError):
             fails[text] = True
             with pytest.raises(InvalidInputError):
                 evaluate(parse(text, schema), ends)

@@ -79,6 +79,8 @@ def test_hashes_of_slices_and_chunks_are_those_of_the_rows() -> None:
         ("nul", "$", None),
         ("", "$", None),
         ('{"a":"\\u001f"}', "$", '{"a":"\\u001F"}'),
+        ('{"a":"\U0001f600"}', "$", '{"a":"\\uD83D\\uDE00"}'),
+        ('{"a":"\U0001f600"}', "$.a", "\U0001f600"),
     ],
 )
 def test_a_value_in_json_is_the_one_that_spark_finds(json: str, path: str, expected: str | None) -> None:

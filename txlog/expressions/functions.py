@@ -24,7 +24,7 @@ __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
 NONDETERMINISTIC = frozenset(
     {
         *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
-        *("input_file_name", "current_user", "session_user", "user", "current_timezone", "unix_timestamp"),
+        *("input_file_name", "current_user", "session_user", "user", "current_timezone"),
     }
 )
 """Functions that return another value in each call or session."""
@@ -59,6 +59,7 @@ _INSTEAD = {
     "to_unix_timestamp": "write unix_seconds(to_timestamp(text))",
     "try_to_date": "write to_date(text)",
     "try_to_timestamp": "write to_timestamp(text)",
+    "unix_timestamp": "write unix_seconds(current_timestamp()), or unix_seconds(to_timestamp(text))",
     "unix_date": "write datediff(date, DATE '1970-01-01')",
     "zeroifnull": "write coalesce(number, 0)",
 }

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HASH_KERNELS"]
 
-Numbers: TypeAlias = "NDArray[Any]"
-"""Unsigned numbers: of 32 bits for Murmur3, of 64 for xxHash."""
+Numbers: TypeAlias = Any
+"""A numpy array of unsigned numbers: of 32 bits for Murmur3, of 64 for xxHash."""
 
 _SEED = 42
 _DECIMAL_DIGITS_OF_LONG = 18

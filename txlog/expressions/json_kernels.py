@@ -90,12 +90,19 @@ def _number_text(call: Call, number: _Number) -> str:
     return repr(value)
 
 
+_ESCAPED = r'["\\\x00-\x1f\U00010000-\U0010ffff]'
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def _quoted(text: str) -> str:
-    escaped = re.sub(r'["\\\x00-\x1f]', lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
-    return f'"{_storable(escaped)}"'
+    return f'"{re.sub(_ESCAPED, _escape, _storable(text))}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    """As Java writes it: letters beyond U+FFFF as two escapes."""
+    units = found[0].encode("utf-16-be")
+    escapes = (f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))
+    return _ESCAPES.get(found[0]) or "".join(escapes)
 
 
 def _storable(text: str) -> str:

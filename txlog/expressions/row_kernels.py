@@ -29,6 +29,8 @@ __all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
+_LINE_BYTES = 57
+"""What a line of MIME holds."""
 
 
 def by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
@@ -115,6 +117,12 @@ def _unhex(call: Call, text: str) -> bytes | None:
     if re.fullmatch("[0-9a-fA-F]*", text) is None:
         raise pa.ArrowInvalid(f"unhex() of {text!r}, which is not a hexadecimal number")
     return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+
+
+def _base64(call: Call, value: str | bytes) -> str:
+    if len(_bytes(value)) > _LINE_BYTES:
+        raise pa.ArrowInvalid(f"base64() of more than {_LINE_BYTES} bytes, which engines break into lines differently")
+    return base64.b64encode(_bytes(value)).decode()
 
 
 def _hex_of(call: Call, value: int | str | bytes) -> str:
@@ -230,7 +238,7 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "crc32": by_row(lambda call, value: zlib.crc32(_bytes(value))),
     "hex": by_row(_hex_of),
     "unhex": by_row(_unhex),
-    "base64": by_row(lambda call, value: base64.b64encode(_bytes(value)).decode()),
+    "base64": by_row(_base64),
     "round": by_row(_rounded),
     "bround": by_row(_rounded),
     "to_date": by_row(_parsed),
@@ -247,7 +255,7 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
 
 ROW_FALLIBLE = frozenset(
     {
-        *("lpad", "rpad", "repeat", "unhex", "round", "bround"),
+        *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
         *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
     }
 )

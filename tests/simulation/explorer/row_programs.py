@@ -89,7 +89,7 @@ def merge_by_range(session: Session) -> None:
     ranges = [tuple(row.values()) for row in source.to_pylist()]
 
     def makes(old: list[Row]) -> list[Row]:
-        def found(key: int) -> list[int]:
+        def found(key: int) -> list[int | None]:
             return [value for low, high, value in ranges if low <= key <= high]
 
         new = [(low, "a", value) for low, high, value in ranges if not any(low <= row[0] <= high for row in old)]
