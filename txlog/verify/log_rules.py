@@ -36,7 +36,7 @@ from txlog.verify.live_files import LiveFiles
 __all__ = ["Breach", "LogState"]
 
 _VECTOR_FILE = pattern(r"(?:^|/)deletion_vector_[0-9a-f-]{36}\.bin$")
-"""Spark's Delta removes such files when it drops deletion vectors, so that every vacuum keeps them for older versions."""
+"""Spark's Delta removes such files when it drops deletion vectors, so that vacuums keep them for older versions."""
 
 _REMEMBERED_MAX = 10_000
 
