@@ -164,6 +164,20 @@ def test_a_vector_that_another_writer_makes_in_between_is_purged_too(tmp_path: P
     assert Table.open(table.uri).snapshot().files().column("deletionVector").null_count == 2
 
 
+def test_a_commit_that_names_the_vector_files_of_older_versions_is_sound(tmp_path: Path) -> None:
+    """Spark's Delta removes them when it drops the feature, for vacuums of engines that do not know them."""
+    table = made(tmp_path)
+    path = "deletion_vector_e40bea21-47bd-4b56-b29d-48d56ddbe3b6.bin"
+    remove = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": False}}
+    lines = [{"commitInfo": {"operation": "DROP FEATURE"}}, remove]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    Path(table.uri, "_delta_log", f"{table.version + 1:020}.json").write_text(text)
+    table = Table.open(table.uri)
+    assert verify_table(table._open_table.store).is_sound
+    table.append(rows(5))
+    assert keys(table) == [1, 2, 3, 4, 5]
+
+
 def test_a_write_that_began_before_the_feature_was_dropped_conflicts(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     late = losing_to(table, lambda other: other.drop_feature("deletionVectors"))

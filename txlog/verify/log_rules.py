@@ -30,9 +30,13 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.schema import Field
+from txlog.util.patterns import pattern
 from txlog.verify.live_files import LiveFiles
 
 __all__ = ["Breach", "LogState"]
+
+_VECTOR_FILE = pattern(r"(?:^|/)deletion_vector_[0-9a-f-]{36}\.bin$")
+"""Spark's Delta removes such files when it drops deletion vectors, so that vacuums keep them for older versions."""
 
 _REMEMBERED_MAX = 10_000
 
@@ -197,7 +201,7 @@ class LogState(msgspec.Struct):
         if isinstance(action, AddFile):
             yield from self._partition(action, position)
             self.files.add(key, action.path, action.size, action.partition_values, self.version)
-        elif not self.files.remove(key) and self.is_whole:
+        elif not self.files.remove(key) and self.is_whole and not _VECTOR_FILE.search(action.path):
             yield Breach("remove-of-inactive-file", f"removes {action.path}, which is not in the table", position)
 
     def _partition(self, add: AddFile, position: int) -> Iterator[Breach]:
