@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
+    from txlog.report.report import Report
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
@@ -1880,6 +1881,35 @@ class Table(Readable, metaclass=Hinted):
             tasks=self._open_table.task_store(),
             workers=self._open_table.given_workers(workers),
         )
+
+    def report(
+        self,
+        *,
+        limit: int | None = None,
+        orphans: bool = False,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> Report:
+        """A page about the newest version: commits, files, clustering, upkeep, who can read it, and what to do.
+
+        It is one HTML file that works offline, and a notebook shows it. It is made from the log, and no data file is
+        read.
+
+        Args:
+            limit: How many of the newest commits to read; None means all that the log retains.
+            orphans: Also list the table's folder, for files that no version needs and for what a deletion waits for.
+            on_progress: Called with the name of a step, how much is done, and the total.
+
+        Returns:
+            ``html``, ``save(path)`` and the ``facts`` as plain values.
+
+        Raises:
+            InvalidInputError: The limit is not a whole number greater than 0.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.report.report import make_report
+
+        return make_report(self._open_table, limit=limit, orphans=orphans, on_progress=on_progress)
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.

@@ -17,6 +17,7 @@ from txlog.cli import (
     iceberg_commands,
     log_commands,
     maintain_commands,
+    report_commands,
     restore_commands,
     rewrite_commands,
     row_commands,
@@ -289,6 +290,7 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
+app.command("report")(report_commands.report)
 app.command("changes")(change_commands.changes)
 app.command("clone")(clone_commands.clone)
 app.command("convert")(clone_commands.convert)
