@@ -30,6 +30,7 @@ COMMANDS = [
     "history",
     "files",
     "changes",
+    "report",
     "verify",
     "probe-store",
     *TENDING,

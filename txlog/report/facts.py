@@ -141,7 +141,8 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Everything that the page shows. ``deletion`` is None unless the folder was listed."""
+    """Everything that the page shows. ``is_partial`` if the log has older commits than the ``timeline``. ``deletion``
+    is None unless the folder was listed."""
 
     made_ms: int
     made_by: str

@@ -72,7 +72,7 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
     """
     log, now_ms = open_table.log, ambient.now_ms()
     state = log.on_newest_checkpoint(log.newest_state())
-    timeline, is_partial = _timeline(open_table, state, commits, on_step)
+    timeline = _timeline(open_table, state, commits, on_step)
     on_step("reading the list of files", 0, 1)
     live, tombstones = log.files_and_tombstones(state)
     vacuum_ms = _last_vacuum_ms(open_table)
@@ -87,7 +87,7 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
         made_by=f"txlog {txlog.__version__}",
         table=table,
         timeline=timeline,
-        is_partial=is_partial,
+        is_partial=timeline is not None and timeline.first_version > upkeep.log.first_version,
         files=files,
         keys=tuple(keys),
         upkeep=upkeep,
@@ -102,10 +102,7 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
 # --- commits ------------------------------------------------------------------------------------------------------
 
 
-def _timeline(
-    open_table: OpenTable, state: TableState, limit: int | None, on_step: OnStep
-) -> tuple[Timeline | None, bool]:
-    """The timeline, and whether the log has older commits."""
+def _timeline(open_table: OpenTable, state: TableState, limit: int | None, on_step: OnStep) -> Timeline | None:
     count, summaries = open_table.log.commits_oldest_first(state, limit)
     found: list[CommitFacts] = []
     newest: deque[CommitLine] = deque(maxlen=_LINES_KEPT)
@@ -116,7 +113,7 @@ def _timeline(
             newest.append(commit_line(each.version, each.timestamp_ms, info))
         if number % _PROGRESS_EVERY == 0 or number == count:
             on_step("reading commits", number, count)
-    return timeline_of(found, newest), limit is not None and count >= limit
+    return timeline_of(found, newest)
 
 
 # --- the table ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError
 from txlog.report.facts import Facts
 from txlog.report.gather import OnStep, gather
 from txlog.report.page import page_of
@@ -42,9 +43,14 @@ class Report(msgspec.Struct, frozen=True):
             path: The file.
 
         Raises:
-            OSError: The file cannot be written.
+            InvalidInputError: The file cannot be written.
         """
-        Path(path).write_text(self.html, encoding="utf-8")
+        try:
+            Path(path).write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            message = f"the report cannot be written: {why}; name a file in a folder that exists and may be written to"
+            raise InvalidInputError(message, table=self.table, path=str(path)) from error
 
     def to_dict(self) -> Mapping[str, Any]:
         """Plain data for logs and JSON.
