@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from txlog.protocol.schema_input import from_any
+from txlog.protocol.upgrade_note import READERS, reader_verdicts
 from txlog.report.advice import advice_for
 from txlog.report.clustering import key_columns, ordered_paths
 from txlog.report.commits import BINS_MAX, KINDS, commit_facts, commit_line, timeline_of
@@ -195,3 +197,16 @@ def test_each_trouble_has_its_command_and_the_urgent_ones_come_first() -> None:
 )
 def test_durations_have_the_unit_that_people_would_use(duration_ms: int, long: str, exact: str) -> None:
     assert (age(duration_ms), span(duration_ms)) == (long, exact)
+
+
+def test_the_verdicts_on_readers_are_those_of_the_page_on_reading() -> None:
+    """`integration/test_interop_readers.py` tests each of them."""
+    page = Path(__file__).parent.parent.parent.joinpath("docs", "read.md").read_text()
+    table = page[page.index("| turned on in the table |") :].partition("\n\n")[0].splitlines()[2:]
+    features = ("deletionVectors", "columnMapping", "v2Checkpoint", "typeWidening")
+    for feature, row in zip(features, table, strict=True):
+        _, query_builder, dataset, polars = (cell.strip() for cell in row.strip("|").split("|"))
+        assert dataset == {"refuses": "refuses", "reads nulls": "**nulls, and no error**"}[reader_verdicts(feature)[3]]
+        assert (query_builder, polars.partition(";")[0]) == (reader_verdicts(feature)[2], reader_verdicts(feature)[4])
+        assert reader_verdicts(feature)[:2] == ("reads", "reads")
+    assert len(READERS) == len(reader_verdicts("unknown feature")) == len(reader_verdicts("timestampNtz"))

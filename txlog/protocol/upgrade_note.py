@@ -20,8 +20,8 @@ _READERS = {
     "typeWidening": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read it",
     "deletionVectors": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table;"
     " txlog, Spark's Delta, Polars and deltalake's QueryBuilder read it",
-    "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table; txlog,"
-    " Spark's Delta, Polars and deltalake's QueryBuilder read it",
+    "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, DuckDB through them, and Polars then refuse the table;"
+    " txlog, Spark's Delta and deltalake's QueryBuilder read it",
     "timestampNtz": "txlog, Spark's Delta, deltalake and Polars read it",
 }
 _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
@@ -33,7 +33,7 @@ _VERDICTS: dict[str, tuple[Verdict, ...]] = {
     "columnMapping": ("reads", "reads", "reads", "reads nulls", "refuses"),
     "typeWidening": ("reads", "reads", "refuses", "refuses", "refuses"),
     "deletionVectors": ("reads", "reads", "reads", "refuses", "reads"),
-    "v2Checkpoint": ("reads", "reads", "reads", "refuses", "reads"),
+    "v2Checkpoint": ("reads", "reads", "reads", "refuses", "refuses"),
     "timestampNtz": ("reads", "reads", "reads", "reads", "reads"),
 }
 
