@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
+    from txlog.maintenance.version_diff import VersionDiff
     from txlog.report.report import Report
     from txlog.result.maintenance import (
         CloneResult,
@@ -1881,6 +1882,28 @@ class Table(Readable, metaclass=Hinted):
             tasks=self._open_table.task_store(),
             workers=self._open_table.given_workers(workers),
         )
+
+    def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
+        """What changed between two versions: columns, properties, files, and rows if the change data feed has them.
+
+        Args:
+            from_version: The version before.
+            to_version: The version after; None means the newest.
+
+        Returns:
+            The changes of the definition, the counts of files, and the counts of rows.
+
+        Raises:
+            NotFoundError: A version does not exist, or was cleaned up.
+            InvalidInputError: A version is not a whole number.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.maintenance.version_diff import diff_versions
+
+        first = whole_number("from_version", from_version, table=self.uri)
+        last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
+        return diff_versions(self._open_table, first, last)
 
     def report(
         self,

@@ -30,6 +30,7 @@ COMMANDS = [
     "history",
     "files",
     "changes",
+    "diff",
     "report",
     "verify",
     "probe-store",

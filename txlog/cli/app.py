@@ -14,6 +14,7 @@ from txlog.cli import (
     clone_commands,
     copy_commands,
     definition_commands,
+    diff_commands,
     iceberg_commands,
     log_commands,
     maintain_commands,
@@ -136,6 +137,7 @@ app.command("alter-column")(definition_commands.alter_column)
 app.command("drop-feature")(definition_commands.drop_feature)
 app.command("sync-identity")(definition_commands.sync_identity)
 app.command("set-description")(definition_commands.set_description)
+app.command("constraint")(definition_commands.constraint)
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
 app.command("delete")(row_commands.delete)
@@ -290,6 +292,7 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
+app.command("diff")(diff_commands.diff)
 app.command("report")(report_commands.report)
 app.command("changes")(change_commands.changes)
 app.command("clone")(clone_commands.clone)

@@ -38,6 +38,7 @@ _INSTEAD = {
     "log": "history",
     "ls": "files",
     "list": "files",
+    "compare": "diff URI FROM TO",
     "merge": "upsert",
     "probe": "probe-store",
     "properties": "set URI KEY=VALUE; txlog show URI lists the current ones",
