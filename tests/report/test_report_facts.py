@@ -167,9 +167,9 @@ def test_a_table_in_order_needs_nothing() -> None:
 
 
 def test_advice_names_the_command_what_it_does_and_what_it_costs() -> None:
-    planned = RewriteResult((), 190, 36 * 10**9, 4, dry_run=True)
+    planned = RewriteResult((), 1900, 36 * 10**9, 4, dry_run=True)
     (found,) = advice_for(TABLE, Files(SUMMARY, NO_DEAD, NO_REMOVED), IDLE, planned, now_ms=0)
-    assert found.title == "Combine 190 files into 4"
+    assert found.title == "Combine 1,900 files into 4"
     assert found.command == "txlog optimize '/t/a table; rm -rf ~'"
     assert "36.0 GB, about 10 minutes on one machine" in found.cost
     assert found.is_urgent

@@ -20,6 +20,8 @@ _READ_BYTES_PER_S = 60_000_000
 """About what one machine with a few cores rewrites in a second: people want to know whether it takes minutes or
 hours."""
 _WORTH_SAYING_S = 20
+_MANY_FILES = 1_000
+"""Opening this many files more than necessary takes seconds on an object store."""
 _HOUR_MS = DAY_MS // 24
 
 
@@ -75,7 +77,6 @@ def _of_files(table: Identity, files: Files, optimize: RewriteResult | None) -> 
         gains = [f"{counted(fewer, 'file')} fewer to open" if fewer else "rows that are dead are no longer read"]
         if dead.many and fewer:
             gains.append(f"dead rows leave {counted(dead.many, 'file')}")
-        share = optimize.files_removed / max(1, files.summary.files)
         yield Advice(
             f"Combine {counted(optimize.files_removed, 'file')} into {optimize.files_added:,}"
             if fewer
@@ -84,7 +85,7 @@ def _of_files(table: Identity, files: Files, optimize: RewriteResult | None) -> 
             _command(table, "optimize"),
             f"Reads and writes {human_size(optimize.bytes_removed)}{_duration(optimize.bytes_removed)}. Readers and"
             f" writers continue; the old files stay for {_days(files.removed.retention_ms)}.",
-            is_urgent=share > 0.5 and optimize.files_removed > 100,
+            is_urgent=fewer >= _MANY_FILES,
         )
     if dead.files:
         yield Advice(

@@ -155,6 +155,6 @@ def _text(value: Any, leaf: Leaf) -> str:
         return f"{_EPOCH.date() + datetime.timedelta(days=value)}"
     if leaf.kind in ("timestamp", "timestamp_ntz"):
         return f"{_EPOCH + value * _US:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) < 10**15 else f"{value}"
-    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), _VALUE_MAX)
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.4g}"
+    return shortened(f"{value:.0f}" if isinstance(value, float) else str(value), _VALUE_MAX)

@@ -61,6 +61,7 @@ _LINES_KEPT = 15
 _PROGRESS_EVERY = 256
 _KEYS_MAX = 4
 _OTHER_KEYS_MAX = 3
+_TRIED = 6
 
 Path = tuple[str, ...]
 
@@ -79,9 +80,11 @@ def gather(open_table: OpenTable, *, commits: int | None, lists_folder: bool, on
     files = files_of(state, live, tombstones, now_ms=now_ms, last_vacuum_ms=vacuum_ms)
     keys = _keys(state, live)
     on_step("reading the list of files", 1, 1)
+    on_step("planning what to do", 0, 1)
     table = _identity(open_table, state)
     upkeep = _upkeep(open_table, state, vacuum_ms)
     planned = _if_possible(lambda: optimize(open_table, dry_run=True))
+    on_step("planning what to do", 1, 1)
     return Facts(
         made_ms=now_ms,
         made_by=f"txlog {txlog.__version__}",
@@ -147,16 +150,16 @@ def _time_of(open_table: OpenTable, version: int) -> int | None:
 
 
 def _keys(state: TableState, live: pa.Table) -> list[KeyColumn]:
-    """The clustering columns; else those that files were clustered by; else the first that have bounds. A single file
-    has no order."""
+    """The clustering columns; else those that files were clustered by; else the first that have different values. A
+    single file has no order."""
     if live.num_rows < 2:
         return []
-    paths = [*clustering_columns(state.domains, state.schema)] or _tagged(state, live)
-    if not paths:
-        paths = ordered_paths(state.schema, state.partition_columns)[:_OTHER_KEYS_MAX]
+    chosen = [*clustering_columns(state.domains, state.schema)] or _tagged(state, live)
+    paths = chosen or ordered_paths(state.schema, state.partition_columns)[:_TRIED]
     with contextlib.suppress(KeyError):
-        named = [(path_text(path), physical_path(state.schema, path)) for path in paths[:_KEYS_MAX]]
-        return key_columns(live, physical_schema(state.schema), named)
+        named = [(path_text(path), physical_path(state.schema, path)) for path in paths]
+        found = key_columns(live, physical_schema(state.schema), named)
+        return found[:_KEYS_MAX] if chosen else [each for each in found if len(each.ticks) > 1][:_OTHER_KEYS_MAX]
     return []
 
 
