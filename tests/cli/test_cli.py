@@ -31,6 +31,7 @@ COMMANDS = [
     "files",
     "changes",
     "diff",
+    "merge",
     "report",
     "verify",
     "probe-store",

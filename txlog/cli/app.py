@@ -18,6 +18,7 @@ from txlog.cli import (
     iceberg_commands,
     log_commands,
     maintain_commands,
+    merge_commands,
     report_commands,
     restore_commands,
     rewrite_commands,
@@ -143,6 +144,7 @@ app.command("overwrite")(write_commands.overwrite)
 app.command("delete")(row_commands.delete)
 app.command("update")(row_commands.update)
 app.command("upsert")(row_commands.upsert)
+app.command("merge")(merge_commands.merge)
 
 
 @app.command("show")

@@ -39,7 +39,6 @@ _INSTEAD = {
     "ls": "files",
     "list": "files",
     "compare": "diff URI FROM TO",
-    "merge": "upsert",
     "probe": "probe-store",
     "properties": "set URI KEY=VALUE; txlog show URI lists the current ones",
     "property": "set URI KEY=VALUE; txlog show URI lists the current ones",
