@@ -66,7 +66,7 @@ def _commits(facts: Facts, timeline: Timeline) -> Markup:
     body = [
         element(
             "div",
-            None,
+            {"class": "chart"},
             legend(timeline),
             element("p", {"class": "scale"}, f"at most {counted(most, 'commit')} in {span(timeline.step_ms)}"),
             element("div", {"class": "frame top"}, commits_plot(timeline)),
@@ -137,6 +137,7 @@ def _newest(timeline: Timeline) -> Markup:
     for each in timeline.newest:
         *cells, note = each.cells
         below = [element("div", {"class": "soft"}, note)] if note else []
+        cells[1] = Markup(" ".join(element("span", {"class": "fixed"}, part) for part in cells[1].split(" ")))
         cells[2] = Markup(element("div", None, cells[2]) + "".join(below))
         rows.append([cells[at] for at in shown])
     return _table([heads[at] for at in shown], rows)

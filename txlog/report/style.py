@@ -67,9 +67,9 @@ overflow-wrap:anywhere;user-select:all}
 g:hover .hit{fill:var(--ink);fill-opacity:.06}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:13.5px;line-height:1.4}
-th,td{padding:5px 14px 5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th,td{padding:5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 th{color:var(--soft);font-weight:400;font-size:12.5px;vertical-align:bottom}
-tr>:last-child{padding-right:0}
+th+th,td+td{padding-left:14px}
 tbody tr:last-child>*{border-bottom:0}
 td{overflow-wrap:anywhere;unicode-bidi:isolate}
 td.wide{overflow-wrap:break-word}
@@ -94,10 +94,13 @@ padding-top:20px}.strip{grid-template-columns:repeat(2,minmax(0,1fr));margin-top
 .strip dd{font-size:18px}h1{font-size:25px}.wide{display:none}.lede{max-width:none}.body{margin-top:10px}
 .w{white-space:normal}
 .axis span:nth-child(even):nth-last-child(n+2){display:none}}
-@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--line:#ccc;--panel:#f3f3f3}
-main{max-width:none;padding:0}section{break-inside:avoid-page;margin-top:22px;padding-top:16px}
-.command{border:1px solid #ccc}h2,h3{break-after:avoid}.plot,.share svg,.legend svg{print-color-adjust:exact;
--webkit-print-color-adjust:exact}}
+@page{margin:14mm}
+@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--soft:#444;--line:#ccc;--panel:#f3f3f3;--k0:#3b72d9;
+--k1:#e08a2e;--k2:#2a9d8c;--k3:#aab2bd;--bad:#c6403b;--good:#237a57;--warn:#9a6400}
+main{max-width:none;padding:0}section{grid-template-columns:150px minmax(0,1fr);gap:8px 24px;margin-top:22px;
+padding-top:16px}.wide{display:table-cell}tr,figure,.advice li,.strip,.chart{break-inside:avoid}
+h2,h3,.lede{break-after:avoid}.command{border:1px solid #ccc}.strip{grid-template-columns:repeat(3,1fr)}
+svg{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 """
 
 POLICY = (
