@@ -90,7 +90,7 @@ def ranges_plot(key: KeyColumn) -> Markup:
         left = min(each.low * _WIDTH, _WIDTH - width)
         title = element("title", None, each.text)
         shapes.append(element("g", None, title, _rect("k0", left, number * step, width, max(0.25, step * 0.8))))
-    return _plot("bars", shapes, f"The range of {key.name} in each file")
+    return _plot("bars", shapes, "The range of values in each file")
 
 
 def depth_plot(key: KeyColumn) -> Markup:
@@ -100,9 +100,7 @@ def depth_plot(key: KeyColumn) -> Markup:
     step = _WIDTH / (len(points) - 1)
     line = " L".join(f"{number * step:.1f} {_HEIGHT - depth / most * 96:.1f}" for number, depth in enumerate(points))
     area = element("path", {"class": "area", "d": f"M0 {_HEIGHT} L{line} L{_WIDTH} {_HEIGHT} Z"})
-    return _plot(
-        "depth", [area, element("path", {"class": "edge", "d": f"M{line}"})], f"Files that hold one {key.name}"
-    )
+    return _plot("depth", [area, element("path", {"class": "edge", "d": f"M{line}"})], "How many files hold a value")
 
 
 def bin_title(each: Bin) -> str:

@@ -110,7 +110,7 @@ def key_column(name: str, leaf: Leaf, low: pa.Array, high: pa.Array, files: int)
     by_rank = values.take(pa.array(np.argsort(ranks, kind="stable")[sorted_at]))
     texts = zip(low.take(pa.array(shown)).to_pylist(), high.take(pa.array(shown)).to_pylist(), strict=True)
     return KeyColumn(
-        name=shortened(name, 60),
+        name=name,
         files=files,
         known=len(low),
         opened=float(np.concatenate([depth[first], depth[last]]).mean()),

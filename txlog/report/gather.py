@@ -62,6 +62,7 @@ _PROGRESS_EVERY = 256
 _KEYS_MAX = 4
 _OTHER_KEYS_MAX = 3
 _TRIED = 6
+_FILES_TRIED = 1_000
 
 Path = tuple[str, ...]
 
@@ -154,12 +155,19 @@ def _keys(state: TableState, live: pa.Table) -> list[KeyColumn]:
     single file has no order."""
     if live.num_rows < 2:
         return []
-    chosen = [*clustering_columns(state.domains, state.schema)] or _tagged(state, live)
-    paths = chosen or ordered_paths(state.schema, state.partition_columns)[:_TRIED]
-    with contextlib.suppress(KeyError):
+    paths = [*clustering_columns(state.domains, state.schema)] or _tagged(state, live)
+    if paths:
+        return _key_columns(state, live, paths)[:_KEYS_MAX]
+    paths = ordered_paths(state.schema, state.partition_columns)[:_TRIED]
+    by_name = {path_text(path): path for path in paths}
+    varied = [each.name for each in _key_columns(state, live.slice(0, _FILES_TRIED), paths) if len(each.ticks) > 1]
+    return _key_columns(state, live, [by_name[name] for name in varied[:_OTHER_KEYS_MAX]])
+
+
+def _key_columns(state: TableState, live: pa.Table, paths: Sequence[Path]) -> list[KeyColumn]:
+    with contextlib.suppress(KeyError):  # a column that the schema lacks
         named = [(path_text(path), physical_path(state.schema, path)) for path in paths]
-        found = key_columns(live, physical_schema(state.schema), named)
-        return found[:_KEYS_MAX] if chosen else [each for each in found if len(each.ticks) > 1][:_OTHER_KEYS_MAX]
+        return key_columns(live, physical_schema(state.schema), named)
     return []
 
 

@@ -253,7 +253,9 @@ def _clustering(facts: Facts) -> Markup:
         if facts.table.clustering_columns
         else "The table has no clustering columns."
     )
-    lede = f"A look-up of one {best.name} opens {_files_opened(best.opened)} of {counted(best.files, 'file')}. {how}"
+    lede = (
+        f"A look-up of one {_cut(best.name)} opens {_files_opened(best.opened)} of {counted(best.files, 'file')}. {how}"
+    )
     figures = element("div", {"class": "pair"}, map(_key, facts.keys))
     note = "Each bar is a file, from its least to its greatest value. A look-up opens those that cross its value."
     sampled = max(len(each.ranges) for each in facts.keys)
@@ -271,7 +273,7 @@ def _key(key: KeyColumn) -> Markup:
     return element(
         "figure",
         None,
-        element("h3", None, key.name),
+        element("h3", None, _cut(key.name)),
         element("p", None, opened),
         element("div", {"class": "frame"}, depth_plot(key)),
         element("div", {"class": "frame"}, ranges_plot(key)),
