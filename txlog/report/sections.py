@@ -6,6 +6,7 @@ In: `Facts`. Out: `Markup`. Each section has a heading, a sentence that says wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from txlog.protocol.properties import DAY_MS
 from txlog.protocol.upgrade_note import READERS
@@ -37,8 +38,10 @@ _COLUMNS_OPEN = 16
 _TEXT_MAX = 200
 _VERDICT_CLASS = {"reads": "yes", "refuses": "no", "reads nulls": "no", "unknown": "maybe"}
 
-Cell = str | tuple[str, str | None]
+Cell: TypeAlias = "str | tuple[str, str | None]"
 """The text of a table's cell, and its class."""
+Head: TypeAlias = "tuple[str, str | None]"
+"""The text of a column's head, and the class of the column."""
 
 
 def sections(facts: Facts) -> Iterator[Markup]:
@@ -122,15 +125,15 @@ def _tallies(title: str, tallies: Sequence[Tally]) -> Markup:
         told = f"{counted(each.commits, 'commit')}, the last one {dated(each.last_ms)}"
         lost = [f"{each.lost:,}" if each.lost else ""] if has_lost else []
         rows.append([each.name, bar(each.commits / most, told), f"{each.commits:,}", *lost])
-    heads: list[tuple[str, str | None]] = [("", None), ("", "share"), ("commits", "n")]
+    heads: list[Head] = [("", None), ("", "share"), ("commits", "n")]
     heads += [("lost races", "n")] if has_lost else []
     return element("div", None, element("h3", None, title), _table(heads, rows))
 
 
 def _newest(timeline: Timeline) -> Markup:
     """The note of a commit stands below its operation."""
-    heads = (("version", "n"), ("time (UTC)", "w"), ("operation", None), ("rows", "n"), ("files", "n wide"))
-    heads += (("size", "n wide"), ("by", "wide"))
+    heads: list[Head] = [("version", "n"), ("time (UTC)", "w"), ("operation", None), ("rows", "n"), ("files", "n wide")]
+    heads += [("size", "n wide"), ("by", "wide")]
     columns = range(len(heads) - (len(timeline.writers) == 1))
     shown = [at for at in columns if at < 3 or any(each.cells[at] for each in timeline.newest)]
     rows = []
@@ -365,8 +368,8 @@ def _readers(facts: Facts) -> Markup:
     ]
     lede = f"{' and '.join(shut_out)} cannot, or not rightly." if shut_out else "Every reader whose behavior is known."
     heads = (("readers need", "fixed"), *((name, None) for name in READERS))
-    rows = [
-        (each.feature, *((verdict, _VERDICT_CLASS[verdict]) for verdict in each.verdicts)) for each in facts.readers
+    rows: list[list[Cell]] = [
+        [each.feature, *((verdict, _VERDICT_CLASS[verdict]) for verdict in each.verdicts)] for each in facts.readers
     ]
     matrix = element("div", {"class": "scroll"}, _table(heads, rows))
     note = element("p", {"class": "note"}, "DuckDB reads what deltalake's to_pyarrow_table reads.")
@@ -406,11 +409,11 @@ def _deleted(facts: Facts) -> Markup:
 
 def _definition(facts: Facts) -> Markup:
     table = facts.table
-    rows = [
-        (each.name, (each.type, "soft"), "" if each.nullable else "not null") for each in table.columns[:_COLUMNS_SHOWN]
+    rows: list[list[Cell]] = [
+        [each.name, (each.type, "soft"), "" if each.nullable else "not null"] for each in table.columns[:_COLUMNS_SHOWN]
     ]
     more = len(table.columns) - len(rows)
-    rows += [(f"and {more:,} more", "", "")] if more > 0 else []
+    rows += [[f"and {more:,} more", "", ""]] if more > 0 else []
     columns = element(
         "details",
         {"open": "" if len(rows) <= _COLUMNS_OPEN else None},
@@ -444,7 +447,7 @@ def section(title: str, lede: str, body: Sequence[Markup]) -> Markup:
     return element("section", None, head, element("div", {"class": "body"}, body))
 
 
-def _table(heads: Sequence[tuple[str, str | None]], rows: Iterable[Sequence[Cell]]) -> Markup:
+def _table(heads: Sequence[Head], rows: Iterable[Sequence[Cell]]) -> Markup:
     """A table. The class of a column is that of its head; a cell may have its own."""
     head = element("tr", None, (element("th", {"class": kind}, text) for text, kind in heads))
     body = (
