@@ -393,7 +393,8 @@ def _deleted(facts: Facts) -> Markup:
     body = [_list(dict(waits))] if waits else []
     found = facts.deletion
     if found is None:
-        lede = "What is deleted and still stored, by the log alone. With --orphans the report looks at the folder too."
+        what = "What is deleted and still stored" if body else "Nothing"
+        lede = f"{what}, by the log alone. With --orphans, the report looks at the folder too."
     else:
         lede = f"What is deleted and still stored, by the log and {counted(found.files, 'file')} in the folder."
         heads = (("kept by", None), ("files", "n"), ("size", "n"), ("until", "w"))
@@ -404,7 +405,7 @@ def _deleted(facts: Facts) -> Markup:
         now = f"A vacuum would delete {counted(found.unneeded, 'file')}, {human_size(found.unneeded_bytes)}, now."
         table = _table(heads, rows) if rows else element("p", None, "Nothing deleted is left in any file.")
         body.append(element("div", None, table, element("p", {"class": "note"}, now)))
-    return section("Deleted data waits for", lede if body else f"Nothing. {lede}", body)
+    return section("Deleted data waits for", lede, body)
 
 
 def _definition(facts: Facts) -> Markup:
