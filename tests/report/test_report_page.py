@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.bucket import Bucket
 from txlog.util.html import Markup, element
 
 HOSTILE = "\"'></td></title></style><script src=//x>alert(1)</script><img onerror=x>&lt;\u202e\x07"
@@ -202,6 +204,26 @@ def test_a_file_that_got_another_deletion_vector_is_not_removed(tmp_path: Path) 
     assert table.report().facts.files.removed.files == 0
     table.overwrite(pa.table({"id": [1]}))
     assert table.report().facts.files.removed.files == 1
+
+
+def test_a_report_opens_and_lists_no_data_file_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Bucket(commits=3)
+    touched: list[str] = []
+    for name in ("list", "open", "stat"):
+        call = getattr(bucket.files, name)
+        monkeypatch.setattr(bucket.files, name, _noted(touched, name, call))
+    facts = bucket.opened().report().facts
+    assert (facts.files.summary.files, facts.files.dead.rows, touched) == (3, 3, [])
+    bucket.opened().report(orphans=True)
+    assert set(touched) == {"list"}
+
+
+def _noted(touched: list[str], name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*given: Any, **named: Any) -> Any:
+        touched.append(name)
+        return call(*given, **named)
+
+    return noted
 
 
 def test_a_limit_reads_only_the_newest_commits_and_says_so(tmp_path: Path) -> None:
