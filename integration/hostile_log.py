@@ -346,6 +346,7 @@ def _calls(path: str) -> dict[str, Callable[[], Any]]:
         "exists": lambda: txlog.Table.exists(path),
         "verify": lambda: verify_table(open_store(path)),
         "history": lambda: opened().history(),
+        "report": lambda: opened().report(orphans=True),
         "snapshot facts": lambda: _facts(opened().snapshot()),
         "files": lambda: opened().snapshot().files(),
         "files where": lambda: opened().snapshot().files("id > 5 and day <> 'q'"),

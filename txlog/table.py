@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from txlog.maintenance.auto_compaction import AutoCompaction
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
+    from txlog.maintenance.version_diff import VersionDiff
+    from txlog.report.report import Report
     from txlog.result.maintenance import (
         CloneResult,
         ConvertResult,
@@ -1880,6 +1882,57 @@ class Table(Readable, metaclass=Hinted):
             tasks=self._open_table.task_store(),
             workers=self._open_table.given_workers(workers),
         )
+
+    def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
+        """What changed between two versions: columns, properties, files, and rows if the change data feed has them.
+
+        Args:
+            from_version: The version before.
+            to_version: The version after; None means the newest.
+
+        Returns:
+            The changes of the definition, the counts of files, and the counts of rows.
+
+        Raises:
+            NotFoundError: A version does not exist, or was cleaned up.
+            InvalidInputError: A version is not a whole number.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.maintenance.version_diff import diff_versions
+
+        first = whole_number("from_version", from_version, table=self.uri)
+        last = self.version if to_version is None else whole_number("to_version", to_version, table=self.uri)
+        return diff_versions(self._open_table, first, last)
+
+    def report(
+        self,
+        *,
+        limit: int | None = None,
+        orphans: bool = False,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> Report:
+        """A page about the newest version: commits, files, clustering, upkeep, who can read it, and what to do.
+
+        It is one HTML file that works offline, and a notebook shows it. It is made from the log, and no data file is
+        read.
+
+        Args:
+            limit: How many of the newest commits to read; None means all that the log retains.
+            orphans: Also list the table's folder, for files that no version needs and for what a deletion waits for.
+            on_progress: Called with the name of a step, how much is done, and the total.
+
+        Returns:
+            ``html``, ``save(path)`` and the ``facts`` as plain values.
+
+        Raises:
+            InvalidInputError: The limit is not a whole number greater than 0.
+            CorruptLogError: The log is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.report.report import make_report
+
+        return make_report(self._open_table, limit=limit, orphans=orphans, on_progress=on_progress)
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.

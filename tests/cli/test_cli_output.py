@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -269,6 +271,18 @@ def test_the_error_for_a_duplicate_column_names_the_file(tmp_path: Path) -> None
     (tmp_path / "twice.csv").write_text("id,id\n1,2\n")
     reported = _txlog("create", str(tmp_path / "t"), "--like", str(tmp_path / "twice.csv")).stderr
     assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in reported
+
+
+@pytest.mark.parametrize("no_color", ["1", ""])
+def test_no_color_takes_bold_away_too(table: str, no_color: str) -> None:
+    environment = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": no_color, "TERM": "xterm-256color"}
+    program = "from txlog.cli import main; main()"
+    for arguments in (["history", table], ["files", table], ["show", f"{table}/nowhere"]):
+        run = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment
+        )
+        styles = re.findall(r"\x1b\[[0-9;]*m", run.stdout + run.stderr)  # progress also moves the cursor
+        assert bool(styles) == (not no_color)
 
 
 def test_ctrl_c_while_the_command_loads_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ COMMANDS: dict[str, list[str]] = {
     "delete": ["delete", "URI", "--where", "id = 1"],
     "update": ["update", "URI", "--set", "day='fri'", "--where", "id = 1"],
     "upsert": ["upsert", "URI", "FILE", "--key", "id"],
+    "merge": ["merge", "URI", "FILE", "--on", "target.id = source.id", "--insert-all"],
 }
 
 
@@ -71,6 +72,16 @@ OPTIONS = {
     "--row-kinds": Given(["--row-kinds", "x=-D"], text="id,day,kind\n1,mon,x\n", beside=["--row-kind", "kind"]),
     "--merge-engine": Given(["--merge-engine", "first-row"]),
     "--merge-option": Given(["--merge-option", "merge-engine=first-row"]),
+    "--on": Given(["--on", "target.id < source.id"], text="id,day\n2,mon\n"),
+    "--delete-if": Given(["--delete-if", "source.id = 1"]),
+    "--update-all": Given(["--update-all"]),
+    "--update": Given(["--update", "day = 'fri'"]),
+    "--update-if": Given(["--update-if", "source.id > 1"], beside=["--update", "day = 'fri'"]),
+    "--insert-all": Given(["--insert-all"]),
+    "--insert": Given(["--insert", "id = source.id"]),
+    "--insert-if": Given(["--insert-if", "false"]),
+    "--delete-rest": Given(["--delete-rest"]),
+    "--delete-rest-if": Given(["--delete-rest-if", "target.id = 3"]),
     "--workers": Given(["--workers", "0"]),  # test_workers.py shows what a number does
 }
 
@@ -88,7 +99,7 @@ def test_no_option_of_a_command_is_ignored(command: str, name: str, tmp_path: Pa
     given = OPTIONS[name]
     if (command, name) == ("append", "--create"):
         pytest.skip("the option is about a table that is absent")
-    if name in COMMANDS[command] and name != "--key" and name != "--set":
+    if name in COMMANDS[command] and name not in ("--key", "--set", "--on"):
         pytest.skip("the option makes the command")
     without = outcome_of(tmp_path / "without", command, given, [])
     with_it = outcome_of(tmp_path / "with", command, given, given.arguments)

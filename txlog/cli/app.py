@@ -14,9 +14,12 @@ from txlog.cli import (
     clone_commands,
     copy_commands,
     definition_commands,
+    diff_commands,
     iceberg_commands,
     log_commands,
     maintain_commands,
+    merge_commands,
+    report_commands,
     restore_commands,
     rewrite_commands,
     row_commands,
@@ -135,11 +138,13 @@ app.command("alter-column")(definition_commands.alter_column)
 app.command("drop-feature")(definition_commands.drop_feature)
 app.command("sync-identity")(definition_commands.sync_identity)
 app.command("set-description")(definition_commands.set_description)
+app.command("constraint")(definition_commands.constraint)
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
 app.command("delete")(row_commands.delete)
 app.command("update")(row_commands.update)
 app.command("upsert")(row_commands.upsert)
+app.command("merge")(merge_commands.merge)
 
 
 @app.command("show")
@@ -289,6 +294,8 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
+app.command("diff")(diff_commands.diff)
+app.command("report")(report_commands.report)
 app.command("changes")(change_commands.changes)
 app.command("clone")(clone_commands.clone)
 app.command("convert")(clone_commands.convert)

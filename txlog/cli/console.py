@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -54,8 +55,8 @@ class Output:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         # A pipe has no width, so lines for it are not wrapped.
-        self.stdout = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
-        self.stderr = Console(stderr=True, highlight=False)
+        self.stdout = _console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+        self.stderr = _console(stderr=True)
 
     def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
         """Print ``data`` with ``--json``, otherwise ``shown``. Lines wrap only if ``is_folded``."""
@@ -63,7 +64,7 @@ class Output:
             options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
             typer.echo(orjson.dumps(data, default=public_fields, option=options).decode())
             return
-        console = self.stdout if is_folded else Console(highlight=False, width=UNFOLDED_WIDTH)
+        console = self.stdout if is_folded else _console(width=UNFOLDED_WIDTH)
         with console.capture() as captured:
             for renderable in shown:
                 console.print(renderable)
@@ -150,6 +151,11 @@ class Output:
     def _is_quiet(self) -> bool:
         """Whether to create no bar at all: some rich releases print an empty line after a disabled bar."""
         return self.as_json or not self.stderr.is_terminal
+
+
+def _console(**how: Any) -> Console:
+    """With ``NO_COLOR``, text has no color and is not bold either."""
+    return Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto", **how)
 
 
 def error_to_json(error: TxlogError) -> dict[str, Any]:

@@ -204,6 +204,35 @@ def set_description(
         _show(out, table, result, "the description is set")
 
 
+def constraint(
+    uri: Uri,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the constraint", show_default=False)],
+    condition: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="what every row must meet: 'amount > 0'", show_default=False)
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="drop the constraint")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="with --drop: accept that there is none")] = False,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Add a condition that every row must meet, or drop one. The rows of the table are checked first.
+
+    `txlog show` lists a table's constraints, as properties delta.constraints.NAME.
+    """
+    if drop == (condition is not None):
+        raise typer.BadParameter("pass a condition, such as 'amount > 0', or --drop")
+    if if_exists and not drop:
+        raise typer.BadParameter("--if-exists needs --drop")
+    with opened(uri, storage_options, as_json) as (table, out):
+        if condition is None:
+            result = table.drop_constraint(name, if_exists=if_exists, user_metadata=user_metadata)
+            _show(out, table, result, f"dropped the constraint {name}")
+        else:
+            result = table.add_constraint(name, condition, user_metadata=user_metadata)
+            _show(out, table, result, f"every row must meet {condition}")
+
+
 def _show(out: Output, table: Table, result: WriteResult, done: str) -> None:
     text = done if result.attempts else "nothing to change"
     facts = {"table": table.uri, "version": result.version, "changed": bool(result.attempts), **_noted(result.notes)}

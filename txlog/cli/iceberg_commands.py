@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 from rich.text import Text
 
 import txlog
@@ -56,12 +57,10 @@ def iceberg(
 def iceberg_facts(table: txlog.Table, newest: int) -> dict[str, Any] | None:
     """The exported version and its lag, without exporting; None if the table was never exported."""
     try:
-        exported = table._open_table.post_commit.iceberg.exporter().exported()
+        found = table._open_table.post_commit.iceberg.exporter().lag(newest)
     except TxlogError as error:
         return {"version": None, "lag": None, "problem": error.message}
-    if exported is None:
-        return None
-    return {"version": exported.version, "lag": max(0, newest - exported.version), "problem": None}
+    return None if found is None else asdict(found)
 
 
 def iceberg_shown(facts: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from txlog.cli.write_commands import (
     text_format_of,
 )
 
-__all__ = ["delete", "update", "upsert"]
+__all__ = ["delete", "update", "upsert", "without_spaces"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show how many rows and files would change, and write nothing")]
 RowKind = Annotated[
@@ -91,7 +91,7 @@ def update(
 ) -> None:
     """Set columns of the rows for which a condition is true, as one version."""
     commit = commit_arguments(app_id, checkpoint_id, user_metadata)
-    assigned = pairs([_without_spaces(each) for each in values], "--set", "COLUMN=SQL")
+    assigned = pairs([without_spaces(each) for each in values], "--set", "COLUMN=SQL")
     with opened(uri, storage_options, as_json, workers) as (table, out):
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
@@ -104,7 +104,7 @@ def update(
             _result(out, table, table.update(assigned, where, **commit))
 
 
-def _without_spaces(assignment: str) -> str:
+def without_spaces(assignment: str) -> str:
     """``n = n + 1``, as SQL writes it, without the space around the column."""
     column, separator, value = assignment.partition("=")
     return f"{column.strip()}{separator}{value}"

@@ -38,7 +38,7 @@ _INSTEAD = {
     "log": "history",
     "ls": "files",
     "list": "files",
-    "merge": "upsert",
+    "compare": "diff URI FROM TO",
     "probe": "probe-store",
     "properties": "set URI KEY=VALUE; txlog show URI lists the current ones",
     "property": "set URI KEY=VALUE; txlog show URI lists the current ones",

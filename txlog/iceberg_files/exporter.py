@@ -42,7 +42,7 @@ from txlog.util.locks import new_lock
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
-__all__ = ["IcebergExport", "IcebergExporter", "place_of"]
+__all__ = ["IcebergExport", "IcebergExporter", "IcebergLag", "place_of"]
 
 _ATTEMPTS = 20
 _CALLS_AT_ONCE = 8
@@ -74,6 +74,14 @@ class IcebergExport(msgspec.Struct, frozen=True):
     __repr__ = __str__
 
 
+class IcebergLag(msgspec.Struct, frozen=True):
+    """The exported version, and how many versions it is behind; or the problem of the metadata, and no numbers."""
+
+    version: int | None = None
+    lag: int | None = None
+    problem: str | None = None
+
+
 def place_of(uri: str) -> Place:
     """The location of the table at ``uri`` for Iceberg readers: a path gets the scheme ``file``."""
     return Place(uri if "://" in uri else f"file://{uri}")
@@ -99,6 +107,15 @@ class IcebergExporter:
         with self._lock, TxlogError.located(self._log.uri):
             newest = self._folder.newest()
             return None if newest is None else self._folder.exported(newest)
+
+    def lag(self, newest: int) -> IcebergLag | None:
+        """How far Iceberg readers are behind the version ``newest``, without exporting; None if the table was never
+        exported."""
+        try:
+            exported = self.exported()
+        except TxlogError as error:
+            return IcebergLag(problem=error.message)
+        return None if exported is None else IcebergLag(exported.version, max(0, newest - exported.version))
 
     def export(self, state: TableState, *, rebuild: bool = False, is_on_disk: bool = False) -> IcebergExport:
         """Export every version up to ``state`` that is not exported yet.

@@ -425,6 +425,10 @@ class DeltaLog:
         """
         return self._times.history(state or self.newest_state(), limit)
 
+    def commits_oldest_first(self, state: TableState, limit: int | None = None) -> tuple[int, Iterator[CommitSummary]]:
+        """How many commits `history` has, and the same commits one after another, oldest first: few are in memory."""
+        return self._times.oldest_first(state, limit)
+
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def checkpoint_is_due(self, state: TableState, *, is_first: bool = False) -> bool:

@@ -8,7 +8,7 @@ Tables".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from numbers import Number
 from typing import Any
@@ -125,19 +125,23 @@ class CommitTimes:
 
     def history(self, state: TableState, limit: int | None) -> list[CommitSummary]:
         """The commits still in the log, newest first, at most ``limit`` of them."""
+        return [*self.oldest_first(state, limit)[1]][::-1]
+
+    def oldest_first(self, state: TableState, limit: int | None) -> tuple[int, Iterator[CommitSummary]]:
+        """How many commits `history` has, and the same commits one after another, oldest first."""
         limit = None if limit is None else whole_number("limit", limit, table=self._store.uri)
         times = self._file_times(self._list(), state.version)
         count = len(times) if limit is None else max(0, min(limit, len(times)))
         commits = self._commits.read_range(state.version - count + 1, state.version, files=False)
-        summaries = [
+        summaries = (
             CommitSummary(
                 commit.version,
                 times[commit.version] if commit.in_commit_timestamp_ms is None else commit.in_commit_timestamp_ms,
                 commit.commit_info,
             )
             for commit in commits
-        ]
-        return summaries[::-1]
+        )
+        return count, summaries
 
     def _time(self, version: int, times: Mapping[int, int], state: TableState) -> int:
         properties = state.properties

@@ -7,11 +7,12 @@ tests what the named readers do. PROTOCOL.md, "Protocol Evolution".
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal, TypeAlias
 
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.features import features_in_use, features_of
 
-__all__ = ["concerns_readers", "readers_note", "upgrade_note"]
+__all__ = ["READERS", "Verdict", "concerns_readers", "reader_verdicts", "readers_note", "upgrade_note"]
 
 _READERS = {
     "columnMapping": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then read nulls without an"
@@ -19,11 +20,27 @@ _READERS = {
     "typeWidening": "deltalake, Polars and DuckDB through them then refuse the table; txlog and Spark's Delta read it",
     "deletionVectors": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table;"
     " txlog, Spark's Delta, Polars and deltalake's QueryBuilder read it",
-    "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then refuse the table; txlog,"
-    " Spark's Delta, Polars and deltalake's QueryBuilder read it",
+    "v2Checkpoint": "deltalake's to_pyarrow_table and to_pandas, DuckDB through them, and Polars then refuse the table;"
+    " txlog, Spark's Delta and deltalake's QueryBuilder read it",
     "timestampNtz": "txlog, Spark's Delta, deltalake and Polars read it",
 }
 _UNKNOWN = "readers that do not know it refuse the table; txlog and Spark's Delta read it"
+
+Verdict: TypeAlias = Literal["reads", "reads nulls", "refuses", "unknown"]
+READERS = ("txlog", "Spark's Delta", "deltalake QueryBuilder", "deltalake to_pandas, to_pyarrow_table", "Polars")
+"""DuckDB's reader is what deltalake's dataset reads, as in the column before Polars."""
+_VERDICTS: dict[str, tuple[Verdict, ...]] = {
+    "columnMapping": ("reads", "reads", "reads", "reads nulls", "refuses"),
+    "typeWidening": ("reads", "reads", "refuses", "refuses", "refuses"),
+    "deletionVectors": ("reads", "reads", "reads", "refuses", "reads"),
+    "v2Checkpoint": ("reads", "reads", "reads", "refuses", "refuses"),
+    "timestampNtz": ("reads", "reads", "reads", "reads", "reads"),
+}
+
+
+def reader_verdicts(feature: str) -> tuple[Verdict, ...]:
+    """What each of `READERS` does with a table whose readers need ``feature``."""
+    return _VERDICTS.get(feature, ("reads", "reads", "unknown", "unknown", "unknown"))
 
 
 def readers_note(feature: str) -> str:

@@ -23,7 +23,7 @@ from txlog.util.parallel import parallel_map
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["count_rows"]
+__all__ = ["count_rows", "recorded_rows"]
 
 _FOOTERS_AT_ONCE = 8
 _ROWS = pa.struct([("numRecords", pa.int64())])
@@ -40,7 +40,7 @@ def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
     total = 0
     uncounted = []
     for batch in files.select(["path", "size", "partitionValues", "deletionVector", "stats"]).to_batches():
-        rows = _num_records(batch.column("stats"))
+        rows = recorded_rows(batch.column("stats"))
         known = rows >= 0
         dead = batch.column("deletionVector").field("cardinality").fill_null(0).to_numpy(zero_copy_only=False)
         total += int(rows[known].sum()) - int(dead[known].sum())
@@ -55,7 +55,7 @@ def count_rows(store: TableFiles, selection: Selection, files: pa.Table) -> int:
     return total
 
 
-def _num_records(texts: pa.StringArray) -> NDArray[np.int64]:
+def recorded_rows(texts: pa.StringArray) -> NDArray[np.int64]:
     """``numRecords`` of each JSON text, -1 if it has none."""
     rows = np.full(len(texts), -1, dtype=np.int64)
     present = texts.is_valid().to_numpy(zero_copy_only=False)

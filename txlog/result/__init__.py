@@ -123,6 +123,26 @@ class WriteResult(msgspec.Struct, frozen=True):
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from txlog.util.html import html_facts
+
+        did = self.metrics
+        counts = {"written": did.rows, "inserted": did.rows_inserted, "updated": did.rows_updated}
+        counts |= {"deleted": did.rows_deleted, "copied": did.rows_copied}
+        rows = [f"{number:,} {what}" for what, number in counts.items() if number]
+        removed = f", {did.files_removed:,} removed" if did.files_removed else ""
+        vectors = f", {counted(did.vectors, 'deletion vector')}" if did.vectors else ""
+        lost = f", {counted(did.lost_races, 'lost race')}, waited {did.waited_s:.3g} s" if did.lost_races else ""
+        facts = {
+            "version": "none" if self.version is None else str(self.version),
+            "rows": ", ".join(rows) or "none",
+            "files": f"{did.files:,} added, {human_size(did.bytes)}{removed}{vectors}",
+            "commits sent": f"{self.attempts:,}{lost}",
+            "transaction": self.txn_id,
+            **{f"note {number}": note for number, note in enumerate(self.notes, 1)},
+        }
+        return html_facts(f"WriteResult: {self.outcome.replace('_', ' ')}", facts)
+
 
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``336,776 rows``."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,9 +18,10 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.file_columns import partition_column
+from txlog.protocol.paths import canonical_paths
 from txlog.util import ambient
 
-__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "summarize_files"]
+__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "gone_files", "summarize_files", "summary_of"]
 
 MB = 1_000_000
 SMALL_BYTES = 32 * MB
@@ -75,13 +77,32 @@ class FilesSummary(msgspec.Struct, frozen=True):
 def summarize_files(log: DeltaLog, state: TableState) -> FilesSummary:
     """Count the files of ``state``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
     files, tombstones = log.files_and_tombstones(state)
+    return summary_of(state, files, gone_files(files, tombstones), now_ms=ambient.now_ms())
+
+
+def gone_files(files: pa.Table, tombstones: pa.Table) -> pa.Table:
+    """The tombstones of files that are not live, one for each file: its last.
+
+    A file that gets another deletion vector has a tombstone too, for the one it had.
+    """
+    live = canonical_paths(files.column("path"))
+    paths = canonical_paths(tombstones.column("path"))
+    times = pc.fill_null(tombstones.column("deletionTimestamp").combine_chunks(), 0)
+    found = pa.table({"path": paths, "time": times, "row": np.arange(tombstones.num_rows)})
+    found = found.filter(pc.invert(pc.is_in(paths, value_set=live))).sort_by([("time", "descending")])
+    rows = found.group_by("path", use_threads=False).aggregate([("row", "first")]).column("row_first")
+    return tombstones.take(rows)
+
+
+def summary_of(state: TableState, files: pa.Table, tombstones: pa.Table, *, now_ms: int) -> FilesSummary:
+    """Count the live ``files`` of ``state``, and the `gone_files` that the log still names, given by ``tombstones``."""
     size = files.column("size")
     is_small = pc.less(size, SMALL_BYTES)
     partitions = _partitions(state, files, is_small)
     vectors = pc.struct_field(files.column("deletionVector"), "cardinality")
     expired = pc.less_equal(
         pc.fill_null(tombstones.column("deletionTimestamp"), 0),
-        ambient.now_ms() - state.properties.deleted_file_retention_ms,
+        now_ms - state.properties.deleted_file_retention_ms,
     )
     median = pc.quantile(size, 0.5, interpolation="lower")[0].as_py()
     return FilesSummary(

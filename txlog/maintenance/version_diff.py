@@ -1,0 +1,210 @@
+"""What changed between two versions of a table: its definition, its files, and its rows where the change feed has them.
+
+In: an open table and two versions. Out: a `VersionDiff`. No data file is read, except change data where the feed is on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from txlog.commands.changes import Span, read_changes
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.log.state import TableState
+from txlog.maintenance.version_files import difference
+from txlog.protocol.actions import AddFile, Protocol
+from txlog.protocol.change_data import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE
+from txlog.protocol.clustering import clustering_columns
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.features import features_of
+from txlog.protocol.paths import canonical_path
+from txlog.protocol.properties import path_text
+from txlog.protocol.schema import Field, type_name
+from txlog.read.row_count import recorded_rows
+
+__all__ = ["Change", "RowChanges", "VersionDiff", "diff_versions"]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One thing that differs.
+
+    Args:
+        what: A column, a property, or a part of the definition.
+        before: What it was; None if there was none.
+        after: What it is; None if there is none.
+    """
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+class RowChanges(msgspec.Struct, frozen=True):
+    """How many rows the versions changed, by the change data feed. A row that two versions changed counts twice.
+
+    Args:
+        inserted: Rows inserted.
+        updated: Rows updated.
+        deleted: Rows deleted.
+    """
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class VersionDiff(msgspec.Struct, frozen=True):
+    """What `Table.diff` found.
+
+    Args:
+        from_version: The version before.
+        to_version: The version after.
+        columns: The columns that are new, gone, renamed or of another type.
+        definition: Partitioning, clustering, protocol, name and description, where they differ.
+        properties: The table properties that differ.
+        files_added: Live files that only the version after has.
+        bytes_added: Their total size.
+        files_removed: Live files that only the version before has.
+        bytes_removed: Their total size.
+        files_marked: Files that both have, with different deletion vectors.
+        rows_before: The rows of the version before; None if a file does not count its rows.
+        rows_after: The rows of the version after.
+        rows: What the change data feed has of the versions in between; None if it cannot tell.
+        rows_unknown: Why it cannot.
+    """
+
+    from_version: int
+    to_version: int
+    columns: tuple[Change, ...]
+    definition: tuple[Change, ...]
+    properties: tuple[Change, ...]
+    files_added: int
+    bytes_added: int
+    files_removed: int
+    bytes_removed: int
+    files_marked: int
+    rows_before: int | None
+    rows_after: int | None
+    rows: RowChanges | None
+    rows_unknown: str | None
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON.
+
+        Returns:
+            The fields by name.
+        """
+        found: Mapping[str, object] = msgspec.to_builtins(self)
+        return found
+
+
+def diff_versions(open_table: OpenTable, from_version: int, to_version: int) -> VersionDiff:
+    """Compare two versions. Raises what `Table.diff` raises."""
+    log = open_table.log
+    before, after = log.state_at(from_version), log.state_at(to_version)
+    files_before, files_after = log.files(before), log.files(after)
+    found = difference(files_before, files_after)
+    gone, come = _by_path(found.added), _by_path(found.removed)
+    marked = gone.keys() & come.keys()
+    rows, unknown = _row_changes(open_table, from_version, to_version)
+    return VersionDiff(
+        from_version=from_version,
+        to_version=to_version,
+        columns=tuple(_columns(before, after)),
+        definition=tuple(_differing(_definition(before), _definition(after))),
+        properties=tuple(_differing(before.metadata.configuration, after.metadata.configuration)),
+        files_added=len(come.keys() - marked),
+        bytes_added=sum(add.size for path, add in come.items() if path not in marked),
+        files_removed=len(gone.keys() - marked),
+        bytes_removed=sum(add.size for path, add in gone.items() if path not in marked),
+        files_marked=len(marked),
+        rows_before=_rows(files_before),
+        rows_after=_rows(files_after),
+        rows=rows,
+        rows_unknown=unknown,
+    )
+
+
+def _by_path(files: Iterable[AddFile]) -> dict[str, AddFile]:
+    return {canonical_path(add.path): add for add in files}
+
+
+def _columns(before: TableState, after: TableState) -> list[Change]:
+    """A renamed column is the one with the same name in files."""
+    old = {physical_name(field): field for field in before.schema.fields}
+    new = {physical_name(field): field for field in after.schema.fields}
+    found = []
+    for name in dict.fromkeys((*old, *new)):
+        was, now = old.get(name), new.get(name)
+        if was is None or now is None or (was.name, _typed(was)) != (now.name, _typed(now)):
+            renamed = was is not None and now is not None and was.name != now.name
+            texts = [
+                None if each is None else (f"{each.name} " if renamed else "") + _typed(each) for each in (was, now)
+            ]
+            found.append(Change((was or new[name]).name, *texts))
+    return found
+
+
+def _typed(field: Field) -> str:
+    return f"{type_name(field.type)}{'' if field.nullable else ' not null'}"
+
+
+def _definition(state: TableState) -> dict[str, str]:
+    metadata = state.metadata
+    clustered_by = ", ".join(map(path_text, clustering_columns(state.domains, state.schema)))
+    found = {
+        "partitioned by": ", ".join(state.partition_columns),
+        "clustered by": clustered_by,
+        "protocol": _protocol(state.protocol),
+        "name": metadata.name or "",
+        "description": metadata.description or "",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _protocol(protocol: Protocol) -> str:
+    names = ", ".join(sorted({name for names in features_of(protocol) for name in names}))
+    return f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version} ({names})"
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    names = sorted({*before, *after})
+    return [Change(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)]
+
+
+def _rows(files: pa.Table) -> int | None:
+    total = 0
+    for batch in files.select(["stats", "deletionVector"]).to_batches():
+        rows = recorded_rows(batch.column("stats"))
+        if (rows < 0).any():
+            return None
+        vectors = batch.column("deletionVector").field("cardinality").fill_null(0)
+        total += int(rows.sum()) - int(vectors.to_numpy(zero_copy_only=False).sum())
+    return total
+
+
+def _row_changes(open_table: OpenTable, first: int, last: int) -> tuple[RowChanges | None, str | None]:
+    if first >= last:
+        return (RowChanges(0, 0, 0), None) if first == last else (None, "the feed reads versions in their order")
+    counts: Counter[str] = Counter()
+
+    def count() -> None:
+        for batch in read_changes(open_table, Span(first + 1, last), [], None):
+            kinds = batch.column(CHANGE_TYPE.name).value_counts()
+            counts.update({each["values"]: each["counts"] for each in kinds.to_pylist()})
+
+    problem = _problem_of(count)
+    found = RowChanges(counts[INSERT], counts[UPDATE_POSTIMAGE], counts[DELETE])
+    return (found, None) if problem is None else (None, problem)
+
+
+def _problem_of(read: Callable[[], None]) -> str | None:
+    try:
+        read()
+    except (InvalidInputError, NotFoundError, UnsupportedFeatureError) as error:
+        return error.message
+    return None

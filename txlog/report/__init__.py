@@ -1,0 +1,1 @@
+"""A report on a table as one HTML file: facts from its log, advice, and a page that shows them."""
