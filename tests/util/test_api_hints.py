@@ -165,7 +165,8 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: table.update(new_values={"day": "c"}), "a string there is SQL, so the string open is written"),  # type: ignore[call-arg]
         (lambda table: table.changes(starting_version=1), "it is called 'from_version' here"),  # type: ignore[call-arg]
         (lambda table: table.changes(0, ending_version=1), "it is called 'to_version' here"),
-        (lambda table: table.changes(0, ending_timestamp="2026-11-20"), "timestamp=...).version is the version"),
+        (lambda table: table.changes(0, ending_timestamp="2026-11-20"), "it is called 'to_timestamp' here"),
+        (lambda table: table.follow(0, ending_timestamp="2026-11-20"), "timestamp=...).version is the version"),
         (lambda table: table.changes("2026-11-20"), "table.snapshot(timestamp=...).version is the version at a time"),
         (lambda table: table.restore(datetime(2026, 11, 20)), "timestamp=...).version is the version at a time"),
         (lambda table: table.restore(target=1), "it is called 'version' here"),
