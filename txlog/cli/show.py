@@ -339,8 +339,10 @@ _REPAIRS = {
     " again.": ("corrupt-commit", "missing-version", "lost-version"),
     "A damaged checkpoint: readers do not need it while the log has an older checkpoint or all commits; txlog"
     " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
-    "A missing or truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
-    " table.transaction(), and write its rows again.": ("missing-file", "wrong-size"),
+    "A missing data file: restore it from a copy, or take it out of the table with txlog repair --remove, and write its"
+    " rows again.": ("missing-file",),
+    "A truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
+    " table.transaction(), and write its rows again.": ("wrong-size",),
     "A key with several rows: an upsert of one row with this key replaces all of them. Appends add such rows; upserts"
     " on these columns do not.": ("repeated-key",),
 }

@@ -40,7 +40,7 @@ BATCH_ROWS = 131_072
 _SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
 _REPAIR = (
-    "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
+    "Restore it from a copy, or take all missing files out of the table with table.repair(remove=True), and write their"
     " rows again; `txlog verify` lists all files that are missing or have another size"
 )
 
