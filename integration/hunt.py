@@ -114,6 +114,7 @@ PARTS: dict[str, Part] = {
         },
         is_search=True,
     ),
+    "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",

@@ -481,7 +481,7 @@ def test_a_clone_that_is_written_meanwhile_is_a_conflict(source: Table) -> None:
 # --- random programs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.hunt(part="programs")) for n in range(2, 60))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.hunt(part="clones")) for n in range(2, 60))])
 def test_random_programs_of_a_source_and_its_clones_agree_with_a_model(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     first = Table.create(tmp_path / "t0", "id bigint, p string, n bigint", ["p"], VECTORS if seed % 2 else {})
