@@ -118,7 +118,7 @@ PARTS: dict[str, Part] = {
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
-        1800,
+        2700,
         environment={"TXLOG_KILLS": "3"},
     ),
     "spark-versions": Part(

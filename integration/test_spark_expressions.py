@@ -18,7 +18,6 @@ import pytest
 from expression_texts import ANY, ROW, SCHEMA, batch_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_fixtures import INTERPRETED
@@ -379,27 +378,6 @@ def test_each_function_gives_what_spark_gives_for_ten_thousand_rows(ansi: SparkS
     assert differences == []
 
 
-@pytest.mark.hunt(part="spark")
-def test_each_function_fails_where_spark_fails_at_the_ends_of_its_types(ansi: SparkSession) -> None:
-    """A query of Spark says that some row fails, and not which, so each text has a query of its own."""
-    ends = extended(batch_of(list(ENDS)))
-    schema = from_arrow(ends.schema)
-    fails = dict.fromkeys(TEXTS, False)
-    differences = []
-    for text in TEXTS:
-        try:
-            found = compare(ansi, ends, [text])
-        except (PySparkException, Py4JJavaError):
-            fails[text] = True
-            with pytest.raises(InvalidInputError):
-                evaluate(parse(text, schema), ends)
-        except InvalidInputError as error:
-            found = [f"{text}: {error}"]
-        differences += [] if fails[text] else found
-    assert differences == []
-    assert any(fails.values())
-
-
 def _text(chance: random.Random) -> str:
     return "".join(chance.choices("abAB %_-.\\'09é\u00e4\U0001f600\n", k=chance.choice([0, 1, 2, 3, 8, 40])))
 
@@ -439,23 +417,6 @@ MANY: dict[str, Callable[[random.Random], Any]] = {
     }.items()
 }
 """Values of every column of `SCHEMA` for which no function overflows."""
-
-_AT_END = {
-    "y": [-128, 127],
-    "i": [-(2**31), 2**31 - 1],
-    "j": [-(2**31), 0],
-    "l": [-(2**63), 2**63 - 1],
-    "f": [math.nan, -math.inf],
-    "d": [math.nan, 1.7e308],
-    "e": [-0.0, 5e-324],
-    "m": [decimal.Decimal("9999.99"), decimal.Decimal("-9999.99")],
-    "n": [decimal.Decimal("99999.9999"), decimal.Decimal("-99999.9999")],
-    "s": ["", "\U0001f600"],
-    "t": ["", " "],
-    "dt": [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
-    "ts": [datetime.datetime(1600, 1, 1, tzinfo=datetime.timezone.utc), None],
-}
-ENDS = [{name: values[at] for name, values in _AT_END.items()} for at in range(2)]
 
 
 def test_every_letter_is_mapped_as_java_maps_it_or_refused(ansi: SparkSession) -> None:
