@@ -16,6 +16,7 @@ import pytest
 
 import txlog
 from tests.bucket import Bucket
+from txlog.report.page import _short
 from txlog.util.html import Markup, element
 
 HOSTILE = "\"'></td></title></style><script src=//x>alert(1)</script><img onerror=x>&lt;\u202e\x07"
@@ -238,6 +239,19 @@ def test_a_limit_reads_only_the_newest_commits_and_says_so(tmp_path: Path) -> No
     for wrong in (0, "2", True):
         with pytest.raises(txlog.InvalidInputError, match="limit"):
             table.report(limit=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (99_999_999, "99,999,999"),
+        (999_990_000, "999 million"),
+        (1_230_000_000, "1.23 billion"),
+        (10**15, "1,000 trillion"),
+    ],
+)
+def test_many_rows_are_shown_in_few_digits(number: int, shown: str) -> None:
+    assert _short(number) == shown
 
 
 def test_an_empty_table_has_a_report(tmp_path: Path) -> None:

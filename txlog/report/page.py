@@ -67,7 +67,7 @@ def _strip(facts: Facts) -> Markup:
     features = sorted({*table.reader_features, *table.writer_features} - {"appendOnly", "invariants"})
     cells = [
         ("Version", f"{table.version:,}", committed, None),
-        ("Rows", "unknown" if dead.rows is None else f"{dead.rows:,}", _dead(facts), None),
+        ("Rows", "unknown" if dead.rows is None else _short(dead.rows), _dead(facts), None),
         ("Size", human_size(summary.size_bytes), per_row, None),
         ("Files", f"{summary.files:,}", places, None),
         ("Protocol", f"{table.reader_version} / {table.writer_version}", _features(features), None),
@@ -87,6 +87,15 @@ def _strip(facts: Facts) -> Markup:
             for label, value, more, kind in cells
         ),
     )
+
+
+def _short(number: int) -> str:
+    """All digits, if they fit into a cell."""
+    if number < 100_000_000:
+        return f"{number:,}"
+    units = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"))
+    size, unit = next((size, unit) for size, unit in units if number >= size)
+    return f"{number // (size // 100) / 100:.3g} {unit}" if number < 100 * size else f"{number // size:,} {unit}"
 
 
 def _dead(facts: Facts) -> str:

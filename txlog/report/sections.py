@@ -125,7 +125,7 @@ def _tallies(title: str, tallies: Sequence[Tally]) -> Markup:
         told = f"{counted(each.commits, 'commit')}, the last one {dated(each.last_ms)}"
         lost = [f"{each.lost:,}" if each.lost else ""] if has_lost else []
         rows.append([each.name, bar(each.commits / most, told), f"{each.commits:,}", *lost])
-    heads: list[Head] = [("", None), ("", "share"), ("commits", "n")]
+    heads: list[Head] = [("", "name"), ("", "share"), ("commits", "n")]
     heads += [("lost races", "n")] if has_lost else []
     return element("div", None, element("h3", None, title), _table(heads, rows))
 
@@ -198,7 +198,7 @@ def _partitions(facts: Facts) -> Iterator[Markup]:
                 human_size(each.size_bytes),
             )
         )
-    heads = (("", None), ("", "share"), ("small", "n"), ("files", "n"), ("size", "n"))
+    heads = (("", "name"), ("", "share"), ("small", "n"), ("files", "n"), ("size", "n"))
     more = len(found) - len(rows)
     note = [element("p", {"class": "note"}, f"{more:,} more partitions have no more small files.")] if more > 0 else []
     title = f"Partitions by {', '.join(facts.table.partition_columns)}"

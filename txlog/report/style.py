@@ -76,7 +76,8 @@ td.wide{overflow-wrap:break-word}
 .n{text-align:right;white-space:nowrap;overflow-wrap:normal}
 .w{white-space:nowrap;overflow-wrap:normal}
 .soft{color:var(--soft)}
-.share{width:32%;min-width:72px;vertical-align:middle}
+.name{min-width:11ch}
+.share{width:26%;min-width:64px;vertical-align:middle}
 .share svg{display:block;width:100%;height:9px;border-radius:2px}
 .facts{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:6px 22px;font-size:13.5px}
 .facts dt{color:var(--soft)}
