@@ -72,7 +72,7 @@ OPTIONS = {
     "--row-kinds": Given(["--row-kinds", "x=-D"], text="id,day,kind\n1,mon,x\n", beside=["--row-kind", "kind"]),
     "--merge-engine": Given(["--merge-engine", "first-row"]),
     "--merge-option": Given(["--merge-option", "merge-engine=first-row"]),
-    "--on": Given(["--on", "target.id < source.id"], text="id,day\n2,mon\n"),
+    "--on": Given(["--on", "target.id = source.id + 5"]),
     "--delete-if": Given(["--delete-if", "source.id = 1"]),
     "--update-all": Given(["--update-all"]),
     "--update": Given(["--update", "day = 'fri'"]),
