@@ -458,7 +458,7 @@ def test_verify_can_skip_data_files_and_check_acknowledged_versions(table: Path,
     next(table.rglob("*.parquet")).unlink()
     broken = txlog("verify", table)
     assert broken.exit_code == 1
-    assert "restore it from a copy, or remove it from the table" in broken.stdout
+    assert "restore it from a copy, or take it out of the table" in broken.stdout
     log_alone = txlog("verify", table, "--no-data-files", "--acknowledged", f"1={acknowledged}")
     assert log_alone.exit_code == 0
     assert "looked up no data file" in log_alone.stdout
