@@ -38,7 +38,7 @@ path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
 write_one_source: Callable[[Any], Any]; sources: list[Any]
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
-changes: Any; corrections: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
+changes: Any; corrections: Any; customers: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
 load_position: Callable[[], int]; handle: Callable[[pa.Table], None]; save_position: Callable[[int], None]
 adjusted: Callable[[pa.Table], pa.Table]; deleted: Any; report: Any; found: Any
 """
