@@ -70,7 +70,7 @@ def test_a_task_is_read_in_another_process_by_the_tables_storage_options(tmp_pat
 def test_engines_take_a_task_as_an_arrow_stream(tmp_path: Path) -> None:
     table = txlog.Table.open(random_table(tmp_path / "t", 0))
     (task,) = table.scan_tasks()
-    total = duckdb.sql("select sum(id), count(*) from task").fetchone()
+    (total,) = duckdb.sql("select sum(id), count(*) from task").fetchall()
     ids = table.to_arrow()["id"].to_pylist()
     assert total == (sum(ids), len(ids))
     assert pa.table(task).num_rows == pa.table(task).num_rows == len(ids), "it can be read again"

@@ -67,7 +67,7 @@ def parse_columns(text: str) -> Struct:
         raise InvalidInputError(
             f"the column list {text!r} is not of the form 'name type, name type not null'; types are {_TYPES}"
         )
-    kinds = (exp.ComputedColumnConstraint, exp.DefaultColumnConstraint)
+    kinds = (exp.ComputedColumnConstraint, exp.DefaultColumnConstraint, exp.GeneratedAsIdentityColumnConstraint)
     if not any(isinstance(rule.kind, kinds) for column in columns for rule in column.constraints):
         return Struct(tuple(_with_length(_column(column), column) for column in columns))
     expressions = _Expressions(sql)
@@ -108,7 +108,7 @@ class _Expressions:
     def check_all_taken(self) -> None:
         """Raises ``InvalidInputError`` if there are more expressions than columns that have one."""
         if self._found:
-            raise self._unclear(self._found[0][1])
+            raise self._unclear(self._found[0][1] or f"an expression after {self._found[0][0].upper()}")
 
     def _unclear(self, what: str) -> InvalidInputError:
         return InvalidInputError(
@@ -120,7 +120,7 @@ class _Expressions:
         for at in range(len(self._tokens)):
             if self._words(at, 3) == ["GENERATED", "ALWAYS", "AS"] and self._words(at + 3, 1) == ["("]:
                 yield "generated", self._text(at + 4, self._end(at + 4))
-            elif self._words(at, 1) == ["DEFAULT"]:
+            elif self._words(at, 1) == ["DEFAULT"] and self._words(max(at - 1, 0), 1) != ["BY"]:
                 yield "default", self._text(at + 1, self._end(at + 1, (",", "NOT", "COMMENT", "GENERATED")))
 
     def _words(self, at: int, count: int) -> list[str]:

@@ -40,14 +40,14 @@ BATCH_ROWS = 131_072
 _SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
 _REPAIR = (
-    "Restore it from a copy, or take all missing files out of the table with table.repair(remove=True), and write their"
+    "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
     " rows again; `txlog verify` lists all files that are missing or have another size"
 )
 
 _GONE = (
     "If only an old version has it, read a newer version; table.tag(name), or a longer"
-    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version has it:"
-    f" {_REPAIR[0].lower()}{_REPAIR[1:]}"
+    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version has it: restore it from a"
+    " copy, or take all missing files out of the table with table.repair(remove=True), and write their rows again"
 )
 
 # Equal values take almost no space in a file, so only a bound far beyond real files reveals a false row count.
