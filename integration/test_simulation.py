@@ -29,6 +29,7 @@ _EACH_S = 500.0
 LONG = frozenset(
     (
         *("asks-what-became-of-it", "checkpointer", "cleaner", "cleaner-after-a-crash", "cleaner-and-sleeper"),
+        *("counting-appenders", "counting-appenders-power-cut"),
         *("compactor-power-cut", "late-upserter", "late-upserter-and-optimizer", "late-upserter-and-sink"),
         *("holding-sink-and-appender", "holding-sink-and-deleter", "one-application-twice"),
         *("optimizer-and-vacuum-of-the-same-day", "short-retention", "suspended-before-its-put", "three-appenders"),

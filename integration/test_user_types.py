@@ -117,6 +117,8 @@ def change(table: Table, data: pa.Table) -> int | None:
         table.add_constraint("positive", "id > 0"),
         table.drop_constraint("positive"),
         table.cluster_by(["id"]),
+        table.sync_identity("id"),
+        table.drop_feature("deletionVectors"),
     ]
     return max(result.version or 0 for result in results) + results[0].metrics.rows
 
@@ -144,7 +146,16 @@ def tend(table: Table) -> list[str]:
     table.untag("name")
     print(table.vacuum(dry_run=True).dry_run, table.maintain(dry_run=True).dry_run, table.export_iceberg().version)
     print(table.compact_log(), table.clean_up_log(), table.resolve("x", 1), table.snapshot(tag="name").version)
+    print(table.diff(0).rows_after, table.report(limit=5).facts.advice, table.repair(remove=True).version)
     return [finding.rule for finding in table.verify().findings]
+
+
+def begin(table: Table) -> list[int]:
+    copied = table.copy_into("folder", "csv", schema_mode="merge")
+    versions = [Table.convert("folder").version, table.clone("copy", shallow=True).version, copied.version]
+    tasks = table.scan_tasks(["id"], target_bytes=1)
+    print(len(tasks), table.to_lazy(), table.snapshot().to_lazy())
+    return versions
 
 
 def through_a_sink(table: Table, data: pa.Table, others: Sequence[txlog.Committable]) -> int | None:

@@ -52,7 +52,7 @@ _HOUR_MS = 3_600_000
 def upsert(session: Session, *, keys: tuple[int, ...] = (1, 99)) -> None:
     """Upsert rows, some of which the table has; the first one moves to the other partition."""
     rows: list[Row] = [(key, "ba"[number % 2], _value(session)) for number, key in enumerate(keys)]
-    _change(session, _upserted(rows), lambda table: table.upsert(table_of(rows), ["id"]))
+    _change(session, _upserted(session, rows), lambda table: table.upsert(table_of(rows), ["id"]))
 
 
 def upsert_same_key(session: Session) -> None:
@@ -66,7 +66,7 @@ def upsert_once(session: Session) -> None:
     given = table_of([(1, "b", 49), *rows])
     _change(
         session,
-        _upserted(rows),
+        _upserted(session, rows),
         lambda table: table.upsert(given, ["id"], on_duplicate="last", app_id="app", checkpoint_id=1),
         app=("app", 1),
     )
@@ -227,9 +227,17 @@ def _value(session: Session) -> int:
     return 10 * session.clock.number + session.clock.incarnation
 
 
-def _upserted(rows: list[Row]) -> Makes:
-    keys = {row[0] for row in rows}
-    return lambda old: [row for row in old if row[0] not in keys] + rows
+def _upserted(session: Session, rows: list[Row]) -> Makes:
+    """What an upsert makes: one row of each key. Where rows have numbers, each row of a key keeps its own."""
+    new = {row[0]: row for row in rows}
+
+    def makes(old: list[Row]) -> list[Row]:
+        if not session.run.scenario.counted:
+            return [row for row in old if row[0] not in new] + rows
+        there = {row[0] for row in old}
+        return [new.get(row[0], row) for row in old] + [row for row in rows if row[0] not in there]
+
+    return makes
 
 
 def _change(
