@@ -21,7 +21,7 @@ from mutants import MUTANTS
 
 _STORIES = 600  # some five seconds
 _SCHEDULES = {"two-appenders": 300, "asks-what-became-of-it": 200, "compactor-power-cut": 350}
-_OTHER_SCHEDULES = 80
+_OTHER_SCHEDULES = 50
 """Of each scenario that is not explored whole: as many as find the mutants, but for one whose bug a unit test finds."""
 _EACH_S = 500.0
 
@@ -29,7 +29,9 @@ _EACH_S = 500.0
 LONG = frozenset(
     (
         *("asks-what-became-of-it", "checkpointer", "cleaner", "cleaner-after-a-crash", "cleaner-and-sleeper"),
-        *("counting-appenders", "counting-appenders-power-cut"),
+        *("counting-appenders", "counting-appenders-power-cut", "counting-appender-and-restorer"),
+        *("checkpoint-beside-a-look-twice", "refused-while-a-put-is-in-flight", "requirer-appender-and-optimizer"),
+        *("deleter-and-updater", "two-upserters-of-one-key", "updater-and-deleter-that-copy"),
         *("compactor-power-cut", "late-upserter", "late-upserter-and-optimizer", "late-upserter-and-sink"),
         *("holding-sink-and-appender", "holding-sink-and-deleter", "one-application-twice"),
         *("optimizer-and-vacuum-of-the-same-day", "short-retention", "suspended-before-its-put", "three-appenders"),

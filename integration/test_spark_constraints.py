@@ -73,6 +73,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.hunt(part="spark")
 def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
     delta: SparkSession, tmp_path: Path
 ) -> None:

@@ -79,10 +79,15 @@ def test_row_tracking_is_turned_on_as_by_sparks_delta(delta: SparkSession, tmp_p
     ("name", "properties"),
     [
         ("deletionVectors", {"delta__enableDeletionVectors": "true"}),
-        ("rowTracking", {"delta__enableRowTracking": "true"}),
-        ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
-        ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
-        ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),
+        *(
+            pytest.param(*each, marks=pytest.mark.hunt(part="spark"))
+            for each in (
+                ("rowTracking", {"delta__enableRowTracking": "true"}),
+                ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
+                ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
+                ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),
+            )
+        ),
         ("typeWidening", {"delta__enableTypeWidening": "true"}),
         ("checkConstraints", {"delta__feature__checkConstraints": "supported"}),
     ],
@@ -107,6 +112,7 @@ def test_a_feature_that_txlog_drops_is_gone_for_sparks_delta(
     del table
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_table_whose_feature_spark_dropped_is_written_by_txlog(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     made(delta, path, delta__enableDeletionVectors="true")

@@ -268,6 +268,7 @@ def metrics_of(table: txlog.Table) -> dict[str, str]:
 ROW_METRICS = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
     tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
