@@ -184,6 +184,19 @@ def test_a_write_suspended_for_hours_commits_no_file_that_a_vacuum_deleted(
             assert Table.open(table.uri).to_arrow() == ROWS
 
 
+def test_a_late_commit_looks_for_its_files_once(table: OpenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, stat, looked_for = StoppedClock(), table.store.files.stat, []
+    with ambient.use(clock):
+        transaction = Table(table).transaction()
+        transaction.__enter__()
+        transaction.append(ROWS)
+        clock.pass_hours(7)
+        monkeypatch.setattr(table.store.files, "stat", lambda path: looked_for.append(path) or stat(path))
+        transaction.__exit__(None, None, None)
+    assert len(looked_for) == 1
+    assert rows_of(table) == 3
+
+
 def test_a_commit_that_waited_for_a_day_looks_for_its_files_before_it_sends_again(
     table: OpenTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, UserMetadata, pairs
+from txlog.cli.write_commands import Delimiter, Format, MergeSchema, NoHeader, NullValues, separator_of
 from txlog.result import counted, human_size
 from txlog.result.maintenance import CopyResult
 
@@ -21,18 +22,12 @@ _FILES_SHOWN = 20
 def copy_into(
     uri: Uri,
     source: Annotated[str, typer.Argument(metavar="FOLDER", help="the folder with the files", show_default=False)],
-    file_format: Annotated[
-        str | None, typer.Option("--format", metavar="parquet|csv|json", help="what the files are; else by suffix")
-    ] = None,
+    file_format: Format = None,
     pattern: Annotated[str | None, typer.Option(metavar="GLOB", help="only these files: '2026-*/*.csv'")] = None,
-    merge_schema: Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")] = False,
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHAR", help="between the columns of CSV; 'tab' for a tab")
-    ] = None,
-    no_header: Annotated[bool, typer.Option("--no-header", help="CSV has no line of names")] = False,
-    null_values: Annotated[
-        list[str] | None, typer.Option("--null", metavar="TEXT", help="means null in CSV; may be repeated")
-    ] = None,
+    merge_schema: MergeSchema = False,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    null_values: NullValues = None,
     force: Annotated[bool, typer.Option("--force", help="load files that were loaded before, too")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be loaded")] = False,
     source_options: Annotated[
@@ -55,7 +50,7 @@ def copy_into(
                 cast(Any, file_format),
                 pattern,
                 schema_mode="merge" if merge_schema else "strict",
-                delimiter={"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter),
+                delimiter=separator_of(delimiter),
                 header=not no_header,
                 null_values=null_values or (),
                 force=force,

@@ -183,14 +183,19 @@ def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.
 def text_format_of(
     table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
 ) -> TextFormat:
-    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
-    if mark is not None and len(mark) != 1:
-        raise typer.BadParameter(f"Invalid --delimiter {delimiter!r}: expected one character, or tab")
+    mark = separator_of(delimiter)
     if no_header and table is None:
         raise txlog.InvalidInputError(
             "--no-header: the columns of a new table would have no names; create the table first with txlog create"
         )
     return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
+
+
+def separator_of(delimiter: str | None) -> str | None:
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    if mark is not None and len(mark) != 1:
+        raise typer.BadParameter(f"Invalid --delimiter {delimiter!r}: expected one character, or tab")
+    return mark
 
 
 def _column_types(table: txlog.Table | None) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def _remove_older_types(open_table: OpenTable, workers: GivenWorkers | None) -> 
 
 
 def _older_types_left(open_table: OpenTable, state: TableState) -> str | None:
-    from txlog.maintenance.older_types import files_with_older_types
+    from txlog.maintenance.outdated_files import files_with_older_types
 
     found = files_with_older_types(open_table, state, open_table.log.files(state))
     return f"{len(found)} files have columns in an earlier type" if found else None

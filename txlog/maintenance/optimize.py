@@ -36,9 +36,8 @@ from txlog.maintenance.bins import (
 )
 from txlog.maintenance.clustering import OnFile, check_can_cluster, cluster_bins
 from txlog.maintenance.compaction import Compaction, Description, Done
-from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import files_of_named, named_versions
-from txlog.maintenance.older_types import files_with_older_types
+from txlog.maintenance.outdated_files import files_with_dropped_columns, files_with_older_types
 from txlog.maintenance.tombstones import tidy_tombstones, without_tombstones
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags

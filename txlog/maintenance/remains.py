@@ -33,7 +33,6 @@ from txlog.log.intents import named_intent
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.log_files.listing import list_log
-from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.named_versions import (
     UNNAMED_STAY_MS,
@@ -42,6 +41,7 @@ from txlog.maintenance.named_versions import (
     named_versions,
     unnamed_checkpoints,
 )
+from txlog.maintenance.outdated_files import files_with_dropped_columns
 from txlog.maintenance.path_set import PathSet
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.column_mapping import physical_names

@@ -13,15 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import ROW_ID_COLUMNS, file_schema
+from txlog.protocol.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, field_id, file_schema
 from txlog.protocol.schema import Array, DataType, Map, Struct
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.task_table import TaskTable
 
 __all__ = ["HasDroppedColumns"]
-
-_FIELD_ID = b"PARQUET:field_id"
-_COLUMN_ID = "delta.columnMapping.id"
 
 
 class HasDroppedColumns(msgspec.Struct, frozen=True, dict=True):
@@ -55,7 +52,7 @@ def _ids(data_type: DataType) -> Iterator[Hashable]:
     match data_type:
         case Struct(fields):
             for member in fields:
-                yield str(member.metadata.get(_COLUMN_ID))
+                yield str(field_id(member))
                 yield from _ids(member.type)
         case Array(element):
             yield from _ids(element)
@@ -67,7 +64,7 @@ def _ids(data_type: DataType) -> Iterator[Hashable]:
 def _ids_in_file(schema: pa.Schema) -> Iterator[Hashable]:
     """The column ids of a data file, at any depth; no reader of the table finds a column without an id."""
     for path, field in _members(schema):
-        found = (field.metadata or {}).get(_FIELD_ID)
+        found = (field.metadata or {}).get(PARQUET_FIELD_ID)
         yield path if found is None else found.decode()
 
 

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.hive_paths import values_in_path
 from txlog.protocol.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
-from txlog.tasks.footer_facts import as_spark_reads, checked_metadata
+from txlog.tasks.footer_facts import as_spark_reads, foreign_parquet
 from txlog.tasks.task_table import TaskTable
 from txlog.writer.conform import Conformer
 from txlog.writer.convert import has_required
@@ -55,34 +54,22 @@ class ReadExisting(msgspec.Struct, frozen=True):
         return found
 
     def _add_of(self, path: str, uri_path: str) -> AddFile:
-        table, files = self.table, self.table.files.files
-        found = files.stat(path)
+        table = self.table
+        found = table.files.files.stat(path)
         partition_values = values_in_path(path, table.schema, table.partition_columns, table.uri)
         stored = table.schema.without(table.partition_columns)
         policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
-        try:
-            with (
-                files.open(path) as source,
-                pq.ParquetFile(source, metadata=checked_metadata(source)) as parquet,
-            ):
-                differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
-                if differing:
-                    raise SchemaMismatchError(
-                        "the file's columns differ:\n  " + "\n  ".join(differing), table=table.uri, path=path
-                    )
-                statistics = FileStatistics(policy)
-                for batch in _unknown_to_the_footer(parquet, stored):
-                    statistics.observe(batch)
-                stats = statistics.finish(parquet.metadata)
-                _require_values(table.uri, stored, parquet, path)
-        except MemoryError as error:
-            raise StorageError(f"not enough memory to read the file ({error})", table=table.uri, path=path) from error
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise StorageError(f"the file could not be read: {error}", table=table.uri, path=path) from error
-            # For a damaged header or page Arrow raises an OSError without an errno; its column names may be invalid
-            # UTF-8.
-            raise InvalidInputError(f"not a readable Parquet file: {error}", table=table.uri, path=path) from error
+        with foreign_parquet(table, path) as parquet:
+            differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
+            if differing:
+                raise SchemaMismatchError(
+                    "the file's columns differ:\n  " + "\n  ".join(differing), table=table.uri, path=path
+                )
+            statistics = FileStatistics(policy)
+            for batch in _unknown_to_the_footer(parquet, stored):
+                statistics.observe(batch)
+            stats = statistics.finish(parquet.metadata)
+            _require_values(table.uri, stored, parquet, path)
         return AddFile(
             path=uri_path,
             partition_values=partition_values,

@@ -6,6 +6,7 @@ columns get no bounds, since a footer does not record NaN. PROTOCOL.md, "Per-fil
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,14 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from txlog.errors import InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.tasks.task_table import TaskStore
 
-__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "checked_metadata"]
+__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet"]
 
 
 class FooterFacts(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
         files = self.store.files.files
         try:
             found = files.stat(path)
-            with files.open(path) as source, pq.ParquetFile(source, metadata=checked_metadata(source)) as parquet:
+            with foreign_parquet(self.store, path) as parquet:
                 schema = from_arrow(as_spark_reads(parquet))
                 ids = dict(_ids_of(parquet.schema_arrow, ()))
                 kept = schema if self.schema is None else self.schema
@@ -74,15 +75,6 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
             error.table, error.path = uri, path
             error.template = f"{path}: {error.template}"
             raise
-        except MemoryError as error:
-            raise StorageError("not enough memory to read the file's footer", table=uri, path=path) from error
-        except NotFoundError:
-            raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise StorageError(f"the file could not be read: {error}", table=uri, path=path) from error
-            # For a damaged header or page Arrow raises an OSError without an errno; its names may be invalid UTF-8.
-            raise InvalidInputError(f"{path}: not a readable Parquet file: {error}", table=uri, path=path) from error
         return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
 
 
@@ -137,8 +129,31 @@ def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
     return field.with_type(pa.list_(members[0]))
 
 
-def checked_metadata(source: Any) -> Any:
-    """The footer of an open file, safe to look into. Raises ``pa.ArrowException``, ``OSError``."""
+@contextlib.contextmanager
+def foreign_parquet(store: TaskStore, path: str) -> Iterator[Any]:
+    """A Parquet file of another program, open, with a footer that is safe to look into.
+
+    Errors of the body become typed ones too. Raises ``InvalidInputError`` if it is not a readable Parquet file,
+    ``NotFoundError``, ``StorageError``.
+    """
+    where: dict[str, Any] = {"table": store.uri, "path": path}
+    try:
+        with (
+            store.files.files.open(path) as source,
+            pq.ParquetFile(source, metadata=_checked_metadata(source)) as parquet,
+        ):
+            yield parquet
+    except MemoryError as error:
+        raise StorageError(f"not enough memory to read the file ({error})", **where) from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"the file could not be read: {error}", **where) from error
+        # For a damaged header or page Arrow raises an OSError without an errno; its column names may be invalid UTF-8.
+        raise InvalidInputError(f"not a readable Parquet file: {error}", **where) from error
+
+
+def _checked_metadata(source: Any) -> Any:
+    """The footer of an open file. Raises ``pa.ArrowException``, ``OSError``."""
     from txlog.arrow.parquet_footer import check_footer, read_footer
 
     footer = read_footer(source)

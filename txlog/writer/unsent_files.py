@@ -33,34 +33,37 @@ class UnsentFiles:
         self._paths: list[str] = []
         self._is_sent = False
         self._since: ambient.Instant | None = None
+        self._seen: ambient.Instant | None = None  # when all were there
 
     def own(self, paths: Iterable[str]) -> None:
         """Take responsibility for written files that no commit names."""
         if self._since is None:
-            self._since = ambient.instant()
+            self._since = self._seen = ambient.instant()
         self._paths += paths
 
     def require_kept(self, retention_ms: int) -> None:
-        """Look for the files if they are six hours old, or a quarter of ``delta.deletedFileRetentionDuration``.
+        """Look for the files if nobody has for six hours, or for a quarter of ``delta.deletedFileRetentionDuration``.
 
         Raises ``NotFoundError`` naming the missing ones, ``StorageError``.
         """
-        if self._since is None:
+        if self._since is None or self._seen is None:
             return
-        age_s = ambient.age_s(self._since)
-        if age_s < min(_LOOKED_FOR_AFTER_S, retention_ms / 4000):
+        if ambient.age_s(self._seen) < min(_LOOKED_FOR_AFTER_S, retention_ms / 4000):
             return
         from txlog.util.parallel import parallel_map
 
+        looked = ambient.instant()
         there = [*parallel_map(self._is_there, self._paths, threads=_REQUESTS_AT_ONCE)]
         missing = [path for path, is_there in zip(self._paths, there, strict=True) if not is_there]
         if missing:
             named = ", ".join(missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
+            age_s = ambient.age_s(self._since)
             raise NotFoundError(
                 f"{len(missing)} of {len(there)} data files that this write made {age_s / 3600:.1f} hours ago are"
                 f" missing: {named}. A vacuum deletes files that no commit names once they are older than its"
                 " retention. Nothing was committed: write the rows again"
             )
+        self._seen = looked
 
     def _is_there(self, path: str) -> bool:
         try:

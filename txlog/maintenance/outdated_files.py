@@ -1,0 +1,56 @@
+"""Which live files were written for an older definition of the table: their footers are read by workers.
+
+In: an open table and files of a version. Out: the paths of those that still hold values of columns that the table no
+longer has, or a column in a type that it had before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commit.open_table import OpenTable
+from txlog.log.state import TableState
+from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+from txlog.tasks.dropped_columns import HasDroppedColumns
+from txlog.tasks.older_types import HasOlderTypes
+from txlog.workers.base import shares
+
+if TYPE_CHECKING:
+    from txlog.workers.given import GivenWorkers
+
+__all__ = ["files_with_dropped_columns", "files_with_older_types"]
+
+_FOOTERS_AT_ONCE = 8
+_FOOTERS_MAX = 1_000  # for each task
+
+
+def files_with_dropped_columns(
+    open_table: OpenTable, state: TableState, files: pa.Table, workers: GivenWorkers | None = None
+) -> list[str]:
+    """The paths, as the log has them, of those ``files`` that hold a dropped column, or a dropped member of a struct.
+
+    Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a file whose footer cannot be read.
+    """
+    if state.properties.column_mapping_mode == "none":
+        return []
+    return _found(open_table, HasDroppedColumns(open_table.task_table(state)), files, workers)
+
+
+def files_with_older_types(
+    open_table: OpenTable, state: TableState, files: pa.Table, workers: GivenWorkers | None = None
+) -> list[str]:
+    """The same of those ``files`` that hold a column in a narrower type that it had before. Raises the same errors."""
+    if TYPE_CHANGES_KEY not in state.metadata.schema_string:
+        return []
+    return _found(open_table, HasOlderTypes(open_table.task_table(state)), files, workers)
+
+
+def _found(
+    open_table: OpenTable, work: HasDroppedColumns | HasOlderTypes, files: pa.Table, workers: GivenWorkers | None
+) -> list[str]:
+    places = open_table.workers(workers, _FOOTERS_AT_ONCE)
+    found = dict(places.map(work, shares(add_files_of(files), places, _FOOTERS_MAX)))
+    return [path for number in sorted(found) for path in found[number]]
