@@ -374,9 +374,8 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.convert import ConvertOptions, convert
 
         open_table = _open_table(uri, storage_options, retry, credential_provider)
-        return convert(
-            open_table, ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata), on_progress
-        )
+        options = ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata)
+        return convert(open_table, options, on_progress, workers)
 
     @staticmethod
     def exists(
