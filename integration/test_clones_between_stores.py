@@ -47,6 +47,22 @@ def source(s3_location: S3Location) -> txlog.Table:
 LEFT = [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
+def test_a_clone_and_a_load_use_the_credentials_of_the_table(s3_location: S3Location) -> None:
+    secret = ("access_key_id", "secret_access_key")
+    options = {key: value for key, value in s3_location.storage_options.items() if key not in secret}
+    given = {key: s3_location.storage_options[key] for key in secret}
+    table = txlog.Table.create(
+        f"{s3_location.uri}/source",
+        rows_of(0).schema,
+        storage_options=options,
+        credential_provider=lambda: {**given, "expires_at": None},
+    )
+    table.append(rows_of(1, 2))
+    assert table.clone(f"{s3_location.uri}/copy").files == 1
+    txlog.write(f"{s3_location.uri}/in", rows_of(3), storage_options=s3_location.storage_options)
+    assert table.copy_into(f"{s3_location.uri}/in").rows == 1
+
+
 def test_a_shallow_clone_on_a_disk_reads_a_bucket(source: txlog.Table, s3_location: S3Location, tmp_path: Path) -> None:
     source.clone(tmp_path / "c", shallow=True)
     clone = txlog.Table.open(tmp_path / "c", storage_options=s3_location.storage_options)

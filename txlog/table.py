@@ -1027,10 +1027,10 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.copy_into import CopyOptions, copy_into
 
-        given = self._open_table.storage_options if storage_options is None else storage_options
+        place = self._options_of_another_place(storage_options, credential_provider)
         nulls = (null_values,) if isinstance(null_values, str) else tuple(null_values)
         options = CopyOptions(format, pattern, schema_mode, delimiter, header, nulls, force, dry_run, user_metadata)
-        return copy_into(self._open_table, open_store(source, given, credential_provider), options, on_progress)
+        return copy_into(self._open_table, open_store(source, *place), options, on_progress)
 
     def transaction(
         self,
@@ -1614,8 +1614,8 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.clone import CloneOptions, clone
 
-        given = self._open_table.storage_options if storage_options is None else storage_options
-        target = _open_table(uri, given, self._open_table.retry, credential_provider)
+        place = self._options_of_another_place(storage_options, credential_provider)
+        target = _open_table(uri, place[0], self._open_table.retry, place[1])
         options = CloneOptions(shallow, mode, properties or {}, user_metadata)
         state = self.snapshot(version, timestamp)._version.state
         return clone(self._open_table, state, target, options, on_progress, workers)
@@ -1970,6 +1970,15 @@ class Table(Readable, metaclass=Hinted):
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")
             raise no_attribute(self, name, open_table and open_table.uri)
+
+    def _options_of_another_place(
+        self, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None
+    ) -> tuple[Mapping[str, str] | None, Callable[[], object] | None]:
+        """The options and the provider of a place that is not the table's: the table's own, unless any are given."""
+        own = self._open_table
+        if storage_options is None and credential_provider is None:
+            return own.storage_options, own.credential_provider
+        return own.storage_options if storage_options is None else storage_options, credential_provider
 
     def __getstate__(self) -> dict[str, Any]:
         size_bytes = self._open_table.key_cache_size_bytes

@@ -67,7 +67,7 @@ class OpenTable:
     ) -> None:
         self.store = store
         self.storage_options = storage_options
-        self._credential_provider = credential_provider
+        self.credential_provider = credential_provider
         if not isinstance(retry, RetryPolicy | None):
             raise invalid("retry", retry, "a txlog.RetryPolicy", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
@@ -99,13 +99,13 @@ class OpenTable:
         """
         from txlog.tasks.task_table import TaskTable
 
-        return TaskTable.of(self.store, state, self.storage_options, self._credential_provider, numbers)
+        return TaskTable.of(self.store, state, self.storage_options, self.credential_provider, numbers)
 
     def task_store(self) -> TaskStore:
         """The table's data files as tasks get them."""
         from txlog.tasks.task_table import TaskStore
 
-        return TaskStore.at(self.store, self.storage_options, self._credential_provider)
+        return TaskStore.at(self.store, self.storage_options, self.credential_provider)
 
     def workers(self, given: GivenWorkers | None, slots: int) -> Workers:
         """Where a command's tasks run: on the given workers, else on those of this handle, else in ``slots`` threads.
