@@ -391,3 +391,22 @@ def test_the_command_loads_and_says_what(table: Table, folder: Path) -> None:
     put(folder, "b.csv", "id,more\n2,x\n")
     assert "b.csv loaded 1 file" in run("--pattern", "*.csv", "--merge-schema", "--source-option", "region=x")
     assert ids(table) == [1, 1, 2]
+
+
+def test_a_folder_with_the_table_in_it_is_loaded_without_the_tables_own_files(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    table = Table.create(folder / "a table", "id bigint, v string")
+    table.append(pa.table({"id": [1], "v": ["mine"]}))
+    put(folder, "2.csv", "id,v\n2,x\n")
+    put(folder, "a table2.csv", "id,v\n3,y\n")
+    assert table.copy_into(folder).files == ("2.csv", "a table2.csv")
+    assert table.copy_into(folder).files == ()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_table_does_not_load_a_folder_in_its_own(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, day string", ["day"])
+    table.append(pa.table({"id": [1], "day": ["a"]}))
+    with pytest.raises(InvalidInputError, match="its own folder"):
+        table.copy_into(tmp_path / "t" / "day=a")
+    assert table.count() == 1

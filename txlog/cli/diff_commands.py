@@ -65,6 +65,7 @@ def _files(found: VersionDiff) -> str:
 def _rows(found: VersionDiff) -> str:
     totals = " to ".join("unknown" if rows is None else f"{rows:,}" for rows in (found.rows_before, found.rows_after))
     if found.rows is None:
-        return f"rows: {totals}; which of them changed is not known: {found.rows_unknown}"
+        why = (found.rows_unknown or "").partition(". ")[0]  # what follows are calls of Python
+        return f"rows: {totals}; which of them changed is not known: {why}"
     rows = found.rows
     return f"rows: {totals}; {rows.inserted:,} inserted, {rows.updated:,} updated, {rows.deleted:,} deleted"

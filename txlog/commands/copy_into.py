@@ -101,9 +101,12 @@ class _Load:
         self._source = source
         self._options = options
         self._on_bytes = on_bytes
-        self._root = root_of(source.uri)
-        if self._root == root_of(open_table.uri):
-            raise InvalidInputError("a table cannot load its own folder", table=open_table.uri)
+        self._root, self._own = root_of(source.uri), root_of(open_table.uri)
+        if f"{self._root}/".startswith(f"{self._own}/"):
+            raise InvalidInputError(
+                "a table cannot load its own folder, nor one in it: `add_files` takes files that are there",
+                table=open_table.uri,
+            )
 
     def run(self) -> CopyResult:
         """One attempt, on the newest version. Raises ConflictError if another commit came first."""
@@ -127,14 +130,18 @@ class _Load:
         return f"{self._root}/{encode_path(name)}"
 
     def _files(self) -> list[ObjectMeta]:
-        """The files of the folder that the pattern names, by name; none whose name begins with _ or a dot."""
+        """The files of the folder that the pattern names, by name; none whose name begins with _ or a dot, and none of
+        the table itself, which may be in the folder."""
         pattern = self._options.pattern
         found: list[ObjectMeta] = []
-        for page in self._source.files.list(skip=is_hidden):
+        for page in self._source.files.list(skip=self._is_left_out):
             for each in page:
-                if not is_hidden(each.name) and (pattern is None or fnmatch.fnmatchcase(each.name, pattern)):
+                if not self._is_left_out(each.name) and (pattern is None or fnmatch.fnmatchcase(each.name, pattern)):
                     found.append(each)
         return sorted(found, key=lambda each: each.name)
+
+    def _is_left_out(self, name: str) -> bool:
+        return is_hidden(name) or f"{self._location(name)}/".startswith(f"{self._own}/")
 
     # --- one version --------------------------------------------------------------------------------------------------
 
