@@ -21,7 +21,7 @@ FACES = {
     "transaction.py",
 }
 """Modules that are documentation for users too: the docstrings of their functions are not counted."""
-EXPORTED_NAMES_MAX = 30
+EXPORTED_NAMES_MAX = 32
 APPEND_MODULES_MAX = 96
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 
@@ -104,7 +104,14 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         *("txlog.commands.upsert", "txlog.log.files", "txlog.log_files.checkpoint_reader"),
         *("txlog.log_files.file_loader", "txlog.maintenance", "txlog.tasks", "txlog.workers"),
         *("txlog.writer.constraints", "txlog.writer.generated_columns", "txlog.writer.row_guard"),
-        *("txlog.maintenance.optimize", "txlog.report", "txlog.result.maintenance", "txlog.store.options"),
+        *(
+            "txlog.maintenance.optimize",
+            "txlog.catalog",
+            "txlog.catalogs",
+            "txlog.report",
+            "txlog.result.maintenance",
+            "txlog.store.options",
+        ),
         *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]

@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 _install_whole_imports()
 
 if TYPE_CHECKING:
+    from txlog.catalog import Catalog
     from txlog.errors import (
         CommitRetriesExhaustedError,
         CommitStateUnknownError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from txlog.writer.committable import Committable
 
 _HOME = {
+    "Catalog": "txlog.catalog",
     "CommitHooks": "txlog.hooks",
     "Committable": "txlog.writer.committable",
     "RetryPolicy": "txlog.store.retry",
@@ -91,6 +93,7 @@ _OF_OTHERS = (
 """Names that users of other libraries try; `txlog.util.api_hints` has the txlog name for each."""
 
 __all__ = [
+    "Catalog",
     "CommitHooks",
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",

@@ -2011,7 +2011,15 @@ def _open_table(
     key_cache_size: int | None = None,
     workers: GivenWorkers | None = None,
 ) -> OpenTable:
-    store = open_store(uri, storage_options, credential_provider)
+    if type(uri) is str:
+        store = open_store(uri, storage_options, credential_provider)
+    else:
+        from txlog.catalogs.base import TablePlace
+
+        if isinstance(uri, TablePlace):
+            store, storage_options, credential_provider = uri.store(), uri.storage_options, uri.credential_provider
+        else:
+            store = open_store(uri, storage_options, credential_provider)
     return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers)
 
 

@@ -1,0 +1,258 @@
+"""`Catalog`: tables by name. It connects a `TableCatalog` with `Table`, and decides nothing.
+
+In: names. Out: open tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from txlog.catalogs.base import TableCatalog, TablePlace
+from txlog.catalogs.open import open_catalog
+from txlog.errors import TableExistsError, TableNotFoundError
+from txlog.hooks import CommitHooks
+from txlog.result import WriteResult
+from txlog.table import Table, WriteMode, write
+from txlog.util.api_hints import explains_calls
+
+if TYPE_CHECKING:
+    from txlog.store.retry import RetryPolicy
+    from txlog.workers.given import GivenWorkers
+
+__all__ = ["Catalog"]
+
+
+@explains_calls
+class Catalog:
+    """A catalog of tables: it knows where the table of a name is. Thread-safe.
+
+        catalog = txlog.Catalog("./warehouse")
+        catalog.create("sales.orders", "id bigint, day date", partition_by="day")
+        catalog.table("sales.orders").append(rows)
+
+    Names do not differ by case. In a folder of tables, ``schema.table`` is the table in ``<folder>/schema/table``, and
+    a name without a schema is in the schema ``default``.
+
+    Args:
+        uri: The catalog's address: a folder of tables, as a path or a URI of an object store.
+        token: What identifies the user to the catalog's server. A folder takes none.
+        storage_options: The options of the store of the tables, as for `Table.open`.
+        credential_provider: A provider of ``obstore.auth`` for that store.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] | TableCatalog,
+        *,
+        token: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+    ) -> None:
+        self._names: TableCatalog
+        if isinstance(uri, str | os.PathLike):
+            self._names = open_catalog(uri, token, storage_options, credential_provider)
+        else:
+            self._names = uri
+
+    @property
+    def uri(self) -> str:
+        """The catalog's address, without credentials."""
+        return self._names.uri
+
+    def table(
+        self,
+        name: str,
+        *,
+        retry: RetryPolicy | None = None,
+        hooks: CommitHooks | None = None,
+        key_cache_size: int | None = None,
+        workers: GivenWorkers | None = None,
+    ) -> Table:
+        """Open a table by its name.
+
+        Args:
+            name: The table's name, such as ``sales.orders``.
+            retry: As for `Table.open`, like all that follow.
+            hooks: As for `Table.open`.
+            key_cache_size: As for `Table.open`.
+            workers: As for `Table.open`.
+
+        Returns:
+            The table, open.
+
+        Raises:
+            TableNotFoundError: The catalog has no table of this name.
+            TxlogError: What `Table.open` raises.
+        """
+        place = self._names.resolve(name)
+        return Table.open(place, retry=retry, hooks=hooks, key_cache_size=key_cache_size, workers=workers)
+
+    def create(
+        self,
+        name: str,
+        schema: object,
+        partition_by: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        exist_ok: bool = False,
+        **options: Any,
+    ) -> Table:
+        """Create an empty table under a name.
+
+        Args:
+            name: The new table's name. Its schema is made if there is none.
+            schema: As for `Table.create`, like all that follow.
+            partition_by: As for `Table.create`.
+            properties: As for `Table.create`.
+            exist_ok: As for `Table.create`.
+            **options: ``cluster_by``, ``column_mapping``, ``user_metadata``, ``retry``, ``hooks`` and
+                ``key_cache_size`` of `Table.create`.
+
+        Returns:
+            The table, open.
+
+        Raises:
+            TableExistsError: The name is taken.
+            TxlogError: What `Table.create` raises.
+        """
+
+        def create_at(place: TablePlace) -> Table:
+            given = {**place.properties, **(properties or {})}
+            return Table.create(place, schema, partition_by, given, exist_ok=exist_ok, **options)
+
+        place = self._resolved(name) if exist_ok else None
+        if place is not None:
+            return create_at(place)
+        return self._names.create(name, create_at)
+
+    def write(self, name: str, data: object, mode: WriteMode = "append", **options: Any) -> WriteResult:
+        """Write rows to the table of a name. If there is none, this creates it with the first rows, as one version.
+
+        Args:
+            name: The table's name.
+            data: The rows: anything `Table.append` takes.
+            mode: As for `txlog.write`.
+            **options: The other arguments of `txlog.write`.
+
+        Returns:
+            What was written, in which version.
+
+        Raises:
+            TxlogError: What `txlog.write` raises.
+        """
+        place = self._resolved(name)
+        if place is not None:
+            return write(place, data, mode, **options)
+
+        def create_at(place: TablePlace) -> WriteResult:
+            given = {**place.properties, **(options.get("properties") or {})}
+            return write(place, data, mode, **{**options, "properties": given})
+
+        try:
+            return self._names.create(name, create_at)
+        except TableExistsError:  # another writer was faster
+            if mode in ("error", "errorifexists"):
+                raise
+            return write(self._names.resolve(name), data, mode, **options)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of this name.
+
+        Args:
+            name: The table's name.
+
+        Returns:
+            Whether the catalog knows it.
+
+        Raises:
+            InvalidInputError: This cannot be a name.
+            StorageError: The catalog does not answer.
+        """
+        return self._resolved(name) is not None
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        """The names of the tables.
+
+        Args:
+            schema: Only the tables of this schema.
+
+        Returns:
+            Full names, sorted.
+
+        Raises:
+            StorageError: The catalog does not answer.
+        """
+        return self._names.tables(schema)
+
+    def location(self, name: str) -> str:
+        """Where a table is.
+
+        Args:
+            name: The table's name.
+
+        Returns:
+            The URI of the folder that contains ``_delta_log``.
+
+        Raises:
+            TableNotFoundError: The catalog has no table of this name.
+        """
+        return self._names.resolve(name).uri
+
+    def register(
+        self, name: str, uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        """Give a name to a table that exists elsewhere. Dropping the name then leaves the table as it is.
+
+        Args:
+            name: The new name.
+            uri: The table's location, as for `Table.open`.
+            storage_options: The options of its store, to look for the table; a catalog does not keep them.
+
+        Raises:
+            TableExistsError: The name is taken.
+            TableNotFoundError: There is no table at the location.
+            UnsupportedFeatureError: This catalog cannot name a table that it did not make.
+        """
+        self._names.register(name, TablePlace(os.fspath(uri), name, storage_options))
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile.
+
+        Args:
+            name: The table's name.
+            to: Its new name.
+
+        Raises:
+            TableNotFoundError: The catalog has no table of this name.
+            TableExistsError: The new name is taken.
+            UnsupportedFeatureError: This catalog cannot rename.
+        """
+        self._names.rename(name, to)
+
+    def drop(self, name: str, *, missing_ok: bool = False) -> None:
+        """Remove a table: its name and all its files, or the name alone if the table was registered.
+
+        Args:
+            name: The table's name.
+            missing_ok: Do nothing if there is no such table.
+
+        Raises:
+            TableNotFoundError: The catalog has no table of this name.
+            StorageError: Not all files could be removed.
+        """
+        try:
+            self._names.drop(name)
+        except TableNotFoundError:
+            if not missing_ok:
+                raise
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.uri})"
+
+    def _resolved(self, name: str) -> TablePlace | None:
+        try:
+            return self._names.resolve(name)
+        except TableNotFoundError:
+            return None

@@ -1,0 +1,1 @@
+"""Names of tables: catalogs that say where a table is, and who decides its versions."""

@@ -1,0 +1,82 @@
+"""What a catalog of tables is to txlog: it turns a name into a place.
+
+In: names. Out: `TablePlace`, with all that is needed to open the table. Each kind of catalog is a `TableCatalog` in a
+file of its own, and ``open`` picks it by the scheme of the catalog's address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
+from txlog.store.versions import VersionLog
+
+__all__ = ["TableCatalog", "TablePlace"]
+
+Made = TypeVar("Made")
+
+
+class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """Where a table is, and how to open it. It is accepted wherever a location is.
+
+    ``name`` is the full name in the catalog. ``credential_provider`` is called again when its credentials expire.
+    ``owner`` makes what decides the table's versions; None: commits go by path. ``properties`` are those that version 0
+    of a table must have in this catalog.
+    """
+
+    uri: str
+    name: str
+    storage_options: Mapping[str, str] | None = None
+    credential_provider: Callable[[], object] | None = None
+    owner: Callable[[TableStore], VersionLog] | None = None
+    properties: Mapping[str, str] = {}
+
+    def __fspath__(self) -> str:
+        return self.uri
+
+    def __repr__(self) -> str:
+        """Without the options, which may hold secrets."""
+        return f"TablePlace({self.name} at {self.uri})"
+
+    def store(self) -> TableStore:
+        """The table's stores, with the owner of its versions. Makes no request."""
+        store = open_store(self.uri, self.storage_options, self.credential_provider)
+        return store if self.owner is None else msgspec.structs.replace(store, owner=self.owner(store))
+
+
+class TableCatalog(Protocol):
+    """One catalog. Thread-safe. Names are checked here, so every method raises InvalidInputError for a wrong one.
+
+    ``uri`` is safe to show. All methods raise StorageError if the catalog does not answer.
+    """
+
+    @property
+    def uri(self) -> str: ...
+
+    def resolve(self, name: str) -> TablePlace:
+        """Where a table is. Raises TableNotFoundError."""
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        """The full names of all tables, or of those in a schema, sorted."""
+
+    def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
+        """Have ``make`` write version 0 at a place for the new table, and give that place the name.
+
+        Atomic: others see the whole table or none. Raises TableExistsError, and whatever ``make`` raises.
+        """
+
+    def register(self, name: str, place: TablePlace) -> None:
+        """Give an existing table a name; a drop then removes the name alone.
+
+        Raises TableExistsError if the name is taken, and UnsupportedFeatureError if this catalog cannot.
+        """
+
+    def drop(self, name: str) -> None:
+        """Remove the name, and the files of a table that `create` made. Raises TableNotFoundError."""
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a table another name. Raises TableNotFoundError, TableExistsError, UnsupportedFeatureError."""

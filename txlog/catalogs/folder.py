@@ -1,0 +1,255 @@
+"""A folder of tables as a catalog, without a server: ``schema.table`` is the table in ``<folder>/schema/table``.
+
+In: a path or URI of any store. Out: a `TableCatalog`. A folder is a table if it has a log. On a local disk a table that
+is elsewhere has its name by a symbolic link, whose text is the table's location, so each name is taken, changed and
+removed in one step. Object stores have no such step for a folder: there a table is created and dropped, but neither
+renamed nor registered.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from txlog.catalogs.base import TablePlace
+from txlog.catalogs.names import name_parts
+from txlog.errors import (
+    InvalidInputError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
+from txlog.store import disk
+from txlog.store.open import open_store
+from txlog.util import ambient
+
+__all__ = ["FolderCatalog"]
+
+Made = TypeVar("Made")
+_DEFAULT = ("default",)
+"""The schema of a name with one part, as in Spark."""
+_LOG = "_delta_log"
+_DROPPED = ".dropped-"
+_LAST = "\U0010ffff"
+
+
+class FolderCatalog:
+    """The tables in the folder at ``uri``."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+    ) -> None:
+        self._options = storage_options
+        self._provider = credential_provider
+        self._store = open_store(uri, storage_options, credential_provider)
+        self._is_local = self._store.has_cheap_calls
+        if self._is_local and self._has_log(self.uri):
+            raise InvalidInputError(
+                "this is a Delta table, not a folder of tables: Table.open opens it", table=self.uri
+            )
+
+    @property
+    def uri(self) -> str:
+        return self._store.uri
+
+    def resolve(self, name: str) -> TablePlace:
+        parts = name_parts(name, 2, _DEFAULT)
+        place = self._place(parts)
+        if not self._is_table(place):
+            raise _absent(place.name, self.uri)
+        return place
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        wanted = None if schema is None else name_parts(schema, 1)[0]
+        names = self._folders(wanted) if self._is_local else self._prefixes(wanted)
+        return sorted(".".join(name) for name in names if self._is_table(self._place(name)))
+
+    def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
+        parts = name_parts(name, 2, _DEFAULT)
+        self._require_schema(parts[0])
+        if not self._is_local:  # the put of version 0 decides
+            return make(self._place(parts))
+        path = self._path(parts)
+        with _failing("create", path):
+            disk.make_directories(path)  # a name that a link has is not taken again
+        if os.path.islink(path):
+            raise _taken(".".join(parts), self.uri)
+        try:
+            return make(self._place(parts))
+        except TxlogError:
+            with suppress(OSError):
+                os.rmdir(path)  # only if nothing is in it
+            raise
+
+    def register(self, name: str, place: TablePlace) -> None:
+        parts = name_parts(name, 2, _DEFAULT)
+        self._require_local("registered in", "open it by its location")
+        self._require_schema(parts[0])
+        location = open_store(place.uri, place.storage_options, place.credential_provider).uri
+        if not self._has_log(location):
+            raise TableNotFoundError("there is no Delta table to register here", table=location)
+        self._link(parts, location)
+
+    def drop(self, name: str) -> None:
+        parts = name_parts(name, 2, _DEFAULT)
+        if not self._is_local:
+            self._delete_objects(parts)
+            return
+        path = self._path(parts)
+        with _failing("drop", path):
+            if not (os.path.islink(path) or self._has_log(path)):
+                raise _absent(".".join(parts), self.uri)
+            if os.path.islink(path):
+                os.unlink(path)
+                disk.fsync_directory(os.path.dirname(path))
+                return
+            schema = os.path.dirname(path)
+            gone = f"{_DROPPED}{ambient.uuid4()}"
+            os.rename(path, f"{schema}/{gone}")
+            disk.fsync_directory(schema)
+            shutil.rmtree(f"{schema}/{gone}")
+            for name in os.listdir(schema):  # what a drop that crashed left
+                if name.startswith(_DROPPED):
+                    shutil.rmtree(f"{schema}/{name}", ignore_errors=True)
+
+    def rename(self, name: str, to: str) -> None:
+        old, new = name_parts(name, 2, _DEFAULT), name_parts(to, 2, _DEFAULT)
+        self._require_local("renamed in", "clone it under the new name, then drop the old one")
+        self.resolve(name)
+        self._require_schema(new[0])
+        path, target = self._path(old), self._path(new)
+        with _failing("rename", path):
+            if os.path.islink(path):
+                self._link(new, os.readlink(path))
+                os.unlink(path)
+            else:
+                disk.make_directories(os.path.dirname(target))
+                try:
+                    os.rename(path, target)
+                except OSError as error:
+                    if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                        raise _taken(".".join(new), self.uri) from None
+                    raise
+            for folder in {os.path.dirname(path), os.path.dirname(target)}:
+                disk.fsync_directory(folder)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def _path(self, parts: tuple[str, ...]) -> str:
+        return "/".join((self.uri.rstrip("/"), *parts))
+
+    def _place(self, parts: tuple[str, ...]) -> TablePlace:
+        path = self._path(parts)
+        if self._is_local:
+            with suppress(OSError):  # not a link
+                target = os.readlink(path)
+                path = target if "://" in target else os.path.join(os.path.dirname(path), target)
+        return TablePlace(path, ".".join(parts), self._options, self._provider)
+
+    def _is_table(self, place: TablePlace) -> bool:
+        """A link is a table whatever is behind it: opening says what is wrong there."""
+        return (self._is_local and os.path.islink(self._path(tuple(place.name.split("."))))) or self._has_log(place.uri)
+
+    def _has_log(self, uri: str) -> bool:
+        store = open_store(uri, self._options, self._provider)
+        return os.path.isdir(f"{uri}/{_LOG}") if store.has_cheap_calls else bool(store.log.list_from(""))
+
+    def _require_schema(self, schema: str) -> None:
+        """A table inside another one's folder would be in the way of its vacuums."""
+        if self._has_log(self._path((schema,))):
+            raise InvalidInputError(f"{schema} is a table, so it cannot hold tables", table=self._path((schema,)))
+
+    def _require_local(self, verb: str, instead: str) -> None:
+        if not self._is_local:
+            raise UnsupportedFeatureError(
+                f"a table cannot be {verb} a folder of an object store, which cannot change a name in one step:"
+                f" {instead}",
+                table=self.uri,
+            )
+
+    def _link(self, parts: tuple[str, ...], location: str) -> None:
+        path = self._path(parts)
+        with _failing("register", path):
+            disk.make_directories(os.path.dirname(path))
+            with suppress(OSError):
+                os.rmdir(path)  # what a creation that failed left
+            try:
+                os.symlink(location, path)
+            except FileExistsError:
+                raise _taken(".".join(parts), self.uri) from None
+            disk.fsync_directory(os.path.dirname(path))
+
+    # --- lists ----------------------------------------------------------------------------------------------------
+
+    def _folders(self, wanted: str | None) -> Iterator[tuple[str, ...]]:
+        with _failing("list", self.uri):
+            for schema in [wanted] if wanted is not None else _valid_names(self.uri):
+                for table in _valid_names(f"{self.uri}/{schema}"):
+                    yield schema, table
+
+    def _prefixes(self, wanted: str | None) -> Iterator[tuple[str, ...]]:
+        """One request for each table: the list goes on behind the last name that the table's objects can have."""
+        after = f"{wanted}/" if wanted is not None else "!"
+        while page := next(self._store.files.list("", start_after=after), None):
+            schema, _, rest = page[0].name.partition("/")
+            table, _, inside = rest.partition("/")
+            if wanted is not None and schema != wanted:
+                return
+            if inside and _are_valid(schema, table):
+                yield schema, table
+            after = f"{schema}/{table}/{_LAST}" if inside else page[0].name
+
+    def _delete_objects(self, parts: tuple[str, ...]) -> None:
+        """The log goes first, so a drop that was broken off leaves no table; dropping again goes on."""
+        files = open_store(self._path(parts), self._options, self._provider).files
+        found = False
+        for folder in (_LOG, ""):
+            for page in files.list(folder):
+                files.delete_many([meta.name for meta in page])
+                found = True
+        if not found:
+            raise _absent(".".join(parts), self.uri)
+
+
+def _valid_names(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if _are_valid(name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _are_valid(*names: str) -> bool:
+    with suppress(InvalidInputError):
+        return all(name_parts(name, 1) == (name,) for name in names)
+    return False
+
+
+def _absent(name: str, uri: str) -> TableNotFoundError:
+    return TableNotFoundError(f"there is no table {name} in this catalog", table=uri)
+
+
+def _taken(name: str, uri: str) -> TableExistsError:
+    return TableExistsError(f"there is already a table {name} in this catalog", table=uri)
+
+
+class _failing:
+    """Turns an OSError of the block into a StorageError."""
+
+    def __init__(self, verb: str, path: str) -> None:
+        self._verb, self._path = verb, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise StorageError(f"could not {self._verb}: {error.strerror or error}", path=self._path) from error
