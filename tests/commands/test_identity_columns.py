@@ -77,7 +77,7 @@ def test_few_appends_need_a_commit_of_their_own_for_numbers(tmp_path: Path) -> N
     assert sorted(numbers(table).values()) == list(range(1, 41))
 
 
-def test_a_range_is_put_aside_as_spark_knows_it(tmp_path: Path) -> None:
+def test_a_range_is_reserved_as_spark_reserves_it(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.append(rows(1, 2, 3))
     info, metadata = commit_of(table, 1)

@@ -1,8 +1,8 @@
 """An Iceberg table as a Delta table: the same data files, found by the same column ids, with the same rows deleted.
 
 In: the store of the table's folder, and its metadata. Out: the definition and the ``add`` actions of version 0.
-Position deletes and Iceberg's deletion vectors become Delta's; what Delta cannot have is refused by name. PROTOCOL.md,
-"Column Mapping", "Deletion Vectors".
+Position deletes and Iceberg's deletion vectors become Delta's; the error for what Delta cannot have names it.
+PROTOCOL.md, "Column Mapping", "Deletion Vectors".
 """
 
 from __future__ import annotations

@@ -731,8 +731,8 @@ class CommitRun:
             self._require_not_passed()
 
     def _require_not_passed(self) -> None:
-        """Raise if other writers took this version, moved on and cleaned up, all while this process stood still. The
-        version before ours may be there again: another writer that stood still may have put it."""
+        """Raise if other writers took this version, moved on and cleaned up, all while this process was suspended. The
+        version before ours may be there again: another suspended writer may have put it."""
         try:
             is_stray = self.log.is_stray(self.target)
         except (NotFoundError, StorageError) as error:

@@ -1,4 +1,4 @@
-"""Numbers for identity columns: ranges that a commit of their own puts aside, so that rows are appended blindly.
+"""Numbers for identity columns: ranges that a commit of its own reserves, so that rows are appended blindly.
 
 In: an open table and a definition. Out: `TableNumbers`, which give numbers that no other row of the table has or gets,
 in this process and in tasks elsewhere. No number is given out twice, because two commits that move one high-water mark
@@ -59,9 +59,9 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
 
     def take(self, column: IdentityColumn, count: int) -> pa.Array:
         """``count`` numbers. Raises MetadataChangedError if the column was replaced, and what a commit raises."""
-        put_aside = functools.partial(_put_aside, self._open_table, self, column)
+        reserve = functools.partial(_reserve, self._open_table, self, column)
         return self._open_table.number_ranges.take(
-            (self.table_id, self.created_ms), self.version, column, count, put_aside
+            (self.table_id, self.created_ms), self.version, column, count, reserve
         )
 
     @cached_property
@@ -76,9 +76,7 @@ def _open_in_process(uri: str, storage_options: tuple[tuple[str, str], ...]) -> 
     return OpenTable(open_store(uri, options), storage_options=options)
 
 
-def _put_aside(
-    open_table: OpenTable, table: TableNumbers, column: IdentityColumn, least: int, count: int
-) -> NumberRange:
+def _reserve(open_table: OpenTable, table: TableNumbers, column: IdentityColumn, least: int, count: int) -> NumberRange:
     """A new range, by a commit. Another change of the definition does not matter if the column is still there."""
     while True:
         state = open_table.log.newest_state(refresh=False)

@@ -1,6 +1,6 @@
-"""`NumberRanges`: the numbers of identity columns that were put aside for one handle, and not given out yet.
+"""`NumberRanges`: the numbers of identity columns reserved for one handle, and not given out yet.
 
-In: an identity column, a count, and a way to put a range aside. Out: numbers, each once. Each range is larger than the
+In: an identity column, a count, and a way to reserve a range. Out: numbers, each once. Each range is larger than the
 one before, so a writer of many small appends needs few ranges; what is left when a process ends is a gap.
 """
 
@@ -20,7 +20,7 @@ from txlog.util.locks import new_lock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NumberRange", "NumberRanges", "PutAside"]
+__all__ = ["NumberRange", "NumberRanges", "Reserve"]
 
 _GROWTH = 8
 _LARGEST = 1 << 22
@@ -31,7 +31,7 @@ _Key: TypeAlias = tuple[int, str, int | None, str, int, int]
 
 
 class NumberRange(msgspec.Struct):
-    """The numbers from ``first`` on, put aside by ``version``; ``size`` is how many these were at first."""
+    """The numbers from ``first`` on, reserved by ``version``; ``size`` is how many these were at first."""
 
     first: int = 0
     left: int = 0
@@ -39,8 +39,8 @@ class NumberRange(msgspec.Struct):
     version: int = -1
 
 
-PutAside: TypeAlias = Callable[[int, int], NumberRange]
-"""Puts a range aside, given how many numbers are needed now, and how many are wanted."""
+Reserve: TypeAlias = Callable[[int, int], NumberRange]
+"""Reserves a range, given how many numbers are needed now, and how many are wanted."""
 
 
 class NumberRanges:
@@ -51,9 +51,9 @@ class NumberRanges:
         self._ranges: dict[_Key, NumberRange] = {}
 
     def take(
-        self, table: tuple[str, int | None], version: int, column: IdentityColumn, count: int, put_aside: PutAside
+        self, table: tuple[str, int | None], version: int, column: IdentityColumn, count: int, reserve: Reserve
     ) -> pa.Array:
-        """``count`` numbers of a column, in the direction of its steps. Raises what ``put_aside`` raises.
+        """``count`` numbers of a column, in the direction of its steps. Raises what ``reserve`` raises.
 
         ``table`` tells a table from a later one at the same place; ``version`` is the one that ``column`` is of.
         """
@@ -68,7 +68,7 @@ class NumberRanges:
             missing = count - len(parts[0])
             if missing:
                 wanted = max(missing, min(mine.size * _GROWTH, _LARGEST))
-                self._ranges[key] = mine = put_aside(missing, wanted)
+                self._ranges[key] = mine = reserve(missing, wanted)
                 parts.append(_taken(mine, column, missing))
         return pa.array(np.concatenate(parts), pa.int64())
 

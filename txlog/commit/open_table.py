@@ -134,7 +134,7 @@ class OpenTable:
 
     @cached_property
     def number_ranges(self) -> NumberRanges:
-        """The numbers of identity columns that were put aside for this handle."""
+        """The numbers of identity columns that are reserved for this handle."""
         from txlog.commit.number_ranges import NumberRanges
 
         return NumberRanges()

@@ -1,8 +1,8 @@
 """A table that another program wrote in Iceberg's format, as far as Delta can have it: its columns and partitioning.
 
 In: the document of a ``metadata.json`` file. Out: a `ForeignTable`: columns with the ids that the files have, and the
-manifest list of the current snapshot. What Delta lacks is refused by name. Pure. Iceberg's specification, "Schemas and
-Data Types", "Partitioning", "Table Metadata".
+manifest list of the current snapshot. The error for what Delta lacks names it. Pure. Iceberg's specification,
+"Schemas and Data Types", "Partitioning", "Table Metadata".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Identity columns: columns whose values a table counts, ``GENERATED ALWAYS`` or ``BY DEFAULT AS IDENTITY``.
 
 In: a table's schema or metadata. Out: its `IdentityColumn`s, the next numbers of one, and metadata with a later
-high-water mark: the last number that was given out, or put aside for a writer. A mark only moves in the direction of
+high-water mark: the last number that was given out, or reserved for a writer. A mark only moves in the direction of
 the steps. Pure. PROTOCOL.md, "Identity Columns".
 """
 

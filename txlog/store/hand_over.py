@@ -13,7 +13,7 @@ exactly one succeeds, and no step needs room on the disk:
 
 Files rather than a socket, because nobody has to be alive: a writer that is killed, stopped or forked leaves files in
 a state that says what may have happened, and the kernel frees its turn. A waiting owner touches its file; one that is
-not touched is not taken: its owner is dead or stands still, and its data files may be gone. If a file cannot be made,
+not touched is not taken: its owner is dead or suspended, and its data files may be gone. If a file cannot be made,
 there is no offer, and the writer waits for its turn as it would have done.
 """
 

@@ -112,7 +112,7 @@ class Numbers(Protocol):
 
 
 class NumbersOfPreview:
-    """`Numbers` as new rows would get them, none of which is put aside."""
+    """`Numbers` as new rows would get them, none of which is reserved."""
 
     def take(self, column: IdentityColumn, count: int) -> pa.Array:
         first = column.next(max(count, 1))[0]
