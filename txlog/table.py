@@ -729,6 +729,7 @@ class Table(Readable, metaclass=Hinted):
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -749,6 +750,7 @@ class Table(Readable, metaclass=Hinted):
             mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
                 vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
                 values or statistics prove that every row of a file matches, the file is never read.
+            parquet: How new files are encoded, as for `append`.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
             app_id: With ``checkpoint_id`` as for `append`: the delete happens at most once.
@@ -770,7 +772,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.row_change.options import RowOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         return delete_rows(self._open_table, where, options, workers)
 
     def update(
@@ -779,6 +781,7 @@ class Table(Readable, metaclass=Hinted):
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -811,7 +814,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.update import update_rows
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         return update_rows(self._open_table, values, where, options, workers)
 
     def upsert(
@@ -830,6 +833,7 @@ class Table(Readable, metaclass=Hinted):
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -879,7 +883,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
         return upsert_rows(self._open_table, rows, how, options)
@@ -893,6 +897,7 @@ class Table(Readable, metaclass=Hinted):
         target_alias: str = "target",
         schema_mode: SchemaMode = "strict",
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -932,7 +937,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode)
         return MergeBuilder(
             self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options)

@@ -43,6 +43,7 @@ from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
 from txlog.workers.base import Workers
 from txlog.workers.given import require_crossing
+from txlog.writer.parquet_settings import check_columns
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -464,6 +465,9 @@ def change_in_parts(
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
     table = table_of_tasks(open_table, state)
     with TxlogError.located(open_table.uri, state.version):
+        if options.parquet:
+            check_columns(options.parquet, state.schema, state.partition_columns)
+            table = table.with_parquet(options.parquet)
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)
     with UnsentFiles(open_table.store.files) as unsent:
