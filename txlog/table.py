@@ -1097,14 +1097,20 @@ class Table(Readable, metaclass=Hinted):
         return set_properties(self._open_table, properties, user_metadata)
 
     def drop_feature(
-        self, name: str, *, user_metadata: str | None = None, workers: GivenWorkers | None = None
+        self,
+        name: str,
+        *,
+        truncate_history: bool = False,
+        user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
 
         What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
-        files with earlier types of columns, row ids, V2 checkpoints, in-commit timestamps, and the counting of
-        identity columns, which stay as they are. Features that the definition uses otherwise are not dropped: the
-        error says what to remove. Other writers go on; call it again if they stop it.
+        files with earlier types of columns, names of columns in files (all files are rewritten), row ids, V2
+        checkpoints, in-commit timestamps, and the counting of identity columns, which stay as they are. Features that
+        the definition uses otherwise are not dropped: the error says what to remove. Other writers go on; call it again
+        if they stop it.
 
         After a feature for readers was dropped, the table has the feature ``checkpointProtection``: older versions
         stay readable only for those who know the dropped feature, and the log is cleaned up to this version at once or
@@ -1112,6 +1118,9 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             name: The feature, such as ``"deletionVectors"``.
+            truncate_history: Remove the versions that need the feature from the log instead of protecting them, like
+                Spark's ``TRUNCATE HISTORY``. They must be older than a day, so the first call removes what the table
+                has of the feature and raises an error that says when to call again.
             user_metadata: A note for the table's history.
             workers: Where files are rewritten, as for `open`. Default: the workers of this handle.
 
@@ -1119,13 +1128,14 @@ class Table(Readable, metaclass=Hinted):
             The version without the feature.
 
         Raises:
-            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it.
-            UnsupportedFeatureError: The feature cannot be dropped: ``columnMapping`` is in every file.
+            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it; or
+                versions that need it are too young to be removed.
+            UnsupportedFeatureError: The feature cannot be dropped: a catalog decides the table's versions.
             ConflictError: A concurrent commit changed the table's definition.
         """
         from txlog.maintenance.drop_feature import drop_feature
 
-        return drop_feature(self._open_table, name, user_metadata, workers)
+        return drop_feature(self._open_table, name, user_metadata, workers, truncate_history=truncate_history)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.
