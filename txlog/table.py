@@ -841,6 +841,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Update the rows whose keys are in ``rows``, and insert the others, as one new version.
 
@@ -868,7 +869,8 @@ class Table(Readable, metaclass=Hinted):
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments are those of `delete`.
+        The other arguments are those of `delete`. On ``workers``, each task gets all ``rows`` and some files of the
+        table. Upserts with a merge engine, and those that add columns, take none.
 
         Returns:
             How many rows were inserted, updated and deleted, in which version.
@@ -886,7 +888,7 @@ class Table(Readable, metaclass=Hinted):
         options = RowOptions(mode, commit, on_progress, parquet)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
-        return upsert_rows(self._open_table, rows, how, options)
+        return upsert_rows(self._open_table, rows, how, options, workers)
 
     def merge(
         self,
@@ -905,6 +907,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> MergeBuilder[WriteResult]:
         """Start a merge of ``source`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
 
@@ -923,7 +926,8 @@ class Table(Readable, metaclass=Hinted):
                 a clause for all columns, otherwise those that clauses set. Columns that ``source`` lacks keep their
                 values in rows that a clause for all columns updates, and are null in rows that it inserts.
 
-        The other arguments and the concurrency are as for `delete`.
+        The other arguments and the concurrency are as for `delete`. On ``workers``, each task gets the whole source and
+        some files of the table; a merge that adds columns takes none.
 
         Returns:
             A builder, to which clauses are added. ``execute()`` returns the result.
@@ -940,7 +944,7 @@ class Table(Readable, metaclass=Hinted):
         options = RowOptions(mode, commit, on_progress, parquet)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode)
         return MergeBuilder(
-            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options)
+            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options, workers)
         )
 
     def add_files(
