@@ -56,7 +56,29 @@ COMMANDS: dict[str, Command] = {
     "delete": lambda table: table.delete("id % 3 = 0"),
     "delete by copies": lambda table: table.delete("id % 3 = 0", mode="copy-on-write"),
     "update": lambda table: table.update({"day": "'b'"}, "id % 2 = 0"),
+    "upsert": lambda table: table.upsert(source_rows(table), "id"),
+    "upsert of known keys": lambda table: table.upsert(source_rows(table), "id", when_not_matched="ignore"),
+    "merge": lambda table: (
+        table.merge(source_rows(table), "target.id = source.id")
+        .when_matched_delete("source.id % 4 = 0")
+        .when_matched_update({"day": "source.day"})
+        .when_not_matched_insert_all("source.id % 3 != 0")
+        .when_not_matched_by_source_update({"day": "'c'"}, "target.id % 7 = 0")
+        .execute()
+    ),
+    "merge by ranges": lambda table: (
+        table.merge(source_rows(table).slice(0, 3), "target.id BETWEEN source.id AND source.id + 1")
+        .when_matched_delete()
+        .execute()
+    ),
 }
+
+
+def source_rows(table: txlog.Table) -> pa.Table:
+    """Rows for upserts and merges: every second key of the table, and others."""
+    ids = [*sorted(table.to_arrow()["id"].to_pylist())[::2], 2000, 2001, 2003]
+    rows = pa.table({"id": ids, "day": ["b"] * len(ids), "note": [f"new {id}" for id in ids]})
+    return rows.select(table.schema.names)
 
 
 def left_by(folder: Path, result: Any) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def test_row_tracking_is_turned_on_as_by_sparks_delta(delta: SparkSession, tmp_p
             pytest.param(*each, marks=pytest.mark.hunt(part="spark"))
             for each in (
                 ("rowTracking", {"delta__enableRowTracking": "true"}),
+                ("columnMapping", {"delta__columnMapping__mode": "name"}),
                 ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
                 ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
                 ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),

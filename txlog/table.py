@@ -729,6 +729,7 @@ class Table(Readable, metaclass=Hinted):
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -749,6 +750,7 @@ class Table(Readable, metaclass=Hinted):
             mode: "merge-on-read" marks rows as deleted in deletion vectors, "copy-on-write" rewrites their files. None:
                 vectors if the table enables them (``delta.enableDeletionVectors``), otherwise copies. If partition
                 values or statistics prove that every row of a file matches, the file is never read.
+            parquet: How new files are encoded, as for `append`.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
             app_id: With ``checkpoint_id`` as for `append`: the delete happens at most once.
@@ -770,7 +772,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.row_change.options import RowOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         return delete_rows(self._open_table, where, options, workers)
 
     def update(
@@ -779,6 +781,7 @@ class Table(Readable, metaclass=Hinted):
         where: str | Predicate | None = None,
         *,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -811,7 +814,7 @@ class Table(Readable, metaclass=Hinted):
         from txlog.commands.update import update_rows
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         return update_rows(self._open_table, values, where, options, workers)
 
     def upsert(
@@ -830,6 +833,7 @@ class Table(Readable, metaclass=Hinted):
         row_kind: str | None = None,
         row_kinds: Mapping[int, str] | Mapping[str, str] | None = None,
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -837,6 +841,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Update the rows whose keys are in ``rows``, and insert the others, as one new version.
 
@@ -864,7 +869,8 @@ class Table(Readable, metaclass=Hinted):
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments are those of `delete`.
+        The other arguments are those of `delete`. On ``workers``, each task gets all ``rows`` and some files of the
+        table. Upserts with a merge engine, and those that add columns, take none.
 
         Returns:
             How many rows were inserted, updated and deleted, in which version.
@@ -879,10 +885,10 @@ class Table(Readable, metaclass=Hinted):
         from txlog.tasks.operations.upsert import UpsertOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
         how = UpsertOptions(*given, merge_engine, row_kind, row_kinds, missing_columns)
-        return upsert_rows(self._open_table, rows, how, options)
+        return upsert_rows(self._open_table, rows, how, options, workers)
 
     def merge(
         self,
@@ -893,6 +899,7 @@ class Table(Readable, metaclass=Hinted):
         target_alias: str = "target",
         schema_mode: SchemaMode = "strict",
         mode: RowMode | None = None,
+        parquet: Mapping[str, object] | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
         app_id: str | None = None,
@@ -900,6 +907,7 @@ class Table(Readable, metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
+        workers: GivenWorkers | None = None,
     ) -> MergeBuilder[WriteResult]:
         """Start a merge of ``source`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
 
@@ -918,7 +926,8 @@ class Table(Readable, metaclass=Hinted):
                 a clause for all columns, otherwise those that clauses set. Columns that ``source`` lacks keep their
                 values in rows that a clause for all columns updates, and are null in rows that it inserts.
 
-        The other arguments and the concurrency are as for `delete`.
+        The other arguments and the concurrency are as for `delete`. On ``workers``, each task gets the whole source and
+        some files of the table; a merge that adds columns takes none.
 
         Returns:
             A builder, to which clauses are added. ``execute()`` returns the result.
@@ -932,10 +941,10 @@ class Table(Readable, metaclass=Hinted):
         from txlog.tasks.operations.merge_clauses import MergeOptions
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
-        options = RowOptions(mode, commit, on_progress)
+        options = RowOptions(mode, commit, on_progress, parquet)
         merge = MergeOptions(on, source_alias, target_alias, schema_mode)
         return MergeBuilder(
-            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options)
+            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options, workers)
         )
 
     def add_files(
@@ -1092,14 +1101,20 @@ class Table(Readable, metaclass=Hinted):
         return set_properties(self._open_table, properties, user_metadata)
 
     def drop_feature(
-        self, name: str, *, user_metadata: str | None = None, workers: GivenWorkers | None = None
+        self,
+        name: str,
+        *,
+        truncate_history: bool = False,
+        user_metadata: str | None = None,
+        workers: GivenWorkers | None = None,
     ) -> WriteResult:
         """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
 
         What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
-        files with earlier types of columns, row ids, V2 checkpoints, in-commit timestamps, and the counting of
-        identity columns, which stay as they are. Features that the definition uses otherwise are not dropped: the
-        error says what to remove. Other writers go on; call it again if they stop it.
+        files with earlier types of columns, names of columns in files (all files are rewritten), row ids, V2
+        checkpoints, in-commit timestamps, and the counting of identity columns, which stay as they are. Features that
+        the definition uses otherwise are not dropped: the error says what to remove. Other writers go on; call it again
+        if they stop it.
 
         After a feature for readers was dropped, the table has the feature ``checkpointProtection``: older versions
         stay readable only for those who know the dropped feature, and the log is cleaned up to this version at once or
@@ -1107,6 +1122,9 @@ class Table(Readable, metaclass=Hinted):
 
         Args:
             name: The feature, such as ``"deletionVectors"``.
+            truncate_history: Remove the versions that need the feature from the log instead of protecting them, like
+                Spark's ``TRUNCATE HISTORY``. They must be older than a day, so the first call removes what the table
+                has of the feature and raises an error that says when to call again.
             user_metadata: A note for the table's history.
             workers: Where files are rewritten, as for `open`. Default: the workers of this handle.
 
@@ -1114,13 +1132,14 @@ class Table(Readable, metaclass=Hinted):
             The version without the feature.
 
         Raises:
-            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it.
-            UnsupportedFeatureError: The feature cannot be dropped: ``columnMapping`` is in every file.
+            InvalidInputError: The table does not have the feature, uses it, or has another one that needs it; or
+                versions that need it are too young to be removed.
+            UnsupportedFeatureError: The feature cannot be dropped: a catalog decides the table's versions.
             ConflictError: A concurrent commit changed the table's definition.
         """
         from txlog.maintenance.drop_feature import drop_feature
 
-        return drop_feature(self._open_table, name, user_metadata, workers)
+        return drop_feature(self._open_table, name, user_metadata, workers, truncate_history=truncate_history)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties.

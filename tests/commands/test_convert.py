@@ -265,3 +265,15 @@ def test_the_command_converts_and_says_so_again(folder: Path) -> None:
     assert "nothing was changed" in run()
     assert json.loads(run("--json"))["outcome"] == "already_a_table"
     assert Table.open(folder).snapshot().properties["a.b"] == "c"
+
+
+def test_a_folder_with_a_delta_table_in_it_is_refused_and_named(folder: Path) -> None:
+    inner = Table.create(folder / "copies" / "inner", "id bigint")
+    inner.append(pa.table({"id": [1]}))
+    inner.overwrite(pa.table({"id": [2]}))
+    with pytest.raises(InvalidInputError, match="contains another Delta table, copies/inner"):
+        Table.convert(folder)
+    assert not (folder / "_delta_log").exists()
+    other = Table.create(folder.parent / "other", "id bigint")
+    with pytest.raises(InvalidInputError, match="contains another Delta table, inner"):
+        other.copy_into(folder / "copies")

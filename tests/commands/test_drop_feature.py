@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.losing_writer import losing_to
@@ -141,7 +143,12 @@ def test_a_feature_that_is_only_listed_is_taken_out_of_the_protocol(tmp_path: Pa
             "checkpointProtection",
             "from v0",
         ),
-        ({"column_mapping": "name"}, lambda table: None, "columnMapping", "every file has the physical names"),
+        (
+            {"column_mapping": "name", "columns": "k int, `v w` string, v string"},
+            lambda table: None,
+            "columnMapping",
+            "column mapping cannot be dropped: (.|\n)*v w.*rename those columns first",
+        ),
     ],
 )
 def test_a_feature_that_the_table_uses_stays_and_the_error_says_why(
@@ -201,3 +208,66 @@ def test_the_log_of_a_protected_table_is_cleaned_up_to_there_and_the_protection_
             file.unlink()
     dropped(Table.open(table.uri), "checkpointProtection")
     assert features(table) == {"appendOnly", "invariants"}
+
+
+def test_the_end_of_column_mapping_gives_files_the_names_of_their_columns(tmp_path: Path) -> None:
+    properties = {**VECTORS, "delta.enableRowTracking": "true"}
+    table = made(tmp_path, properties, "k int, v string, p struct<a: int, b: int>", column_mapping="name")
+    table.cluster_by("k")
+    table.delete("k = 1")
+    table.rename_column("p.a", "c")
+    table.drop_columns("p.b")
+    table.append(pa.table({"k": pa.array([5], pa.int32()), "v": ["5"], "p": [{"c": 7}]}))
+    ids = table.to_arrow(columns=["k"])
+    dropped(table, "columnMapping")
+    table = Table.open(table.uri)
+    assert ids.num_rows == 4
+    assert table.to_arrow(where="k = 5").column("p").to_pylist() == [{"c": 7}]
+    assert "columnMapping" not in table._open_table.log.newest_state().metadata.schema_string
+    assert table.snapshot().clustering_columns == ("k",)
+    for path in table.files()["path"].to_pylist():
+        assert pq.read_schema(Path(table.uri, path)).names[:2] == ["k", "v"]
+    table.drop_feature("deletionVectors")
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 5
+
+
+def test_what_others_write_while_column_mapping_ends_gets_its_names_too(tmp_path: Path) -> None:
+    table = made(tmp_path, column_mapping="name")
+    losing_to(table, lambda other: (other.append(rows(5)), other.delete("k = 1"))).drop_feature("columnMapping")
+    assert keys(table) == [2, 3, 4, 5]
+    assert verify_table(Table.open(table.uri)._open_table.store).is_sound
+
+
+def test_an_append_that_began_before_column_mapping_ended_does_not_land_under_the_old_names(tmp_path: Path) -> None:
+    table = made(tmp_path, column_mapping="name")
+    late = losing_to(table, lambda other: other.drop_feature("columnMapping"))
+    with pytest.raises(ConflictError, match="REMOVE COLUMN MAPPING"):
+        late.append(rows(5))
+    Table.open(table.uri).append(rows(5))
+    assert keys(table) == [1, 2, 3, 4, 5]
+
+
+def test_a_history_that_needs_the_feature_is_cut_off_once_it_is_a_day_old(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    table.delete("k = 1")
+    with pytest.raises(InvalidInputError, match="need the feature deletionVectors, which is gone") as caught:
+        table.drop_feature("deletionVectors", truncate_history=True)
+    assert "run this again after" in caught.value.message
+    assert "deletionVectors" in features(table)
+    for file in Path(table.uri, "_delta_log").iterdir():
+        os.utime(file, (file.stat().st_mtime - 90_000,) * 2)
+    table = Table.open(table.uri)
+    table.append(rows(5))
+    version = table.drop_feature("deletionVectors", truncate_history=True).version
+    assert features(table) == {"appendOnly", "invariants"}
+    info = json.loads(Path(table.uri, "_delta_log", f"{version:020}.json").read_text().splitlines()[0])
+    assert info["commitInfo"]["operationParameters"]["truncateHistory"] == "true"
+    assert keys(table) == [2, 3, 4, 5]
+    assert not Path(table.uri, "_delta_log", f"{0:020}.json").exists()
+    assert deltalake.DeltaTable(table.uri).protocol().min_reader_version == 1
+
+
+def test_a_feature_of_writers_has_no_history_to_cut_off(tmp_path: Path) -> None:
+    table = made(tmp_path, {"delta.enableInCommitTimestamps": "true"})
+    with pytest.raises(InvalidInputError, match="concerns writers only"):
+        table.drop_feature("inCommitTimestamp", truncate_history=True)

@@ -59,11 +59,15 @@ CALLS: dict[str, Callable[[Table, Path, Any], object]] = {
     "convert": lambda table, folder, pool: Table.convert(folder / "others", workers=pool),
     "delete": lambda table, folder, pool: table.delete("id = 1", workers=pool),
     "drop_feature": lambda table, folder, pool: with_a_dead_row(table).drop_feature("deletionVectors", workers=pool),
+    "merge": lambda table, folder, pool: (
+        table.merge(table.to_arrow().slice(0, 2), ["id"], workers=pool).when_matched_delete().execute()
+    ),
     "open": lambda table, folder, pool: Table.open(table.uri, workers=pool).optimize(),
     "optimize": lambda table, folder, pool: table.optimize(workers=pool),
     "purge": lambda table, folder, pool: with_a_dead_row(table).purge(workers=pool),
     "repair": lambda table, folder, pool: without_a_file(table, folder).repair(workers=pool),
     "update": lambda table, folder, pool: table.update({"v": "0.0"}, "id = 1", workers=pool),
+    "upsert": lambda table, folder, pool: table.upsert(table.to_arrow().slice(0, 2), ["id"], workers=pool),
     "vacuum": lambda table, folder, pool: table.vacuum(0, force=True, workers=pool),
     "verify": lambda table, folder, pool: table.verify(workers=pool),
 }

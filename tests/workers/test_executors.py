@@ -16,6 +16,7 @@ from maintained_tables import COMMANDS, SCHEMA, left_by, random_table
 
 import txlog
 from tests.worker_processes import Speculating, kill_the_process_that_rewrites
+from txlog.commands.row_change import parts as parts_module
 from txlog.commit.open_table import OpenTable
 from txlog.maintenance import optimize as optimize_module
 from txlog.store.open import open_store
@@ -79,6 +80,51 @@ def test_clones_conversions_and_repairs_run_on_processes(tmp_path: Path, process
     assert plain.repair(remove=True, workers=processes).rows == 1
     assert sorted(plain.to_arrow()["id"].to_pylist()) == [0, 1, 2, 4]
     assert all(verify_table(open_store(each.uri)).is_sound for each in (clone, plain))
+
+
+ROW_METRICS = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+def changes_of(table: txlog.Table, version: int) -> list[str]:
+    found = table.changes(version).read_all().drop_columns(["_commit_timestamp"])
+    return sorted(map(repr, found.to_pylist()))
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}])
+def test_a_source_in_a_file_reaches_the_parts_of_the_table_on_processes(
+    properties: dict[str, str], tmp_path: Path, processes: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_module, "_PART_BYTES", 1)
+    monkeypatch.setattr(parts_module, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(parts_module, "_PARTS_PER_SLOT", 3)
+    base = random_table(tmp_path / "base", 0)
+    txlog.Table.open(base).set_properties(properties)
+    for name in ("upsert", "upsert of known keys", "merge", "merge by ranges"):
+        found = []
+        for kind, workers in (("alone", None), ("spread", processes)):
+            table = txlog.Table.open(shutil.copytree(base, tmp_path / name / kind), workers=workers)
+            version = COMMANDS[name](table).version
+            metrics = table.history(1)[0]["operationMetrics"]
+            changes = changes_of(table, version) if properties else None
+            rows = sorted(map(repr, table.to_arrow().to_pylist()))
+            found.append((rows, {key: metrics[key] for key in ROW_METRICS}, changes))
+            assert verify_table(open_store(table.uri)).is_sound
+        assert found[0] == found[1], name
+
+
+def test_an_upsert_that_cannot_run_on_workers_says_so_or_runs_in_this_process(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id bigint, n int")
+    wider = pa.table({"id": [1], "n": pa.array([1], pa.int32()), "more": ["x"]})
+    with ThreadPoolExecutor(2) as workers:
+        with pytest.raises(txlog.InvalidInputError, match="adds columns to the table runs in this process"):
+            table.upsert(wider, "id", schema_mode="merge", workers=workers)
+        with pytest.raises(txlog.InvalidInputError, match="adds columns to the table runs in this process"):
+            table.merge(wider, ["id"], schema_mode="merge", workers=workers).when_not_matched_insert_all().execute()
+        with pytest.raises(txlog.InvalidInputError, match="merges rows by a merge engine runs in this process"):
+            table.upsert(wider, "id", merge_engine="deduplicate", workers=workers)
+        assert table.version == 0
+        txlog.Table.open(table.uri, workers=workers).upsert(wider, "id", schema_mode="merge")
+    assert table.to_arrow().to_pylist() == wider.to_pylist()
 
 
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), Speculating])

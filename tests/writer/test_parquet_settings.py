@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,25 @@ def test_a_setting_that_another_engine_made_for_a_missing_column_is_ignored() ->
     properties = {"parquet.bloom.filter.enabled#gone": "true", "parquet.block.size": "128mb"}
     metadata = metadata_with(properties)
     assert WritePlan.of(metadata, table="t").parquet.row_group_bytes is None
+
+
+def test_a_row_change_encodes_its_new_files_as_it_is_told(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.append(rows())
+    gzip = {"parquet.compression": "gzip"}
+
+    def codecs() -> set[str]:
+        return {column(each, "id").compression for each in footers(table)}
+
+    table.update({"x": "x + 1"}, "id < 10", parquet=gzip)
+    assert codecs() == {"GZIP"}
+    with ThreadPoolExecutor(2) as workers:
+        table.delete("id < 5", parquet={"parquet.compression": "zstd"}, workers=workers)
+    assert codecs() == {"ZSTD"}
+    table.upsert(rows(), "id", parquet=gzip)
+    assert codecs() == {"GZIP"}
+    merge = table.merge(rows(), ["id"], parquet={"parquet.compression": "zstd"})
+    merge.when_matched_update_all().execute()
+    assert codecs() == {"ZSTD"}
+    with pytest.raises(txlog.InvalidInputError, match="which is not a data column of the table"):
+        table.delete("id = 7", parquet={"parquet.enable.dictionary#gone": "true"})

@@ -27,6 +27,7 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -114,18 +115,20 @@ class Output:
             yield lambda done: None
             return
         amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
-        columns = (TextColumn("{task.description}"), BarColumn(), amount)
+        columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
         with Progress(*columns, console=self.stderr, transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.advance(task, done)
 
     @contextlib.contextmanager
-    def steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Progress bars for work in several steps, each of which reports (step, done, total)."""
+    def steps(self, *, in_bytes: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+        """Progress bars for work in several steps, each of which reports (step, done, total), with an estimate of the
+        time that is left."""
         if self._is_quiet:
             yield lambda what, done, total: None
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
+        columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
         with Progress(*columns, console=self.stderr, transient=True) as bar:
             tasks: dict[str, TaskID] = {}
 

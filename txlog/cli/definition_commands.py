@@ -159,6 +159,9 @@ def alter_column(
 def drop_feature(
     uri: Uri,
     name: Annotated[str, typer.Argument(metavar="FEATURE", help="such as deletionVectors", show_default=False)],
+    truncate_history: Annotated[
+        bool, typer.Option("--truncate-history", help="remove the versions that need it; they must be older than a day")
+    ] = False,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -169,7 +172,7 @@ def drop_feature(
     those who know it can read.
     """
     with opened(uri, storage_options, as_json) as (table, out):
-        result = table.drop_feature(name, user_metadata=user_metadata)
+        result = table.drop_feature(name, truncate_history=truncate_history, user_metadata=user_metadata)
         _show(out, table, result, f"it no longer has the feature {name}")
 
 

@@ -9,7 +9,7 @@ import typer
 from txlog.cli import show
 from txlog.cli.data_files import open_data_files
 from txlog.cli.opened import opened
-from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, commit_arguments, pairs
+from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
 from txlog.cli.row_commands import without_spaces
 from txlog.cli.write_commands import (
     Delimiter,
@@ -57,6 +57,7 @@ def merge(
     merge_schema: MergeSchema = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -75,7 +76,7 @@ def merge(
     }
     if not any(clauses.values()):
         raise typer.BadParameter("pass a clause, such as --update-all and --insert-all")
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             schema_mode: Any = "merge" if merge_schema else "strict"

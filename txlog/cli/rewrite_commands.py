@@ -46,7 +46,7 @@ def optimize(
     No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them.
     """
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        with out.steps() as report:
+        with out.steps(in_bytes=True) as report:
             done = table.optimize(
                 where,
                 target_file_size=target_file_size,
@@ -55,7 +55,7 @@ def optimize(
                 parquet=pairs(parquet, "--parquet"),
                 dry_run=dry_run,
                 user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),
+                on_progress=lambda rewritten, total: report("rewriting", rewritten, total),
             )
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, _NOTHING_SMALL)))
 
@@ -74,12 +74,12 @@ def purge(
     The old files still hold them, and stay until a vacuum deletes them.
     """
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        with out.steps() as report:
+        with out.steps(in_bytes=True) as report:
             done = table.purge(
                 where,
                 dry_run=dry_run,
                 user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),
+                on_progress=lambda rewritten, total: report("rewriting", rewritten, total),
             )
         nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))

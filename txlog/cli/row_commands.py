@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,8 @@ from txlog.cli.write_commands import (
 )
 
 __all__ = ["delete", "update", "upsert", "without_spaces"]
+
+_LOOKING = "looking into files"
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show how many rows and files would change, and write nothing")]
 RowKind = Annotated[
@@ -71,7 +74,9 @@ def delete(
 
             _preview(out, table, preview_delete(table._open_table, where))
         else:
-            _result(out, table, table.delete(where, **commit))
+            with out.steps() as report:
+                found = table.delete(where, **commit, on_progress=partial(report, _LOOKING))
+            _result(out, table, found)
 
 
 def update(
@@ -101,7 +106,9 @@ def update(
 
             _preview(out, table, preview_update(table._open_table, assigned, where))
         else:
-            _result(out, table, table.update(assigned, where, **commit))
+            with out.steps() as report:
+                found = table.update(assigned, where, **commit, on_progress=partial(report, _LOOKING))
+            _result(out, table, found)
 
 
 def without_spaces(assignment: str) -> str:
@@ -133,6 +140,7 @@ def upsert(
     merge_schema: MergeSchema = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
+    workers: Workers = None,
     user_metadata: UserMetadata = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -154,7 +162,7 @@ def upsert(
         "row_kinds": _words(pairs(row_kinds, "--row-kinds", "WORD=KIND")) or None,
         "merge_engine": _merge_engine(merge_engine, pairs(merge_options, "--merge-option")),
     }
-    with opened(uri, storage_options, as_json) as (table, out):
+    with opened(uri, storage_options, as_json, workers) as (table, out):
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:

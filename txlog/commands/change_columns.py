@@ -154,8 +154,8 @@ def _require_mapping(state: TableState, problem: str) -> None:
     if mapping_mode(state.metadata.configuration) == "none":
         raise InvalidInputError(
             f"{problem}, because the table finds its columns in files by name. Turn on column mapping first, with"
-            f" {call('set_properties', {MODE_KEY: 'name'})}: no file is rewritten, but it cannot be turned off again."
-            f" {readers_note('columnMapping')}"
+            f" {call('set_properties', {MODE_KEY: 'name'})}: no file is rewritten, and only a rewrite of all"
+            f" files ends it. {readers_note('columnMapping')}"
         )
 
 

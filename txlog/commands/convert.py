@@ -17,6 +17,7 @@ from txlog.commands.converted_iceberg import from_iceberg
 from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
 from txlog.commands.create_table import probe_new_location
 from txlog.commands.footers import footer_facts
+from txlog.commands.places import refuse_table_within
 from txlog.commands.table_definition import Definition, definition_builder, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
@@ -95,7 +96,12 @@ def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
     """The files in the folder but for hidden ones, sorted. A directory of a partition column is not hidden."""
     columns = names_given(partition_by)
     found: list[str] = []
-    for page in open_table.store.files.list(skip=lambda folder: is_hidden(folder, columns)):
+
+    def is_left_out(folder: str) -> bool:
+        refuse_table_within(folder, open_table.uri)
+        return is_hidden(folder, columns)
+
+    for page in open_table.store.files.list(skip=is_left_out):
         found += [each.name for each in page if not is_hidden(each.name, columns)]
     if not found:
         raise InvalidInputError(

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
-from txlog.commands.places import root_of
+from txlog.commands.places import refuse_table_within, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
@@ -141,7 +141,10 @@ class _Load:
         return sorted(found, key=lambda each: each.name)
 
     def _is_left_out(self, name: str) -> bool:
-        return is_hidden(name) or f"{self._location(name)}/".startswith(f"{self._own}/")
+        if f"{self._location(name)}/".startswith(f"{self._own}/"):
+            return True
+        refuse_table_within(name, self._source.uri)
+        return is_hidden(name)
 
     # --- one version --------------------------------------------------------------------------------------------------
 

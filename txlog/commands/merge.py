@@ -5,7 +5,7 @@ In: a source, clauses and `RowOptions`. Out: a ``WriteResult``. ``tasks/operatio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,21 +23,42 @@ from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import read_merge_source
 from txlog.util import ambient
-from txlog.writer.input import open_data
+from txlog.util.wording import argument
+from txlog.writer.input import DataStream, open_data
+
+if TYPE_CHECKING:
+    from txlog.workers.base import Workers
+    from txlog.workers.given import GivenWorkers
 
 __all__ = ["bound_merge", "merge_rows"]
 
 
 def merge_rows(
-    open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
+    open_table: OpenTable,
+    data: Any,
+    merge: MergeOptions,
+    clauses: tuple[Clause, ...],
+    options: RowOptions,
+    workers: GivenWorkers | None = None,
 ) -> WriteResult:
-    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise."""
+    """Merge ``data`` by ``clauses``. Raises what `run_row_change` and `MergeBuilder.execute` raise.
+
+    If only the handle has workers, a merge that cannot run on them runs in this process.
+    """
+    places = open_table.given_workers(workers)
     with open_table.log.files_ahead():
-        return _merge_rows(open_table, data, merge, clauses, options)
+        return _merge_rows(open_table, data, merge, clauses, options, places, must_use=workers is not None)
 
 
 def _merge_rows(
-    open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
+    open_table: OpenTable,
+    data: Any,
+    merge: MergeOptions,
+    clauses: tuple[Clause, ...],
+    options: RowOptions,
+    workers: Workers | None,
+    *,
+    must_use: bool,
 ) -> WriteResult:
     state = state_to_change(open_table, options, "a merge")
     found = replayed(open_table, state, options)
@@ -48,9 +69,37 @@ def _merge_rows(
     if merge.schema_mode == "merge":
         with TxlogError.located(open_table.uri, state.version):
             definition = with_new_columns(state, stream.schema, _columns_set(clauses, stream.schema))
+    if workers is not None:
+        if definition is None:
+            return _merge_on(open_table, state, stream, merge, clauses, options, workers)
+        if must_use:
+            raise InvalidInputError(
+                f"a merge that adds columns to the table runs in this process: leave {argument('workers')} out",
+                table=open_table.uri,
+            )
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_merge(open_table, bound_to, stream, merge, clauses)
     return run_prepared(open_table, state, options, operation, definition)
+
+
+def _merge_on(
+    open_table: OpenTable,
+    state: TableState,
+    stream: DataStream,
+    merge: MergeOptions,
+    clauses: tuple[Clause, ...],
+    options: RowOptions,
+    workers: Workers,
+) -> WriteResult:
+    from txlog.commands.row_change.held_source import change_with_held_source
+    from txlog.tasks.specs import MergeSpec
+
+    _require_clause(clauses)
+    now, names = ambient.now(), (merge.source_alias, merge.target_alias)
+    with TxlogError.located(open_table.uri, state.version):
+        rows = read_merge_source(stream, merge.condition, state, now, *names, table=open_table.uri).rows
+    spec = MergeSpec(merge, clauses, now)
+    return change_with_held_source(open_table, state, spec, rows, rows.num_rows, options, workers)
 
 
 def _columns_set(clauses: tuple[Clause, ...], source: pa.Schema) -> set[str] | None:
@@ -70,8 +119,7 @@ def bound_merge(
     open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
 ) -> MergeRows:
     """Read the source and bind the merge to a version. Raises what `merge_rows` raises."""
-    if not clauses:
-        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
+    _require_clause(clauses)
     with TxlogError.located(open_table.uri, state.version):
         now = ambient.now()
         source = read_merge_source(
@@ -81,3 +129,8 @@ def bound_merge(
         if source.index is not None and not source.computed:
             known = known_keys(open_table.key_cache, source.index, state)
         return MergeRows(source, merge, clauses, state, now, known, numbers_of(open_table, state))
+
+
+def _require_clause(clauses: tuple[Clause, ...]) -> None:
+    if not clauses:
+        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")

@@ -77,7 +77,7 @@ from txlog.result import WriteResult
 from txlog.tasks.tombstones import check_tombstones
 from txlog.util import ambient
 from txlog.util.arguments import names_in
-from txlog.util.wording import argument, in_python, setting, spelled
+from txlog.util.wording import argument, call, in_python, setting, spelled
 from txlog.writer.constraints import check_conditions, check_invariants, check_same_conditions
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
@@ -551,7 +551,8 @@ def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     if modes[0] != modes[1] and modes != ("none", "name"):
         raise InvalidInputError(
             f"{MODE_KEY} can be set from none to name, not from {modes[0]} to {modes[1]}, since the existing files"
-            " would not fit; create a new table"
+            f" would not fit: create a new table, or end the mapping with"
+            f" {call('drop_feature', 'columnMapping')}, which rewrites them"
         )
     if modes[0] != "none" and before.get(MAX_COLUMN_ID_KEY) != after.get(MAX_COLUMN_ID_KEY):
         raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns and cannot be set")

@@ -16,7 +16,19 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
-from txlog.expressions.predicates import Comparison, Constant, Holds, In, IsNull, Or, Predicate, StartsWith, bind_leaf
+from txlog.expressions.predicates import (
+    And,
+    Comparison,
+    Constant,
+    Holds,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    bind_leaf,
+)
 from txlog.expressions.tree import Call, Expression, Reference, Value, Written
 from txlog.expressions.types import (
     INTEGER_DIGITS,
@@ -220,7 +232,9 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
             return is_null(left)
     elif any(isinstance(side, Value) and side.value is None for side in (left, right)):
         return Constant(None)
-    if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value) and operator != "<=>":
+    if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value):
+        if operator == "<=>":  # as a comparison that skips files, and never unknown
+            return And(as_condition(compare("=", left, right)), Not(IsNull(left.path, left.type)))
         return bind_leaf(Comparison(left.path, operator, _written(right, left.type)), left.type)
     left, right = _comparable(left, right)
     return call(operator, (left, right), BOOLEAN)

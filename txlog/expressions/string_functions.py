@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from txlog.expressions.build import call, convert, literal
+from txlog.expressions.build import call, convert, like, literal
 from txlog.expressions.operands import Make, constant, of_types, typed
 from txlog.expressions.patterns import java_pattern, java_replacement, matches_empty
 from txlog.expressions.tree import Call, Expression, Written
@@ -27,6 +27,14 @@ def _with_pattern(name: str) -> Make:
         return call(name, (typed(text, STRING, name),), BOOLEAN, (constant(pattern, str, name),))
 
     return make
+
+
+def _starts_with(text: Expression, prefix: Expression) -> Expression:
+    """As LIKE, which skips files, if that has the same prefix."""
+    found = constant(prefix, str, "startswith")
+    if any(special in found for special in "%_\\"):
+        return call("startswith", (typed(text, STRING, "startswith"),), BOOLEAN, (found,))
+    return like(typed(text, STRING, "startswith"), found + "%")
 
 
 def concat(*texts: Expression) -> Expression:
@@ -201,7 +209,7 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "repeat": (2, 2, of_types("repeat", (STRING, INTEGER))),
     "replace": (2, 3, _replace),
     "translate": (3, 3, of_types("translate", (STRING, STRING, STRING))),
-    "startswith": (2, 2, _with_pattern("startswith")),
+    "startswith": (2, 2, _starts_with),
     "endswith": (2, 2, _with_pattern("endswith")),
     "contains": (2, 2, _with_pattern("contains")),
     "locate": (2, 3, _locate),

@@ -47,8 +47,11 @@ class CleanUpPlan(msgspec.Struct, Generic[File], frozen=True):
         return self.checkpoint.version
 
 
-def cutoff_ms(properties: TableProperties, *, now_ms: int) -> int:
-    """Midnight UTC of the day that ``delta.logRetentionDuration`` reaches back to, as in Spark."""
+def cutoff_ms(properties: TableProperties, *, now_ms: int, retention_ms: int | None = None) -> int:
+    """Midnight UTC of the day that ``delta.logRetentionDuration`` reaches back to, as in Spark; with another
+    ``retention_ms``, that time itself."""
+    if retention_ms is not None:
+        return now_ms - retention_ms
     return (now_ms - properties.log_retention_ms) // DAY_MS * DAY_MS
 
 

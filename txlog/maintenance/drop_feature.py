@@ -23,9 +23,11 @@ from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.log.proposal import ROW_TRACKING_DOMAIN, Isolation, Proposal
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
+from txlog.maintenance.feature_history import cut_off_history
 from txlog.maintenance.optimize import purge, rewrite_older_types
+from txlog.maintenance.unmapped_columns import unmap_columns
 from txlog.protocol.actions import Metadata, operation_parameters
-from txlog.protocol.column_mapping import without_metadata
+from txlog.protocol.column_mapping import mapping_mode, without_metadata
 from txlog.protocol.features import (
     CHECKPOINT_PROTECTION,
     features_of,
@@ -46,6 +48,7 @@ from txlog.workers.given import GivenWorkers
 
 __all__ = ["drop_feature"]
 
+_FILES_AT_ONCE = 2
 _ROUNDS = 5
 """How often traces are removed again that others have left in between."""
 
@@ -62,8 +65,6 @@ _ROW_TRACKING = (
     "delta.rowTracking.materializedRowCommitVersionColumnName",
 )
 _KEPT = {
-    "columnMapping": "every file has the physical names of its columns, and would have to be rewritten: write the rows"
-    " to another table",
     "catalogManaged": "a catalog decides its versions",
 }
 
@@ -83,7 +84,12 @@ class _Traces(msgspec.Struct, frozen=True):
 
 
 def drop_feature(
-    open_table: OpenTable, name: str, user_metadata: str | None = None, workers: GivenWorkers | None = None
+    open_table: OpenTable,
+    name: str,
+    user_metadata: str | None = None,
+    workers: GivenWorkers | None = None,
+    *,
+    truncate_history: bool = False,
 ) -> WriteResult:
     """See `Table.drop_feature`."""
     check_text("name", name)
@@ -93,9 +99,11 @@ def drop_feature(
     traces = _TRACES.get(feature, _Traces())
     for round_number in range(_ROUNDS):
         traces.prepare(open_table, workers)
+        if truncate_history:
+            cut_off_history(open_table, feature, traces.left)
         state = open_table.writable_state()
         try:
-            result = open_table.commit_plan(_Drop(open_table, feature, traces, user_metadata), state)
+            result = open_table.commit_plan(_Drop(open_table, feature, traces, user_metadata, truncate_history), state)
             break
         except _TracesLeft as error:
             if round_number + 1 == _ROUNDS:
@@ -129,7 +137,15 @@ class _TracesLeft(TxlogError):
 class _Drop:
     """The `Plan` of the version without the feature."""
 
-    def __init__(self, open_table: OpenTable, feature: str, traces: _Traces, user_metadata: str | None) -> None:
+    def __init__(
+        self,
+        open_table: OpenTable,
+        feature: str,
+        traces: _Traces,
+        user_metadata: str | None,
+        truncates_history: bool,
+    ) -> None:
+        self._truncates_history = truncates_history
         self._open_table = open_table
         self._feature = feature
         self._traces = traces
@@ -152,7 +168,8 @@ class _Drop:
             key: value for key, value in metadata.configuration.items() if key != f"delta.feature.{feature}"
         }
         metadata = replace(metadata, configuration=configuration)
-        builder = definition_builder(state, Definition(metadata, without_feature(state.protocol, feature)))
+        protocol = without_feature(state.protocol, feature, protects_history=not self._truncates_history)
+        builder = definition_builder(state, Definition(metadata, protocol))
         if feature == "rowTracking" and ROW_TRACKING_DOMAIN in state.domains:
             builder.set_domain(replace(state.domains[ROW_TRACKING_DOMAIN], removed=True))
         builder.read_table()
@@ -161,7 +178,7 @@ class _Drop:
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE,
             operation="DROP FEATURE",
-            parameters=operation_parameters(featureName=feature, truncateHistory=False),
+            parameters=operation_parameters(featureName=feature, truncateHistory=self._truncates_history),
             user_metadata=self._user_metadata,
             is_reexecutable=True,
         )
@@ -242,6 +259,15 @@ def _remove_row_ids(open_table: OpenTable, workers: GivenWorkers | None) -> None
     take_row_ids(open_table)
 
 
+def _unmap_columns(open_table: OpenTable, workers: GivenWorkers | None) -> None:
+    unmap_columns(open_table, open_table.workers(workers, _FILES_AT_ONCE))
+
+
+def _mapping_left(open_table: OpenTable, state: TableState) -> str | None:
+    is_mapped = mapping_mode(state.metadata.configuration) != "none"
+    return "the columns are mapped again, by another writer" if is_mapped else None
+
+
 def _row_ids_left(open_table: OpenTable, state: TableState) -> str | None:
     files = open_table.log.files(state)
     left = files.filter(pc.is_valid(files["baseRowId"])).num_rows
@@ -300,6 +326,7 @@ _TRACES: Mapping[str, _Traces] = {
         _older_types_left,
     ),
     "rowTracking": _Traces(_remove_row_ids, _without(*_ROW_TRACKING), _row_ids_left),
+    "columnMapping": _Traces(_unmap_columns, left=_mapping_left),
     "inCommitTimestamp": _Traces(metadata=_without(*_TIMESTAMPS)),
     "v2Checkpoint": _Traces(_leave_v2_checkpoints),
     "checkConstraints": _Traces(left=_constraints_left),

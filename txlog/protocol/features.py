@@ -28,6 +28,7 @@ __all__ = [
     "check_can_write",
     "features_in_use",
     "features_of",
+    "is_for_readers",
     "known_feature",
     "merged",
     "needed_by",
@@ -133,14 +134,19 @@ def use_of(name: str, metadata: Metadata) -> str | None:
     return None if feature is None or not feature.used(Usage.of(metadata)) else feature.needed_by or name
 
 
-def without_feature(protocol: Protocol, name: str) -> Protocol:
+def is_for_readers(name: str) -> bool:
+    """Whether older versions of a table can only be read with this feature."""
+    return _is_reader_feature(name) and name not in _NEEDS_NO_HISTORY
+
+
+def without_feature(protocol: Protocol, name: str, *, protects_history: bool = True) -> Protocol:
     """The protocol without a feature. If the feature is for readers, it protects the history, which they could not
     read: they start at a checkpoint. PROTOCOL.md, "Checkpoint Protection"."""
     reader = [each for each in _reader_features(protocol) if each != name]
     # A writer version also stands for features of readers, which the reader version does not have.
     writer = [each for each in _writer_features(protocol) if each in reader or not _is_reader_feature(each)]
     writer = [each for each in writer if each != name]
-    if _is_reader_feature(name) and name not in _NEEDS_NO_HISTORY and CHECKPOINT_PROTECTION not in writer:
+    if protects_history and is_for_readers(name) and CHECKPOINT_PROTECTION not in writer:
         writer.append(CHECKPOINT_PROTECTION)
     found = _minimal((*writer, *reader), reader, 1, 1)
     if name in _writer_features(found):  # its version stands for the feature too

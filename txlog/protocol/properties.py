@@ -413,6 +413,7 @@ _FORMS: dict[str, _Form] = {
     "delta.dataSkippingStatsColumns": _Form(column_paths, "column names separated by commas, as in 'a, b.c'"),
     "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
     "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
+    "delta.dropFeatureTruncateHistory.retentionDuration": _INTERVAL_FORM,
     "delta.enableChangeDataFeed": _BOOLEAN,
     "delta.enableDeletionVectors": _BOOLEAN,
     "delta.enableExpiredLogCleanup": _BOOLEAN,

@@ -51,6 +51,7 @@ __all__ = [
     "PartOutcome",
     "PartSource",
     "RowJob",
+    "SourceFile",
     "change_part",
     "keys_in_files",
     "write_new_rows",
@@ -70,6 +71,25 @@ class PartSource(msgspec.Struct, frozen=True):
 
     rows: pa.Table
     numbers: NDArray[np.int64]
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """The rows of a source in a file of Arrow batches on this machine, from which tasks of other processes read them
+    without copies. They are numbered in order."""
+
+    path: str
+
+    @classmethod
+    def written(cls, rows: pa.Table, path: str) -> SourceFile:
+        """Raises ``OSError``."""
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows)
+        return cls(path)
+
+    def opened(self) -> PartSource:
+        """Its rows. Raises ``OSError``."""
+        rows = pa.ipc.open_stream(pa.memory_map(self.path)).read_all()
+        return PartSource(rows, np.arange(rows.num_rows))
 
 
 class FileOutcome(msgspec.Struct, frozen=True):
@@ -161,11 +181,12 @@ class ChangePart(msgspec.Struct, frozen=True):
     """`change_part` as the work of a task, which opens the table's files itself. Can be pickled."""
 
     job: RowJob
-    source: PartSource | None
+    source: PartSource | SourceFile | None
     elsewhere: bytes
 
     def __call__(self, adds: Sequence[AddFile]) -> PartOutcome:
-        return change_part(self.job, self.job.table.files, adds, self.source, self.elsewhere)
+        source = self.source.opened() if isinstance(self.source, SourceFile) else self.source
+        return change_part(self.job, self.job.table.files, adds, source, self.elsewhere)
 
 
 def _chosen(operation: RowOperation, adds: Sequence[AddFile]) -> tuple[list[AddFile], list[AddFile]]:

@@ -106,6 +106,7 @@ class FileRewriter:
         unsent: UnsentFiles,
         *,
         with_vectors: bool,
+        parquet: Mapping[str, str] | None = None,
     ) -> None:
         self._files = store.files
         self._are_requests = not store.has_cheap_calls
@@ -113,6 +114,7 @@ class FileRewriter:
         self._operation = operation
         self._rows = rows
         self._with_vectors = with_vectors
+        self._parquet = parquet
         self._schema = rows.schema
         self._uri = store.uri
         self.bind(table)
@@ -136,7 +138,12 @@ class FileRewriter:
     def bind(self, table: DefinedTable) -> None:
         """From now on, write with this version's properties. Its schema must be the same."""
         plan = WritePlan.of(
-            table.metadata, table=self._uri, read_version=table.version, schema=table.schema, rows="completed"
+            table.metadata,
+            table=self._uri,
+            read_version=table.version,
+            schema=table.schema,
+            parquet=self._parquet,
+            rows="completed",
         )
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 

@@ -129,6 +129,7 @@ class RowWork:
         unsent: Owns what is written.
         with_vectors: Whether deletion vectors remove rows, or their files are rewritten.
         adds_source_rows: Whether to write the source rows too; False if other tasks do that.
+        parquet: Settings for the new files, by the names of table properties, which win over the table's.
         vectors: Returns the dead rows of files that the table's handle knows.
     """
 
@@ -141,6 +142,7 @@ class RowWork:
         *,
         with_vectors: bool,
         adds_source_rows: bool = True,
+        parquet: Mapping[str, str] | None = None,
         vectors: Callable[[], Mapping[LiveKey, BitMap64]] = dict,
     ) -> None:
         self._store = store
@@ -149,7 +151,9 @@ class RowWork:
         self._adds_source_rows = adds_source_rows
         self._known_vectors = vectors
         self.rows = FileRows(store if store.has_cheap_calls else opened_once(store), table)
-        self.rewriter = FileRewriter(store, table, operation, self.rows, unsent, with_vectors=with_vectors)
+        self.rewriter = FileRewriter(
+            store, table, operation, self.rows, unsent, with_vectors=with_vectors, parquet=parquet
+        )
         self._seen = _Seen()
         self._rate = _Rate()
 

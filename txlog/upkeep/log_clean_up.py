@@ -41,21 +41,23 @@ def clean_up_log(
     most: int | None = None,
     on_progress: OnDeleted | None = None,
     has_written: bool = False,
+    retention_ms: int | None = None,
 ) -> LogCleanUp:
     """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only list it.
 
     ``most`` limits how many version files one run deletes; the oldest go first, the rest in the next run.
     ``has_written`` states that the caller has just written to the log. Then the newest file shows the store's time, and
-    nothing is deleted early if this machine's clock is ahead. Raises ``UnsupportedFeatureError`` for a table this
-    release may not write, ``StorageError``.
+    nothing is deleted early if this machine's clock is ahead. ``retention_ms`` takes the place of the property. Raises
+    ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
     """
     with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
-    return _CleanUp(log, state, has_written=has_written).run(dry_run, most, on_progress)
+    return _CleanUp(log, state, retention_ms, has_written=has_written).run(dry_run, most, on_progress)
 
 
 class _CleanUp:
-    def __init__(self, log: DeltaLog, state: TableState, *, has_written: bool) -> None:
+    def __init__(self, log: DeltaLog, state: TableState, retention_ms: int | None, *, has_written: bool) -> None:
+        self._retention_ms = retention_ms
         self._has_written = has_written
         self._log = log
         self._store = log.store.log
@@ -94,7 +96,7 @@ class _CleanUp:
     def _plan_versions(self, files: Sequence[ObjectMeta]) -> clean_up.CleanUpPlan[ObjectMeta] | None:
         """Plan to delete what is below the newest checkpoint that is old enough and readable; None if there is none."""
         state = self._state
-        cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=self._now_ms)
+        cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=self._now_ms, retention_ms=self._retention_ms)
         if not any(file.modified_ms <= cutoff_ms for file in files) and not state.properties.in_commit_timestamps:
             return None  # the usual result for a young table, after just the listing
         candidates = clean_up.kept_checkpoints(

@@ -59,6 +59,7 @@ class TasksHere:
             operation,
             unsent,
             with_vectors=with_vectors,
+            parquet=options.parquet,
             vectors=lambda: open_table.key_cache.vectors,
         )
         self._live_keys: set[LiveKey] = set()

@@ -5,10 +5,11 @@ In: arguments and a table's definition. Out: `RowOptions`, and whether deletion 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
@@ -24,16 +25,24 @@ OnFiles: TypeAlias = Callable[[int, int], None]
 
 
 class RowOptions(msgspec.Struct, frozen=True):
-    """The options that `Table.delete` documents. Raises ``InvalidInputError`` for invalid values."""
+    """The options that `Table.delete` documents, ``parquet`` with the values of table properties.
+
+    Raises ``InvalidInputError`` for invalid values.
+    """
 
     mode: RowMode | None = None
     commit: CommitOptions = PLAIN_COMMIT
     on_progress: OnFiles | None = None
+    parquet: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.mode is not None:
             check_choice("row_mode", self.mode, RowMode)
         check_isolation(self.commit, "rerun")
+        if self.parquet is not None:
+            from txlog.writer.parquet_settings import checked_settings
+
+            force_setattr(self, "parquet", checked_settings(self.parquet))
         if self.on_progress is not None and not callable(self.on_progress):
             raise invalid("on_progress", self.on_progress, "a function of the files read and all files")
 

@@ -13,7 +13,9 @@ rows of files removed as a whole.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
@@ -27,7 +29,7 @@ from txlog.commands.row_change.run import commit_row_change, replayed, state_to_
 from txlog.commands.row_change.target import Extent, Target
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
-from txlog.errors import TxlogError
+from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.protocol.bitmaps import bitmap_of, union, unpack
@@ -37,12 +39,24 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
-from txlog.tasks.part import ChangePart, FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
+from txlog.tasks.part import (
+    ChangePart,
+    FileOutcome,
+    NewRows,
+    PartOutcome,
+    PartSource,
+    RowJob,
+    SourceFile,
+    change_part,
+    write_new_rows,
+)
 from txlog.tasks.specs import RowSpec, adapted
 from txlog.tasks.task_table import TaskTable
 from txlog.util import ambient
+from txlog.util.wording import argument
 from txlog.workers.base import Workers
 from txlog.workers.given import require_crossing
+from txlog.writer.parquet_settings import check_columns
 from txlog.writer.unsent_files import UnsentFiles
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -61,6 +75,9 @@ __all__ = [
 ]
 
 _PART_BYTES = 32 << 20
+_PARTS_PER_SLOT = 4
+_INLINE_BYTES = 4 << 20
+_SENT_MAX_BYTES = 256 << 20
 _PARTS_MAX = 2_000
 _FEW_FILES = 16
 _FEW_BYTES = 16 << 20
@@ -80,8 +97,9 @@ class SpreadSource(Protocol):
         """Write the rows that the source adds, given the numbers of the source rows that match."""
 
 
-SourceFor: TypeAlias = "Callable[[TableState], tuple[Extent, SpreadSource] | None]"
-"""What the driver knows about a source, and the source itself; None if it has no row and there is nothing to do."""
+SourceFor: TypeAlias = "Callable[[TableState], tuple[Extent, SpreadSource | None] | None]"
+"""What the driver knows about a source, and the source itself, unless the driver holds all of it; None if it has no row
+and there is nothing to do."""
 
 
 class _Part(msgspec.Struct):
@@ -141,8 +159,7 @@ class TasksInParts:
         if new:
             self._change(new)
             choice.exclude({add.live_key for add in new} - self._touched.keys())
-            if self._options.on_progress is not None:
-                self._options.on_progress(len(new), len(new))
+            self._report(len(new), len(new))
         self._record_whole_files(live, choice)
         found = self._replaced(live, choice)
         self._executions += 1
@@ -254,8 +271,49 @@ class TasksInParts:
         elif self._target.is_spread and self._source_rows is not None:
             yield from self._source_rows.change(self._job, parts_of(adds), elsewhere)
         else:
-            work = ChangePart(self._job, self._target.few, elsewhere)
-            yield from (outcome for _, outcome in self._workers.map(work, parts_of(adds)))
+            with self._source_of_tasks() as source:
+                parts = parts_of(adds, self._parts_max)
+                done = 0
+                for number, outcome in self._workers.map(ChangePart(self._job, source, elsewhere), parts):
+                    done += len(parts[number])
+                    self._report(done, len(adds))
+                    yield outcome
+
+    def _report(self, done: int, total: int) -> None:
+        if self._options.on_progress is not None:
+            self._options.on_progress(done, total)
+
+    @property
+    def _parts_max(self) -> int:
+        """Each part looks at all source rows that the driver holds, so a large source has few parts."""
+        few = self._target.few
+        is_large = few is not None and few.rows.nbytes > _INLINE_BYTES
+        return _PARTS_PER_SLOT * self._workers.slots if is_large else _PARTS_MAX
+
+    @contextlib.contextmanager
+    def _source_of_tasks(self) -> Iterator[PartSource | SourceFile | None]:
+        """The source rows as tasks get them: in a temporary file, if they are many and other processes can read it."""
+        few = self._target.few
+        is_small = few is None or few.rows.nbytes <= _INLINE_BYTES
+        if few is None or is_small or not self._workers.crosses:
+            yield few
+        elif self._workers.shares_disk:
+            with TemporaryDirectory(prefix="txlog-") as folder:
+                try:
+                    source = SourceFile.written(few.rows, f"{folder}/source.arrow")
+                except OSError as error:
+                    message = f"the source could not be written to a temporary file: {error}"
+                    raise StorageError(message, table=self._store.uri) from error
+                yield source
+        elif few.rows.nbytes <= _SENT_MAX_BYTES:
+            yield few
+        else:
+            raise InvalidInputError(
+                f"the source has {few.rows.nbytes >> 20} MiB, and every task would be sent all of it: use"
+                " txlog.spark.upsert or txlog.spark.merge, which spread the source too, processes of this machine as"
+                f" {argument('workers')}, or leave {argument('workers')} out",
+                table=self._store.uri,
+            )
 
     def _record_whole_files(self, live: LiveFiles, choice: FileChoice) -> None:
         """If the version has change files, let tasks record the rows of files that are removed as a whole."""
@@ -342,7 +400,7 @@ class TasksInParts:
         found = self._new_rows
         if found is None or found.matched != relevant or found.with_change_files != recorded:
             few = self._target.few
-            if few is not None and self._executions > 0:
+            if few is not None and (self._executions > 0 or self._source_rows is None):
                 task = TaskIdentity(ambient.uuid4())
                 written = self._own_new_rows(
                     [write_new_rows(self._job, self._store, task, [few], relevant, with_change_files=recorded)]
@@ -395,9 +453,9 @@ def _sum(metrics: Iterable[WriteMetrics]) -> WriteMetrics:
     )
 
 
-def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
-    """Split the files, in order, into parts of about equal size."""
-    size = max(_PART_BYTES, sum(add.size for add in adds) // _PARTS_MAX)
+def parts_of(adds: Sequence[AddFile], most: int = _PARTS_MAX) -> list[list[AddFile]]:
+    """Split the files, in order, into about ``most`` parts of about equal size, or fewer."""
+    size = max(_PART_BYTES, sum(add.size for add in adds) // most)
     parts: list[list[AddFile]] = []
     left = 0
     for add in adds:
@@ -464,6 +522,9 @@ def change_in_parts(
     source = None if source is None else replace(source, spec=adapted(source.spec, state))
     table = table_of_tasks(open_table, state)
     with TxlogError.located(open_table.uri, state.version):
+        if options.parquet:
+            check_columns(options.parquet, state.schema, state.partition_columns)
+            table = table.with_parquet(options.parquet)
         target = Target(table, spec, source)
     job = RowJob(table, spec, with_vectors)
     with UnsentFiles(open_table.store.files) as unsent:

@@ -6,7 +6,7 @@ what a key's rows become; ``tasks/operations/upsert`` is the plain upsert.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,24 +17,54 @@ from txlog.commands.table_definition import Definition
 from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
 from txlog.commit.identity_ranges import numbers_of
 from txlog.commit.open_table import OpenTable
-from txlog.errors import TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.schema import fold_name
 from txlog.result import WriteResult
-from txlog.tasks.operations.upsert import UpsertOptions, UpsertRows, for_source, keeping_numbers, read_upsert
+from txlog.tasks.operations.upsert import (
+    UpsertOptions,
+    UpsertRows,
+    for_source,
+    keeping_numbers,
+    read_upsert,
+    read_upsert_source,
+)
+from txlog.util.wording import argument
 from txlog.writer.generated_columns import Numbers
-from txlog.writer.input import open_data
+from txlog.writer.input import DataStream, open_data
+
+if TYPE_CHECKING:
+    from txlog.workers.base import Workers
+    from txlog.workers.given import GivenWorkers
 
 __all__ = ["added_columns", "bound_upsert", "upsert_rows"]
 
 
-def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
-    """Upsert ``data``. Raises what `run_row_change` and `read_source` raise."""
+def upsert_rows(
+    open_table: OpenTable,
+    data: Any,
+    upsert: UpsertOptions,
+    options: RowOptions,
+    workers: GivenWorkers | None = None,
+) -> WriteResult:
+    """Upsert ``data``. Raises what `run_row_change` and `read_source` raise.
+
+    If only the handle has workers, an upsert that cannot run on them runs in this process.
+    """
+    places = open_table.given_workers(workers)
     with open_table.log.files_ahead():
-        return _upsert_rows(open_table, data, upsert, options)
+        return _upsert_rows(open_table, data, upsert, options, places, must_use=workers is not None)
 
 
-def _upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
+def _upsert_rows(
+    open_table: OpenTable,
+    data: Any,
+    upsert: UpsertOptions,
+    options: RowOptions,
+    workers: Workers | None,
+    *,
+    must_use: bool,
+) -> WriteResult:
     state = state_to_change(open_table, options, "an upsert")
     found = replayed(open_table, state, options)
     if found is not None:
@@ -42,11 +72,36 @@ def _upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, option
     stream = open_data(data)
     with TxlogError.located(open_table.uri, state.version):
         definition = added_columns(state, stream.schema, upsert)
+        if workers is not None:
+            engine = merge_engine_of(state, upsert)
+            if engine is None and definition is None:
+                return _upsert_on(open_table, state, stream, upsert, options, workers)
+            if must_use:
+                what = "adds columns to the table" if engine is None else "merges rows by a merge engine"
+                raise InvalidInputError(f"an upsert that {what} runs in this process: leave {argument('workers')} out")
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_upsert(open_table, bound_to, stream, upsert)
     if operation.is_empty and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
     return run_prepared(open_table, state, options, operation, definition)
+
+
+def _upsert_on(
+    open_table: OpenTable,
+    state: TableState,
+    stream: DataStream,
+    upsert: UpsertOptions,
+    options: RowOptions,
+    workers: Workers,
+) -> WriteResult:
+    from txlog.commands.row_change.held_source import change_with_held_source
+    from txlog.tasks.specs import UpsertSpec, adapted
+
+    spec = adapted(UpsertSpec(for_source(upsert, stream.schema.names or state.schema.names, state)), state)
+    source, _ = read_upsert_source(state, open_table.uri, stream, spec.upsert, numbers_of(open_table, state))
+    if not source.rows.num_rows and options.commit.app_id is None:
+        return WriteResult(state.version, "committed", 0, "")
+    return change_with_held_source(open_table, state, spec, source.rows, source.num_given, options, workers)
 
 
 def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) -> Definition | None:

@@ -74,6 +74,7 @@ class ChangeOptions(TypedDict, total=False):
     """
 
     mode: RowMode | None
+    parquet: Mapping[str, object] | None
     on_conflict: OnConflict
     read_version: int | None
     app_id: str | None
@@ -283,8 +284,8 @@ def merge_builder(
 def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
     given: dict[str, Any] = dict(options)
     site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
-    mode, on_progress = given.pop("mode", None), given.pop("on_progress", None)
-    row_options = RowOptions(mode, CommitOptions(**given), on_progress)
+    mode, on_progress, parquet = (given.pop(name, None) for name in ("mode", "on_progress", "parquet"))
+    row_options = RowOptions(mode, CommitOptions(**given), on_progress, parquet)
     return _open(spark, uri, *site), row_options
 
 

@@ -108,32 +108,37 @@ class RewrittenBin(msgspec.Struct, frozen=True):
 
 
 class RewriteBins(msgspec.Struct, frozen=True):
-    """The work of a task: rewrite one bin of a version, whose rows keep their order."""
+    """The work of a task: rewrite one bin of a version, whose rows keep their order.
+
+    ``written_as`` is the definition of the new files, if it is another one with the same columns.
+    """
 
     table: TaskTable
+    written_as: TaskTable | None = None
 
     def __call__(self, each: Bin) -> RewrittenBin:
         """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
         with UnsentFiles(store.files) as unsent:
-            rewritten = BinRewriter(store, self.table, unsent).rewrite(each)
+            rewritten = BinRewriter(store, self.table, unsent, self.written_as).rewrite(each)
             unsent.mark_sent()  # from here on the receiver owns the files
             return rewritten
 
 
 class BinRewriter:
-    """Rewrites bins of one version of a table. One thread."""
+    """Rewrites bins of one version of a table. One thread. ``written_as`` is as for `RewriteBins`."""
 
-    def __init__(self, store: TableFiles, table: DefinedTable, unsent: UnsentFiles) -> None:
+    def __init__(
+        self, store: TableFiles, table: DefinedTable, unsent: UnsentFiles, written_as: DefinedTable | None = None
+    ) -> None:
         self._store = store
         self._unsent = unsent
         self._version = table.version
         self._rows = FileRows(store, table)
         self._vectors = DeletionVectorReader(store, table.version)
         self.schema = self._rows.schema
-        plan = WritePlan.of(
-            table.metadata, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
-        )
+        new = written_as or table
+        plan = WritePlan.of(new.metadata, table=store.uri, read_version=table.version, schema=new.schema, rows="old")
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         self._plan = replace(
             plan,

@@ -1,0 +1,49 @@
+"""Upserts and merges on workers whose source the driver holds: Arrow data of the caller.
+
+In: a spec, and rows that are already as the table wants them. Out: a ``WriteResult``. Each task gets all source rows
+and some files of the table; this process writes the rows that are inserted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.commands.row_change.options import RowOptions, uses_vectors
+from txlog.commands.row_change.parts import change_in_parts, table_of_tasks
+from txlog.commands.row_change.target import Extent
+from txlog.commit.open_table import OpenTable
+from txlog.errors import TxlogError
+from txlog.log.state import TableState
+from txlog.protocol.schema import from_arrow
+from txlog.result import WriteResult
+from txlog.tasks.part import PartSource
+from txlog.tasks.specs import SourceSpec
+from txlog.workers.base import Workers
+from txlog.workers.given import require_crossing
+
+__all__ = ["change_with_held_source"]
+
+
+def change_with_held_source(
+    open_table: OpenTable,
+    state: TableState,
+    spec: SourceSpec,
+    rows: pa.Table,
+    num_given: int,
+    options: RowOptions,
+    workers: Workers,
+) -> WriteResult:
+    """Execute the change on ``workers``, and commit it. ``num_given`` rows were given, of which ``rows`` are used.
+
+    Raises what `change_in_parts` raises, and ``InvalidInputError`` before a task begins for what cannot be sent to
+    the workers.
+    """
+    if workers.crosses:
+        require_crossing(spec, f"{spec.what} with this condition or these values", open_table.uri)
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options.mode)
+        shape = spec.shape(table_of_tasks(open_table, state), from_arrow(rows.schema), open_table.uri)
+    held = PartSource(rows, np.arange(rows.num_rows))
+    extent = Extent(spec, shape, rows.num_rows, num_given, (), held)
+    return change_in_parts(open_table, state, spec, options, extent, workers, None, with_vectors=with_vectors)
