@@ -22,7 +22,7 @@ from txlog.sink.recovery import Recovery, attempts_to_seal, listed_tasks, seal_d
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import invalid, one_of, whole_number
+from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
 from txlog.writer.changelog.key_hash import task_of_rows
@@ -147,6 +147,57 @@ class Sink:
             max_continuous_empty_commits=self._max_continuous_empty_commits,
         )
         self._staging = self._commits.staging
+
+    # --- a job without checkpoints ------------------------------------------------------------------------------
+
+    def once(self, key: str, data: object) -> WriteResult:
+        """Write a job's rows once for each key, such as the date that a scheduler runs it for.
+
+        A job that is run again for a key adds nothing, whether it failed, was retried or runs twice at the same time.
+        Keys have no order: an older date may follow a newer one. A run without rows counts as done.
+
+        Args:
+            key: What this run of the job is for.
+            data: Anything that ``Table.append`` accepts. It is not touched if the table has the key: pass a generator
+                of record batches, and its rows are not even made.
+
+        Returns:
+            A result whose ``outcome`` is "committed" or "already_committed".
+
+        Raises:
+            InvalidInputError: An argument is invalid, or a row cannot be stored.
+            SchemaMismatchError: The columns do not fit the table.
+            TxlogError: What `commit` raises. Nothing landed, unless it is a ``CommitStateUnknownError``: run it again.
+        """
+        sink = self.for_key(key)
+        known = sink.committed(0)
+        if known is not None:
+            return known
+        with sink.task(0) as task:
+            task.write(data)
+        return sink.commit(0, [task.committable])
+
+    def for_key(self, key: str) -> Sink:
+        """The sink of one key of this job, whose only checkpoint is 0, for a job with many tasks.
+
+        Delta's record of an application is one number that only grows, and keys need not grow. So each key is an
+        application of its own, ``app_id#key``, at version 0 (PROTOCOL.md, "Transaction Identifiers"). The table keeps
+        one record for each key, for ``delta.setTransactionRetentionDuration``, or for good if that is not set.
+
+        Args:
+            key: What this run of the job is for.
+
+        Returns:
+            A sink with this one's settings.
+
+        Raises:
+            InvalidInputError: The key is no text.
+        """
+        if type(key) is not str or not key:
+            raise invalid("key", key, "a non-empty string")
+        check_text("key", key)
+        job = self._app_id.replace("%", "%25").replace("#", "%23")  # so that no two jobs and keys share a record
+        return Sink(**{**self.__getstate__(), "app_id": f"{job}#{key}", "max_continuous_empty_commits": 1})
 
     # --- in a task ----------------------------------------------------------------------------------------------
 
@@ -407,6 +458,28 @@ class Sink:
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         return abandon(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
+
+    def committed(self, checkpoint: int | str) -> WriteResult | None:
+        """Whether a checkpoint is in the table, asked before its rows are made. Costs one look for a newer version.
+
+        Args:
+            checkpoint: A checkpoint_id, or the key of a job (see `once`).
+
+        Returns:
+            None if the checkpoint is not in the table. Otherwise a result whose ``outcome`` is "already_committed", and
+            whose ``version`` is None if its commit is no longer retained.
+
+        Raises:
+            InvalidInputError: The argument is invalid, or the application is past this checkpoint and no retained
+                commit has it.
+            TxlogError: The log cannot be read.
+        """
+        if isinstance(checkpoint, str):
+            return self.for_key(checkpoint).committed(0)
+        checkpoint_id = whole_number("checkpoint_id", checkpoint)
+        state = self._open_table.log.newest_state()
+        found = self._open_table.replay_of(state, self._app_id, checkpoint_id, quietly=True)
+        return None if found is None else WriteResult(found.version, "already_committed", 0, "")
 
     def last_checkpoint_id(self) -> int | None:
         """This application's last checkpoint in the table, read from its newest version.
