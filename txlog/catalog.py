@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.catalogs.open import open_catalog
-from txlog.errors import TableExistsError, TableNotFoundError
+from txlog.errors import NotFoundError, TableExistsError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
@@ -164,13 +164,16 @@ class Catalog:
             name: The table's name.
 
         Returns:
-            Whether the catalog knows it.
+            Whether the catalog knows it, even if the table of a registered name is gone.
 
         Raises:
             InvalidInputError: This cannot be a name.
             StorageError: The catalog does not answer.
         """
-        return self._resolved(name) is not None
+        try:
+            return self._resolved(name) is not None
+        except NotFoundError:
+            return True
 
     def tables(self, schema: str | None = None) -> list[str]:
         """The names of the tables.

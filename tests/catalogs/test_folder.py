@@ -187,6 +187,34 @@ def test_a_registered_table_stays_where_it_is(on_disk: txlog.Catalog, tmp_path: 
         on_disk.register("ext.orders", tmp_path / "nothing")
 
 
+def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(
+    on_disk: txlog.Catalog, tmp_path: Path
+) -> None:
+    mounted = tmp_path / "mounted"
+    txlog.write(mounted / "t", ROWS)
+    on_disk.register("a.t", mounted / "t")
+    mounted.rename(tmp_path / "elsewhere")
+    for use in (
+        lambda: on_disk.write("a.t", ROWS),
+        lambda: on_disk.create("a.t", ROWS.schema, exist_ok=True),
+        lambda: on_disk.table("a.t"),
+    ):
+        with pytest.raises(NotFoundError, match=r"a\.t is registered, but there is no table"):
+            use()
+    assert not mounted.exists()
+    assert on_disk.exists("a.t")
+    on_disk.rename("a.t", "a.u")
+    on_disk.drop("a.u")
+    assert on_disk.tables() == []
+
+
+def test_an_error_of_the_disk_says_where(on_disk: txlog.Catalog) -> None:
+    Path(on_disk.uri).mkdir()
+    Path(on_disk.uri, "sales").write_text("")
+    with pytest.raises(StorageError, match="warehouse/sales/orders: could not create: Not a directory"):
+        on_disk.create("sales.orders", ROWS.schema)
+
+
 def test_a_folder_on_a_disk_names_tables_of_an_object_store(tmp_path: Path, server: FaultyS3) -> None:
     uri = f"s3://bucket/{tmp_path.name}/table"
     txlog.write(uri, ROWS, storage_options=server.storage_options)

@@ -321,7 +321,7 @@ def test_identity_columns_go_on_where_they_were(
         return [{"name": "id", "type": "long", "nullable": True, "metadata": reported}]
 
     then, now = state_of(tmp_path, "then", {}, field(older)), state_of(tmp_path, "now", {}, field(newest))
-    metadata, _ = merged_definition(now, then)
+    metadata, _ = merged_definition(now, then, 0)
     assert orjson.loads(metadata.schema_string)["fields"] == field(mark)
 
 

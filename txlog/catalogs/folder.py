@@ -19,6 +19,7 @@ from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts
 from txlog.errors import (
     InvalidInputError,
+    NotFoundError,
     StorageError,
     TableExistsError,
     TableNotFoundError,
@@ -64,14 +65,20 @@ class FolderCatalog:
     def resolve(self, name: str) -> TablePlace:
         parts = name_parts(name, 2, _DEFAULT)
         place = self._place(parts)
-        if not self._is_table(place):
-            raise _absent(place.name, self.uri)
-        return place
+        if self._has_log(place.uri):
+            return place
+        if self._is_link(parts):  # nobody should create a table where a disk is not mounted
+            raise NotFoundError(
+                f"{place.name} is registered, but there is no table at its location: see whether that is mounted, or"
+                " drop the name",
+                table=place.uri,
+            )
+        raise _absent(place.name, self.uri)
 
     def tables(self, schema: str | None = None) -> list[str]:
         wanted = None if schema is None else name_parts(schema, 1)[0]
         names = self._folders(wanted) if self._is_local else self._prefixes(wanted)
-        return sorted(".".join(name) for name in names if self._is_table(self._place(name)))
+        return sorted(".".join(name) for name in names if self._is_table(name))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         parts = name_parts(name, 2, _DEFAULT)
@@ -81,7 +88,7 @@ class FolderCatalog:
         path = self._path(parts)
         with _failing("create", path):
             disk.make_directories(path)  # a name that a link has is not taken again
-        if os.path.islink(path):
+        if self._is_link(parts):
             raise _taken(".".join(parts), self.uri)
         try:
             return make(self._place(parts))
@@ -124,7 +131,8 @@ class FolderCatalog:
     def rename(self, name: str, to: str) -> None:
         old, new = name_parts(name, 2, _DEFAULT), name_parts(to, 2, _DEFAULT)
         self._require_local("renamed in", "clone it under the new name, then drop the old one")
-        self.resolve(name)
+        if not self._is_table(old):
+            raise _absent(".".join(old), self.uri)
         self._require_schema(new[0])
         path, target = self._path(old), self._path(new)
         with _failing("rename", path):
@@ -155,9 +163,12 @@ class FolderCatalog:
                 path = target if "://" in target else os.path.join(os.path.dirname(path), target)
         return TablePlace(path, ".".join(parts), self._options, self._provider)
 
-    def _is_table(self, place: TablePlace) -> bool:
-        """A link is a table whatever is behind it: opening says what is wrong there."""
-        return (self._is_local and os.path.islink(self._path(tuple(place.name.split("."))))) or self._has_log(place.uri)
+    def _is_table(self, parts: tuple[str, ...]) -> bool:
+        """A link is a table whatever is behind it: `resolve` says what is wrong there."""
+        return self._is_link(parts) or self._has_log(self._place(parts).uri)
+
+    def _is_link(self, parts: tuple[str, ...]) -> bool:
+        return self._is_local and os.path.islink(self._path(parts))
 
     def _has_log(self, uri: str) -> bool:
         store = open_store(uri, self._options, self._provider)
@@ -252,4 +263,4 @@ class _failing:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise StorageError(f"could not {self._verb}: {error.strerror or error}", path=self._path) from error
+            raise StorageError(f"could not {self._verb}: {error.strerror or error}", table=self._path) from error

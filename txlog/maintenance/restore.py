@@ -131,7 +131,7 @@ class _Restore:
         self, added: Sequence[AddFile], removed: Sequence[AddFile], result: RestoreResult, unsent: UnsentFiles
     ) -> Proposal:
         builder = ProposalBuilder(self._state)
-        metadata, protocol = merged_definition(self._state, self._target)
+        metadata, protocol = merged_definition(self._state, self._target, ambient.now_ms())
         builder.define(
             None if metadata == self._state.metadata else metadata,
             None if protocol == self._state.protocol else protocol,

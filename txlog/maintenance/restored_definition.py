@@ -17,13 +17,14 @@ from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.clustering import CLUSTERING_DOMAIN
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.protocol.features import merged
+from txlog.protocol.identity import identity_columns
 
 __all__ = ["merged_definition", "restored_domains"]
 
 _NEVER_BACK = (MAX_COLUMN_ID_KEY, "delta.requireCheckpointProtectionBeforeVersion")
 
 
-def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, Protocol]:
+def merged_definition(newest: TableState, older: TableState, now_ms: int) -> tuple[Metadata, Protocol]:
     """Metadata and protocol of the restored table."""
     configuration = dict(older.metadata.configuration)
     for key in _NEVER_BACK:
@@ -31,8 +32,9 @@ def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, 
         numbers = [int(mark) for mark in marks if mark.strip().isdecimal()]
         if numbers and key in older.metadata.configuration:
             configuration[key] = str(max(numbers))
-    metadata = with_latest_marks(replace(older.metadata, configuration=configuration), newest.metadata)
-    return metadata, merged(newest.protocol, older.protocol)
+    created_ms = _created_ms(newest, older, now_ms)
+    changed = replace(older.metadata, configuration=configuration, created_time=created_ms)
+    return with_latest_marks(changed, newest.metadata), merged(newest.protocol, older.protocol)
 
 
 def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMetadata]:
@@ -42,3 +44,18 @@ def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMe
         yield before
     elif now is not None:
         yield replace(now, removed=True)
+
+
+def _created_ms(newest: TableState, older: TableState, now_ms: int) -> int | None:
+    """When the definition was made. If an identity column comes back whose mark the newest version no longer has, the
+    definition is a new one, so nobody uses the numbers that were put aside before."""
+    before, now = _counted(older), _counted(newest)
+    if not before:
+        return older.metadata.created_time
+    if before <= now:
+        return newest.metadata.created_time
+    return max(now_ms, *((each.metadata.created_time or 0) + 1 for each in (newest, older)))
+
+
+def _counted(state: TableState) -> set[tuple[str, int, int]]:
+    return {(each.physical, each.start, each.step) for each in identity_columns(state.schema)}

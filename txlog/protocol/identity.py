@@ -73,9 +73,11 @@ class IdentityColumn(msgspec.Struct, frozen=True):
         return mark is None or (number > mark if self.step > 0 else number < mark)
 
     def rounded(self, number: int) -> int:
-        """The first number of the column's own, from ``start`` on, that is not before ``number``."""
+        """The first number of the column's own, from ``start`` on, that is not before ``number``; the last one that a
+        bigint can hold if there is none."""
         steps = -((self.start - number) // self.step)
-        return self.start + steps * self.step
+        found = self.start + steps * self.step
+        return found if _LEAST <= found <= _GREATEST else found - self.step
 
 
 def is_identity(field: Field) -> bool:
