@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from txlog.result import WriteResult
     from txlog.sink.sink import Sink
     from txlog.snapshot import Snapshot
+    from txlog.statements.sql import sql
     from txlog.store.probe import probe_store
     from txlog.store.retry import RetryPolicy
     from txlog.table import Table, resolve, write
@@ -70,6 +71,7 @@ _HOME = {
     "col": "txlog.expressions.predicates",
     "probe_store": "txlog.store.probe",
     "resolve": "txlog.table",
+    "sql": "txlog.statements.sql",
     "write": "txlog.table",
 }
 
@@ -123,6 +125,7 @@ __all__ = [
     "col",
     "probe_store",
     "resolve",
+    "sql",
     "write",
 ]
 

@@ -50,16 +50,16 @@ class Catalog:
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
     ) -> None:
-        self._names: TableCatalog
+        self.names: TableCatalog
         if isinstance(uri, str | os.PathLike):
-            self._names = open_catalog(uri, token, storage_options, credential_provider)
+            self.names = open_catalog(uri, token, storage_options, credential_provider)
         else:
-            self._names = uri
+            self.names = uri
 
     @property
     def uri(self) -> str:
         """The catalog's address, without credentials."""
-        return self._names.uri
+        return self.names.uri
 
     def table(
         self,
@@ -86,7 +86,7 @@ class Catalog:
             TableNotFoundError: The catalog has no table of this name.
             TxlogError: What `Table.open` raises.
         """
-        place = self._names.resolve(name)
+        place = self.names.resolve(name)
         return Table.open(place, retry=retry, hooks=hooks, key_cache_size=key_cache_size, workers=workers)
 
     def create(
@@ -125,7 +125,7 @@ class Catalog:
         place = self._resolved(name) if exist_ok else None
         if place is not None:
             return create_at(place)
-        return self._names.create(name, create_at)
+        return self.names.create(name, create_at)
 
     def write(self, name: str, data: object, mode: WriteMode = "append", **options: Any) -> WriteResult:
         """Write rows to the table of a name. If there is none, this creates it with the first rows, as one version.
@@ -151,11 +151,11 @@ class Catalog:
             return write(place, data, mode, **{**options, "properties": given})
 
         try:
-            return self._names.create(name, create_at)
+            return self.names.create(name, create_at)
         except TableExistsError:  # another writer was faster
             if mode in ("error", "errorifexists"):
                 raise
-            return write(self._names.resolve(name), data, mode, **options)
+            return write(self.names.resolve(name), data, mode, **options)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of this name.
@@ -187,7 +187,7 @@ class Catalog:
         Raises:
             StorageError: The catalog does not answer.
         """
-        return self._names.tables(schema)
+        return self.names.tables(schema)
 
     def location(self, name: str) -> str:
         """Where a table is.
@@ -201,7 +201,7 @@ class Catalog:
         Raises:
             TableNotFoundError: The catalog has no table of this name.
         """
-        return self._names.resolve(name).uri
+        return self.names.resolve(name).uri
 
     def register(
         self, name: str, uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
@@ -218,7 +218,7 @@ class Catalog:
             TableNotFoundError: There is no table at the location.
             UnsupportedFeatureError: This catalog cannot name a table that it did not make.
         """
-        self._names.register(name, TablePlace(os.fspath(uri), name, storage_options))
+        self.names.register(name, TablePlace(os.fspath(uri), name, storage_options))
 
     def rename(self, name: str, to: str) -> None:
         """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile.
@@ -232,7 +232,7 @@ class Catalog:
             TableExistsError: The new name is taken.
             UnsupportedFeatureError: This catalog cannot rename.
         """
-        self._names.rename(name, to)
+        self.names.rename(name, to)
 
     def drop(self, name: str, *, missing_ok: bool = False) -> None:
         """Remove a table: its name and all its files, or the name alone if the table was registered.
@@ -246,7 +246,7 @@ class Catalog:
             StorageError: Not all files could be removed.
         """
         try:
-            self._names.drop(name)
+            self.names.drop(name)
         except TableNotFoundError:
             if not missing_ok:
                 raise
@@ -256,6 +256,6 @@ class Catalog:
 
     def _resolved(self, name: str) -> TablePlace | None:
         try:
-            return self._names.resolve(name)
+            return self.names.resolve(name)
         except TableNotFoundError:
             return None

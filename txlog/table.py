@@ -234,6 +234,7 @@ class Table(Readable, metaclass=Hinted):
         *,
         cluster_by: str | Iterable[str] | None = None,
         column_mapping: Literal["name", "id"] | None = None,
+        description: str | None = None,
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
@@ -254,6 +255,7 @@ class Table(Readable, metaclass=Hinted):
             column_mapping: Whether columns have ids and names of their own in files, so that they can be renamed and
                 dropped: the property ``delta.columnMapping.mode``. "name" is what Spark's Delta uses; docs/read.md
                 lists the readers that refuse such a table, or read nulls.
+            description: What the table is about, as `describe` sets it.
             exist_ok: Open an existing table if it has these columns, partition columns, clustering columns (if given)
                 and property values. It may have more properties, and nullable columns that were added later.
             user_metadata: A note for the table's history.
@@ -274,7 +276,8 @@ class Table(Readable, metaclass=Hinted):
 
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
-        create_table(open_table, schema, partition_by, properties, column_mapping=column_mapping, **given)
+        given |= {"column_mapping": column_mapping, "description": description}
+        create_table(open_table, schema, partition_by, properties, **given)
         return cls(open_table)
 
     @classmethod

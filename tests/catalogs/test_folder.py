@@ -128,7 +128,7 @@ def test_a_name_that_is_no_folder_name_is_refused(catalog: txlog.Catalog, name: 
 
 
 def test_a_table_holds_no_tables(catalog: txlog.Catalog) -> None:
-    txlog.write(TablePlace(f"{catalog.uri}/sales", "", catalog._names._options), ROWS)  # type: ignore[attr-defined]
+    txlog.write(TablePlace(f"{catalog.uri}/sales", "", catalog.names._options), ROWS)  # type: ignore[attr-defined]
     with pytest.raises(InvalidInputError, match="sales is a table, so it cannot hold tables"):
         catalog.create("sales.orders", ROWS.schema)
 

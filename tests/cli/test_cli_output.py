@@ -232,11 +232,11 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("read", "txlog.Table.open(uri).snapshot().to_arrow(columns, where)"),
-        ("cat", "read them in Python"),
+        ("read", 'txlog sql "select * from delta.`URI`" shows rows'),
+        ("cat", "txlog sql"),
         ("ls", "use txlog files"),
         ("write", "use txlog append"),
-        ("describe", "use txlog show"),
+        ("info", "use txlog show"),
         ("gc", "use txlog vacuum"),
         ("rollback", "use txlog restore"),
         ("compact", "use txlog optimize"),

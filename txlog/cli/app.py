@@ -25,6 +25,7 @@ from txlog.cli import (
     row_commands,
     show,
     sink_commands,
+    sql_commands,
     tag_commands,
     vacuum_commands,
     write_commands,
@@ -314,6 +315,9 @@ app.command("tag")(tag_commands.tag)
 app.command("tags")(tag_commands.tags)
 app.command("untag")(tag_commands.untag)
 app.command("vacuum")(vacuum_commands.vacuum)
+app.command("sql")(sql_commands.sql)
+app.command("tables")(sql_commands.tables)
+app.command("describe")(sql_commands.describe)
 app.command("sinks")(sink_commands.sinks)
 app.command("staging")(sink_commands.staging)
 app.command("abandon")(sink_commands.abandon)

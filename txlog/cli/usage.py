@@ -17,10 +17,7 @@ WRONG_CALL = 2
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Typer has no public name for the base of its usage errors."""
 
-_READ = (
-    "txlog does not show rows; read them in Python with txlog.Table.open(uri).snapshot().to_arrow(columns, where), or"
-    " with another Delta reader, such as duckdb -c \"from delta_scan('URI')\""
-)
+_READ = 'txlog sql "select * from delta.`URI`" shows rows'
 _INSTEAD = {
     "add": "append",
     "alter": "set URI KEY=VALUE",
@@ -28,7 +25,6 @@ _INSTEAD = {
     "cleanup": "clean-up-log",
     "compact": "optimize",
     "config": "set URI KEY=VALUE",
-    "describe": "show",
     "fsck": "verify",
     "gc": "vacuum",
     "info": "show",
@@ -86,7 +82,7 @@ class CommandGroup(typer.core.TyperGroup):
 
 
 def _hint(name: str, commands: frozenset[str]) -> str | None:
-    if name in ("cat", "head", "query", "read", "scan", "select", "sql"):
+    if name in ("cat", "head", "query", "read", "scan", "select"):
         return _READ
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
         return f"use txlog {_INSTEAD[name]}"

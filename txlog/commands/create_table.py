@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
@@ -15,7 +17,7 @@ from txlog.protocol.actions import operation_parameters
 from txlog.protocol.column_mapping import MODE_KEY
 from txlog.protocol.properties import path_text, validate
 from txlog.store.probe import probe_store
-from txlog.util.arguments import invalid, one_of
+from txlog.util.arguments import check_text, invalid, one_of
 from txlog.util.wording import advice, argument
 
 __all__ = ["create_table", "probe_new_location"]
@@ -29,13 +31,16 @@ def create_table(
     *,
     cluster_by: str | Iterable[str] | None = None,
     column_mapping: str | None = None,
+    description: str | None = None,
     exist_ok: bool = False,
     user_metadata: str | None = None,
 ) -> None:
     """Create an empty table. Raises what `Table.create` raises."""
     with TxlogError.located(open_table.uri):
         properties = _with_mapping(properties, column_mapping)
-        definition = Definition(*new_table(schema, partition_by or (), properties, cluster_by))
+        check_text("description", description)
+        metadata, protocol, domains = new_table(schema, partition_by or (), properties, cluster_by)
+        definition = Definition(replace(metadata, description=description), protocol, domains)
     if not open_table.log.exists():
         probe_new_location(open_table)
         try:

@@ -1,0 +1,83 @@
+"""`txlog sql`, `tables` and `describe`: tables by name from a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import txlog
+from txlog.cli.app import app
+
+SCRIPT = (
+    "create table s.t (id int, name string); insert into s.t values (1, 'a'), (2, null); select * from s.t order by id"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+def run(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)], input=stdin)
+
+
+def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
+    done = run("sql", SCRIPT, "--catalog", folder)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-4:] == ["id  name", " 1  a", " 2  null", "2 rows"]
+    assert "2 rows, 1 file" in done.stdout
+    assert run("tables", folder).stdout == "s.t\n"
+    assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
+
+
+def test_json_has_all_rows_and_every_result(folder: Path) -> None:
+    found = json.loads(run("sql", SCRIPT, "-c", folder, "--json").stdout)
+    assert found["results"][1]["version"] == 1
+    assert found["results"][2] == {"columns": ["id", "name"], "rows": [[1, "a"], [2, None]]}
+    alone = json.loads(run("sql", "select max(id) as m from s.t", "-c", folder, "--json").stdout)
+    assert alone == {"columns": ["m"], "rows": [[2]]}
+    assert json.loads(run("tables", folder, "--json").stdout)["tables"] == ["s.t"]
+
+
+def test_text_comes_from_a_file_or_a_pipe_with_parameters(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.sql").write_text(SCRIPT)
+    assert run("sql", "--file", tmp_path / "script.sql", "-c", folder).exit_code == 0
+    piped = run("sql", "-c", folder, "--param", "name=a' or true", "--param", "n=1", stdin="select :n, :name")
+    assert piped.stdout.splitlines()[1:] == ["1    a' or true", "1 row"]
+
+
+def test_a_long_result_is_cut_and_says_so(folder: Path) -> None:
+    done = run("sql", "select * from range(5)", "-c", folder, "--limit", 2)
+    assert done.stdout.splitlines()[-1] == "the first 2 rows; --limit shows more"
+
+
+def test_a_fault_is_one_message_with_its_place(folder: Path) -> None:
+    done = run("sql", "select 1; delete form t", "-c", folder)
+    assert done.exit_code == 1
+    assert "line 1, column 18, form: expected FROM; nothing was run" in done.stderr
+    assert done.stdout == ""
+    assert run("sql", "select 1", "--file", "x").exit_code == 2
+
+
+def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path, tmp_path: Path) -> None:
+    txlog.sql("create table t (id int)", folder)
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "dumb", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(folder)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    os.close(theirs)
+    os.write(ours, b"insert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\nquit\n")
+    output, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"42" in output
+    assert b"no statement begins like this" in output
+    assert "values (41);" in (tmp_path / "state" / "txlog" / "sql_history").read_text()

@@ -1,0 +1,239 @@
+"""SQL text to statements: what is understood, and what is refused with its place."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import pytest
+
+from txlog.errors import InvalidInputError
+from txlog.statements.changes import AddColumns, AlterColumn, AlterTable, DropColumns, NewColumn, RenameColumn
+from txlog.statements.names import AsOf
+from txlog.statements.query import ChangesOf, Query
+from txlog.statements.rows import Clause, Delete, Insert, Merge, Update
+from txlog.statements.script import read_statements
+from txlog.statements.show import DescribeHistory, ShowTables
+from txlog.statements.tables import Clone, CreateTable
+from txlog.statements.upkeep import Optimize, Restore, Vacuum
+
+
+def one(text: str, **parameters: object) -> Any:
+    (statement,) = read_statements(text, parameters)
+    return statement
+
+
+def test_a_script_is_split_at_semicolons_that_end_statements() -> None:
+    found = read_statements("delete from a where s = ';'; -- a; b\n/* ; */ delete from b;;")
+    assert [each.table.text for each in found] == ["a", "b"]
+    assert found[0].where == "s = ';'"
+
+
+def test_an_alias_is_left_out_of_the_columns_of_an_update_and_a_delete() -> None:
+    update = one(
+        "update sales.orders as o set o.n = o.n + o.place.o.x, `a b` = 'o.n' where o.id = 1 and upper(o.s) = 'O'"
+    )
+    assert isinstance(update, Update)
+    assert update.values == (("n", "n + place.o.x"), ("`a b`", "'o.n'"))
+    assert update.where == "id = 1 and upper(s) = 'O'"
+    delete = one("delete from sales.orders where orders.id = 1")
+    assert isinstance(delete, Delete)
+    assert delete.where == "id = 1"
+
+
+def test_double_quotes_are_strings_and_comments_are_left_out() -> None:
+    assert one('delete from t where a = "it\'s" -- why\n and b = 2').where == r"a = 'it\'s' and b = 2"
+
+
+def test_a_case_in_a_value_does_not_end_the_clause() -> None:
+    merge = one(
+        "merge into t using s on t.id = s.id when matched then update set a = case when s.x > 1 then 2 end, b = 1"
+        " when not matched then insert *"
+    )
+    assert merge.clauses[0].values == (("a", "case when s.x > 1 then 2 end"), ("b", "1"))
+
+
+def test_every_clause_of_a_merge_is_read() -> None:
+    merge = one(
+        "merge with schema evolution into a.t as x using (select * from s version as of 3 where k in (1, 2)) y"
+        " on x.id = y.id and x.day = y.day"
+        " when matched and y.gone then delete"
+        " when matched then update set *"
+        " when not matched by target and y.n > 0 then insert (id, n) values (y.id, y.n + 1)"
+        " when not matched then insert *"
+        " when not matched by source and x.old then update set x.n = 0"
+        " when not matched by source then delete"
+    )
+    assert isinstance(merge, Merge)
+    assert (merge.table.text, merge.alias, merge.source_alias, merge.merges_schema) == ("a.t", "x", "y", True)
+    assert merge.on == "x.id = y.id and x.day = y.day"
+    assert merge.query.readings[0].as_of == AsOf(version=3)
+    assert merge.clauses == (
+        Clause("matched", "delete", None, "y.gone"),
+        Clause("matched", "update", None, None),
+        Clause("not matched", "insert", (("id", "y.id"), ("n", "y.n + 1")), "y.n > 0"),
+        Clause("not matched", "insert", None, None),
+        Clause("not matched by source", "update", (("n", "0"),), "x.old"),
+        Clause("not matched by source", "delete", None, None),
+    )
+
+
+def test_the_forms_of_insert_are_read() -> None:
+    plain = one("insert into table t select 1")
+    assert isinstance(plain, Insert)
+    assert (plain.overwrites, plain.columns, plain.by_name) == (False, None, False)
+    assert one("insert into t (a, `b c`) values (1, 2)").columns == ("a", "b c")
+    assert one("insert into t by name select 1 as a").by_name
+    assert one("insert overwrite t partition (p = 'x') select 1").partition == (("p", "'x'"),)
+    assert (
+        one("insert into t replace where day = '2026-01-01' and n in (1) select 1").where
+        == "day = '2026-01-01' and n in (1)"
+    )
+    assert one("insert with schema evolution into t table s").merges_schema
+    assert one("insert into t (select 1)").query.text() == "(select 1)"
+
+
+def test_a_table_of_a_query_is_a_placeholder_and_a_part_of_the_query_is_none() -> None:
+    query = one(
+        "with c as (select * from a.b) select c.x, d.y from c join `D` d on c.x = d.x"
+        " where x > (select max(x) from e@v7)"
+    )
+    assert isinstance(query, Query)
+    assert [each.table.text for each in query.readings] == ["a.b", "D", "e"]
+    assert [each.as_of.version for each in query.readings] == [None, None, 7]
+    assert query.text("t0", "t1", "t2") == (
+        "with c as (select * from t0 AS `b`) select c.x, d.y from c join t1 d on c.x = d.x"
+        " where x > (select max(x) from t2 AS `e`)"
+    )
+
+
+def test_a_name_of_a_query_hides_a_table_only_where_the_query_has_it() -> None:
+    assert [each.table.text for each in one("with a as (select * from a) select * from a").readings] == ["a"]
+    recursive = "with recursive r as (select 1 x union all select x + 1 from r where x < 5) select * from r"
+    assert one(recursive).readings == ()
+
+
+def test_versions_times_and_changes_are_taken_out_of_a_query() -> None:
+    query = one(
+        "select * from a for version as of 3, b timestamp as of '2026-01-01' x, c for timestamp as of"
+        " current_timestamp() - interval 1 day as y, table_changes('s.t', 2, 5) z, delta.`/data/x` version as of '4'"
+    )
+    assert [each.as_of for each in query.readings] == [
+        AsOf(version=3),
+        AsOf(timestamp="'2026-01-01'"),
+        AsOf(timestamp="current_timestamp() - interval 1 day"),
+        AsOf(),
+        AsOf(version=4),
+    ]
+    assert query.readings[3].changes == ChangesOf("2", "5")
+    assert query.readings[4].table.location == "/data/x"
+
+
+def test_the_columns_and_the_rest_of_a_table_are_read_in_any_order() -> None:
+    made = one(
+        "create table if not exists s.t (id bigint generated always as identity (start with 5), d decimal(10, 2)"
+        " comment 'a, b', constraint positive check (d > 0 and (d < 9))) comment 'x' tblproperties ('a.b' = 'c', d = 1,"
+        " e = true) partitioned by (id) using delta location '/x'"
+    )
+    assert isinstance(made, CreateTable)
+    identity = "generated always as identity (start with 5)"
+    assert made.columns == f"id bigint {identity}, d decimal(10, 2) comment 'a, b'"
+    assert made.constraints == (("positive", "d > 0 and (d < 9)"),)
+    assert made.properties == (("a.b", "c"), ("d", "1"), ("e", "true"))
+    assert (made.partition_by, made.comment, made.location, made.if_not_exists) == (("id",), "x", "/x", True)
+    copied = one("create or replace table t cluster by (a, b.c) as select * from s")
+    assert (copied.cluster_by, copied.replaces, copied.query.readings[0].table.text) == (("a", "b.c"), True, "s")
+    clone = one("create table t shallow clone s timestamp as of '2026-01-01' tblproperties (a = 'b')")
+    assert clone == Clone(clone.table, clone.source, AsOf(timestamp="'2026-01-01'"), True, (("a", "b"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (
+            "add columns (a int comment 'x' first, s.b string after c)",
+            AddColumns((NewColumn("a", "int comment 'x'", (), ""), NewColumn("b", "string", ("s",), "c"))),
+        ),
+        ("rename column a.b to c", RenameColumn("a.b", "c")),
+        ("drop column if exists `a b`", DropColumns(("`a b`",), True)),
+        ("drop columns (a, b.c)", DropColumns(("a", "b.c"))),
+        ("alter column a type bigint", AlterColumn("a", type="bigint")),
+        ("alter column a.b set not null", AlterColumn("a.b", nullable=False)),
+        ("alter column a set default 1 + 1", AlterColumn("a", default="1 + 1")),
+        ("alter column a drop default", AlterColumn("a", default="")),
+        ("alter column a after b", AlterColumn("a", after="b")),
+        ("change column a a bigint comment 'x' first", AlterColumn("a", "bigint", comment="x", after="")),
+    ],
+)
+def test_changes_of_columns_are_read(text: str, change: object) -> None:
+    statement = one(f"alter table t {text}")
+    assert isinstance(statement, AlterTable)
+    assert statement.change == change
+
+
+def test_upkeep_is_read() -> None:
+    optimize = one("optimize s.t where day >= '2026-01-01' zorder by (a, b)")
+    assert optimize == Optimize(optimize.table, "day >= '2026-01-01'", ("a", "b"))
+    vacuum = one("vacuum '/data/x' lite retain 0.5 hours dry run")
+    assert vacuum == Vacuum(vacuum.table, 0.5, True, True)
+    assert vacuum.table.location == "/data/x"
+    assert one("restore table t to version as of 3").to == AsOf(version=3)
+    assert isinstance(one("restore t to timestamp as of '2026-01-01'"), Restore)
+    assert one("reorg table t where a = 1 apply (purge)").where == "a = 1"
+    assert one("describe history t limit 5") == DescribeHistory(one("describe history t").table, 5)
+    assert one("show tables in s like 'a*'") == ShowTables("s", "a*")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("it's \\", r"'it\'s \\'"),
+        (7, "7"),
+        (None, "NULL"),
+        (True, "TRUE"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (1.5, "CAST(1.5 AS DOUBLE)"),
+        (b"\x01\xff", "X'01ff'"),
+        (datetime.date(2026, 1, 2), "DATE '2026-01-02'"),
+        (datetime.datetime(2026, 1, 2, 3), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),
+    ],
+)
+def test_a_parameter_is_a_literal_and_never_text(value: object, text: str) -> None:
+    assert one("delete from t where a = :v or b=:v", v=value).where == f"a = {text} or b={text}"
+
+
+def test_a_parameter_may_be_a_version_or_a_limit() -> None:
+    assert one("select * from t version as of :v", v=3).readings[0].as_of == AsOf(version=3)
+    assert one("vacuum t retain :hours hours", hours=24).retention_hours == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("selct 1", "line 1, column 1, selct"),
+        ("delete from t;\nupdate t set a 1", "line 2, column 16, 1"),
+        ("delete from t where", "line 1, column 20, the end"),
+        ("merge into t using s on t.a = s.a", "line 1, column 34, the end"),
+        ("optimize t bin packing", "line 1, column 12, bin"),
+        ("create table t (a int) using parquet", "line 1, column 30, parquet"),
+        ("alter table t replace columns (a int)", "line 1, column 15, replace"),
+        ("vacuum t retain many hours", "line 1, column 17, many"),
+        ("drop table t cascade now", "line 1, column 14, cascade"),
+        ("delete from t where a = :x", "line 1, column 25, :"),
+        ("restore t to 3", "line 1, column 14, 3"),
+        ("insert into t values (1) on conflict", "line 1, column 15"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(InvalidInputError, match=place):
+        read_statements(text)
+
+
+def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="has no :x, for which there is a value"):
+        read_statements("delete from t", {"x": 1})
+    with pytest.raises(InvalidInputError, match="expected an SQL statement"):
+        read_statements("  ")
+    with pytest.raises(InvalidInputError, match="the SQL text cannot be read"):
+        read_statements("select 'open")

@@ -1,0 +1,302 @@
+"""`txlog.sql`: statements on tables of a folder, with duckdb for queries."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError, SchemaMismatchError, TableExistsError, TableNotFoundError
+from txlog.statements.engine import LocalEngine, Source
+from txlog.statements.query import Query
+from txlog.statements.sql import results_of
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> txlog.Catalog:
+    return txlog.Catalog(tmp_path / "warehouse")
+
+
+class EngineWithARival(LocalEngine):
+    """Another writer commits after the query has its versions."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
+        found = super().query(query, sources)
+        self.meanwhile()
+        return found
+
+
+def rows(catalog: txlog.Catalog, text: str, **parameters: object) -> list[tuple[Any, ...]]:
+    found = txlog.sql(text, catalog, parameters)
+    table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+ORDERS = """
+create table sales.orders (id bigint not null, day date, amount decimal(10, 2), note string) partitioned by (day);
+insert into sales.orders values (1, '2026-01-01', 1.5, 'a'), (2, '2026-01-01', 2.5, "it's"), (3, '2026-01-02', 3, null);
+"""
+
+
+def test_rows_are_created_changed_merged_and_read_and_another_reader_sees_them(catalog: txlog.Catalog) -> None:
+    txlog.sql(ORDERS, catalog)
+    assert (
+        txlog.sql("update sales.orders o set o.amount = o.amount * 2 where o.id = :id", catalog, {"id": 2}).version == 2
+    )
+    txlog.sql(
+        "merge into sales.orders t using (select 1 as id, 9.99 as amount union all select 7, 1) s on t.id = s.id"
+        " when matched then update set amount = s.amount"
+        " when not matched then insert (id, day, amount) values (s.id, '2026-02-01', s.amount)"
+        " when not matched by source and t.note is null then delete",
+        catalog,
+    )
+    expected = [
+        (1, datetime.date(2026, 1, 1), Decimal("9.99"), "a"),
+        (2, datetime.date(2026, 1, 1), Decimal("5.00"), "it's"),
+        (7, datetime.date(2026, 2, 1), Decimal("1.00"), None),
+    ]
+    assert rows(catalog, "select * from sales.orders order by id") == expected
+    read = deltalake.DeltaTable(catalog.location("sales.orders")).to_pyarrow_table().sort_by("id")
+    assert list(zip(*(read[name].to_pylist() for name in ("id", "day", "amount", "note")), strict=True)) == expected
+
+
+def test_a_query_reads_versions_times_and_changes(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int) tblproperties (delta.enableChangeDataFeed = true)", catalog)
+    for number in range(3):
+        txlog.sql("insert into t values (:n)", catalog, {"n": number})
+    assert rows(catalog, "select count(*) from t version as of 2") == [(2,)]
+    assert rows(catalog, "select a.id from t@v1 a join t b on a.id = b.id") == [(0,)]
+    moment = catalog.table("t").snapshot(1).timestamp_ms
+    at = datetime.datetime.fromtimestamp(moment / 1000, datetime.timezone.utc)
+    assert rows(catalog, "select max(id) from t timestamp as of :at", at=at) == [(0,)]
+    assert rows(catalog, "select id, _change_type from table_changes('t', 2) order by id") == [
+        (1, "insert"),
+        (2, "insert"),
+    ]
+
+
+def test_a_query_that_is_all_of_a_table_needs_no_duckdb(
+    catalog: txlog.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.write("t", pa.table({"id": [1]}))
+    monkeypatch.setitem(sys.modules, "txlog.statements.duckdb_query", None)
+    assert rows(catalog, "table t") == [(1,)]
+    txlog.sql("merge into t using t s on t.id = s.id when matched then delete", catalog)
+    with pytest.raises(InvalidInputError, match=r"duckdb, which is not installed: .*\[sql\]"):
+        txlog.sql("select id from t", catalog)
+
+
+def test_a_query_sees_the_tables_alone(catalog: txlog.Catalog, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    here = pa.table({"a": [1]})
+    assert here.num_rows
+    for text in (f"select * from read_csv('{tmp_path}/secret.csv')", "copy (select 1) to 'x'"):
+        with pytest.raises(InvalidInputError):
+            txlog.sql(text, catalog)
+    with pytest.raises(TableNotFoundError, match="there is no table here"):
+        txlog.sql("select * from here", catalog)
+
+
+def test_rows_are_streamed_and_an_error_in_the_stream_is_typed(catalog: txlog.Catalog) -> None:
+    late = "select cast(if(id = 2999999, 'no', '1') as int) from range(3000000) r(id)"
+    found = txlog.sql(late, catalog)
+    assert found.read_next_batch().num_rows
+    with pytest.raises(InvalidInputError, match="duckdb cannot run the query at line 1, column 1"):
+        found.read_all()
+
+
+def test_a_script_with_a_fault_runs_nothing(catalog: txlog.Catalog) -> None:
+    for fault in (
+        "delete form t",
+        "insert into absent values (1)",
+        "select * from t join absent",
+        "create tabel x (a int)",
+    ):
+        with pytest.raises((InvalidInputError, TableNotFoundError), match="nothing was run"):
+            txlog.sql(f"create table t (a int); insert into t values (1); {fault}", catalog)
+        assert catalog.tables() == []
+
+
+def test_a_script_may_use_what_it_makes_and_not_what_it_drops(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table a (x int); create table b clone a; alter table b rename to c; insert into c values (1)", catalog
+    )
+    assert catalog.tables() == ["default.a", "default.c"]
+    with pytest.raises(TableNotFoundError, match="there is no table c, which is named at line 1, column 29"):
+        txlog.sql("drop table c; select * from c", catalog)
+
+
+def test_every_kind_of_value_is_stored(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (a array<int>, m map<string, bigint>, s struct<x: int, y: string>, t timestamp, "
+        " n timestamp_ntz, b binary, f double, y tinyint, o boolean)",
+        catalog,
+    )
+    txlog.sql(
+        "insert into t values (array(1, 2), map('k', 1), named_struct('x', 1, 'y', 'b'), '2026-01-01 10:00:00',"
+        " '2026-01-01 10:00:00', X'01', 1, 2, true)",
+        catalog,
+    )
+    at = datetime.datetime(2026, 1, 1, 10)
+    utc = at.replace(tzinfo=datetime.timezone.utc)
+    stored = ([1, 2], [("k", 1)], {"x": 1, "y": "b"}, utc, at, b"\x01", 1.0, 2, True)
+    assert rows(catalog, "select * from t") == [stored]
+
+
+def test_a_value_that_does_not_fit_is_an_error_and_nothing_lands(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (a tinyint, b int not null)", catalog)
+    for values in ("(300, 1)", "('x', 1)", "(1, null)"):
+        with pytest.raises(InvalidInputError):
+            txlog.sql(f"insert into t values {values}", catalog)
+    with pytest.raises(InvalidInputError, match="the query has 1 columns, and they go to 2: a, b"):
+        txlog.sql("insert into t select 1", catalog)
+    assert catalog.table("t").version == 0
+
+
+def test_columns_that_an_insert_leaves_out_get_their_defaults(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (id bigint generated always as identity, a int default 7, b int, c int generated always as"
+        " (b + 1)) tblproperties (delta.feature.allowColumnDefaults = supported)",
+        catalog,
+    )
+    txlog.sql("insert into t (b) values (1), (2); insert into t by name select 3 as b, 5 as a", catalog)
+    assert rows(catalog, "select a, b, c from t order by b") == [(7, 1, 2), (7, 2, 3), (5, 3, 4)]
+    txlog.sql("update t set a = default where b = 3", catalog)
+    assert rows(catalog, "select distinct a from t") == [(7,)]
+
+
+def test_overwrites_replace_all_rows_some_rows_or_a_partition(catalog: txlog.Catalog) -> None:
+    txlog.sql(ORDERS, catalog)
+    txlog.sql("insert into sales.orders replace where day = '2026-01-02' values (4, '2026-01-02', 4, 'new')", catalog)
+    assert rows(catalog, "select id from sales.orders order by id") == [(1,), (2,), (4,)]
+    txlog.sql("insert overwrite sales.orders partition (day = '2026-01-01') select 9, 9, 'nine'", catalog)
+    assert rows(catalog, "select id, cast(day as string) from sales.orders order by id") == [
+        (4, "2026-01-02"),
+        (9, "2026-01-01"),
+    ]
+    with pytest.raises(InvalidInputError):
+        txlog.sql("insert into sales.orders replace where day = '2026-01-02' values (5, '2026-01-03', 4, 'x')", catalog)
+    txlog.sql("insert overwrite sales.orders select * from sales.orders where id = 9", catalog)
+    assert rows(catalog, "select id from sales.orders") == [(9,)]
+
+
+def test_an_overwrite_from_the_table_itself_conflicts_with_rows_that_others_add(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (id int) tblproperties (delta.isolationLevel = Serializable); insert into t values (1)", catalog
+    )
+    five = pa.table({"id": pa.array([5], pa.int32())})
+    engine = EngineWithARival(lambda: catalog.table("t").append(five))
+    with pytest.raises(txlog.ConflictError):
+        list(results_of("insert overwrite t select id + 1 from t", engine, catalog, None, None))
+    assert sorted(rows(catalog, "select id from t")) == [(1,), (5,)]
+
+
+def test_a_table_as_a_query_is_one_version_with_its_rows(catalog: txlog.Catalog) -> None:
+    txlog.sql(ORDERS, catalog)
+    made = txlog.sql(
+        "create table totals cluster by (day) tblproperties (delta.targetFileSize = '1mb')"
+        " as select day, sum(id) as ids, count(*) n from sales.orders group by day",
+        catalog,
+    )
+    assert made.version == 0
+    table = catalog.table("totals")
+    assert table.schema.field("ids").type == pa.int64()
+    assert table.clustering_columns == ("day",)
+    with pytest.raises(TableExistsError):
+        txlog.sql("create table totals as select 1 a", catalog)
+    assert txlog.sql("create table if not exists totals as select 1 a", catalog) is None
+    txlog.sql("create or replace table totals as select date '2026-01-01' as day", catalog)
+    assert rows(catalog, "select * from totals") == [(datetime.date(2026, 1, 1),)]
+    assert [each["version"] for each in catalog.table("totals").history()] == [1, 0]
+
+
+def test_definitions_change(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (id int, place struct<city: string>) tblproperties (delta.columnMapping.mode = name) comment"
+        " 'x'; alter table t add columns (note string comment 'n' first, place.zip string);"
+        " alter table t rename column note to said;"
+        " alter table t alter column id comment 'key'; alter table t add constraint positive check (id > 0);"
+        " comment on table t is 'all'; alter table t set tblproperties (a = 'b'); alter table t drop column place.city",
+        catalog,
+    )
+    assert rows(catalog, "describe t") == [
+        ("said", "string", "n"),
+        ("id", "int", "key"),
+        ("place", "struct<zip:string>", None),
+    ]
+    assert catalog.table("t").version == 7
+    assert ("a", "b") in rows(catalog, "show tblproperties t")
+    assert rows(catalog, "describe detail t")[0][3] == "all"
+    with pytest.raises(InvalidInputError, match="positive"):
+        txlog.sql("insert into t by name select 0 as id", catalog)
+
+
+def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
+    txlog.sql(ORDERS, catalog)
+    assert rows(catalog, "show tables") == [("sales", "orders")]
+    assert rows(catalog, "show tables in sales like 'x*|ord*'") == [("sales", "orders")]
+    assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]
+    assert rows(catalog, "show columns in sales.orders") == [("id",), ("day",), ("amount",), ("note",)]
+    history = txlog.sql("describe history sales.orders", catalog)
+    assert history["operation"].to_pylist() == ["WRITE", "CREATE TABLE"]
+    told = dict(row[:2] for row in rows(catalog, "describe extended sales.orders"))
+    assert (told["Name"], told["Location"]) == ("sales.orders", catalog.location("sales.orders"))
+
+
+def test_upkeep_runs(catalog: txlog.Catalog) -> None:
+    txlog.sql(ORDERS + "insert into sales.orders values (4, '2026-01-01', 1, 'x')", catalog)
+    assert txlog.sql("optimize sales.orders where day = '2026-01-01'", catalog).files_removed == 2
+    assert txlog.sql("vacuum sales.orders dry run", catalog).dry_run
+    assert txlog.sql("restore sales.orders to version as of 1", catalog).restored_version == 1
+    assert txlog.sql("delete from sales.orders", catalog).metrics.rows_deleted == 3
+
+
+def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
+    txlog.sql(f"create table delta.`{tmp_path}/t` (a int); insert into delta.`{tmp_path}/t` values (1)")
+    assert txlog.sql(f"select * from delta.`{tmp_path}/t`").read_all().to_pylist() == [{"a": 1}]
+    with pytest.raises(InvalidInputError, match=r"t is a name, and there is no catalog"):
+        txlog.sql("select * from t")
+
+
+def test_a_table_at_a_location_gets_a_name(catalog: txlog.Catalog, tmp_path: Path) -> None:
+    txlog.sql(f"create table t (a int) location '{tmp_path}/there'", catalog)
+    txlog.sql("insert into t values (1)", catalog)
+    txlog.sql(f"drop table t; create table u location '{tmp_path}/there'", catalog)
+    assert rows(catalog, "select * from u") == [(1,)]
+
+
+def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id;name\n1;x\n")
+    txlog.sql(
+        f"create table t (id int, name string); copy into t from '{tmp_path}/in' fileformat = csv"
+        " format_options ('header' = 'true', 'sep' = ';', 'inferSchema' = 'true')"
+        " copy_options ('mergeSchema' = 'false')",
+        catalog,
+    )
+    assert rows(catalog, "select * from t") == [(1, "x")]
+
+
+def test_new_columns_come_with_schema_evolution_and_not_without(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int); insert into t values (1)", catalog)
+    txlog.sql("insert with schema evolution into t by name select cast(2 as int) as id, 'x' as more", catalog)
+    txlog.sql(
+        "merge with schema evolution into t using (select cast(1 as int) id, 'y' more, cast(5 as int) five) s"
+        " on t.id = s.id when matched then update set *",
+        catalog,
+    )
+    assert rows(catalog, "select * from t order by id") == [(1, "y", 5), (2, "x", None)]
+    with pytest.raises((InvalidInputError, SchemaMismatchError)):
+        txlog.sql("insert into t by name select 1 as id, 1 as absent", catalog)

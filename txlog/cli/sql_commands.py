@@ -1,0 +1,190 @@
+"""The commands of `txlog` that know tables by name: sql, tables, describe.
+
+In: SQL text from the arguments, a file, a pipe or a prompt. Out: rows as a table for a person or as JSON, and the
+results of statements that change tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.table import Table as Shown
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.opened import processes
+from txlog.cli.options import Json, Storage, Workers, pairs
+from txlog.cli.values import plain
+from txlog.result import counted
+from txlog.statements.engine import LocalEngine
+from txlog.statements.sql import results_of
+from txlog.util.values import public_fields
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+__all__ = ["describe", "sql", "tables"]
+
+CatalogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog", "-c", envvar="TXLOG_CATALOG", metavar="URI", help="where names are looked up: a folder of tables"
+    ),
+]
+CatalogUri = Annotated[str, typer.Argument(metavar="URI", help="a folder of tables", show_default=False)]
+_HISTORY_LINES = 1000
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+
+
+def sql(
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="statements; none: a prompt")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="PATH", help="read the statements here")] = None,
+    catalog: CatalogOption = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="the text for :NAME; may be repeated")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="show at most this many rows of a query")] = 100,
+    workers: Workers = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Run SQL on tables by name: queries, and statements that change tables.
+
+    `txlog sql "select * from sales.orders" --catalog ./warehouse`. With --json, all rows are printed. Without a text,
+    statements are read from a pipe or from a prompt.
+    """
+    options = pairs(storage_options, "--storage-option")
+    given = pairs(parameters, "--param")
+    if text is not None and file is not None:
+        raise typer.BadParameter("give the statements as an argument or by --file, not both")
+    if file is not None:
+        text = file.read_text()
+    elif text is None and not sys.stdin.isatty():
+        text = sys.stdin.read()
+    out = Output(as_json)
+    with processes(workers) as executor:
+        if text is None:
+            for entered in _prompted():
+                with contextlib.suppress(typer.Exit), out.reporting():
+                    _run(out, entered, catalog, given, options, executor, limit)
+            return
+        with out.reporting():
+            _run(out, text, catalog, given, options, executor, limit)
+
+
+def tables(
+    uri: CatalogUri,
+    schema: Annotated[str | None, typer.Option(metavar="NAME", help="only the tables of this schema")] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """List the tables of a catalog."""
+    out = Output(as_json)
+    options = pairs(storage_options, "--storage-option")
+    with out.reporting():
+        names = txlog.Catalog(uri, storage_options=options).tables(schema)
+        out.result({"catalog": uri, "tables": names}, Text("\n".join(names) or "there is no table"))
+
+
+def describe(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the table's name in the catalog", show_default=False)],
+    catalog: CatalogOption = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show the columns of a table by its name, and where it is."""
+    out = Output(as_json)
+    with out.reporting():
+        quoted = ".".join(f"`{part.strip('`')}`" for part in name.split("."))
+        options = pairs(storage_options, "--storage-option")
+        _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
+
+
+def _run(
+    out: Output,
+    text: str,
+    catalog: str | None,
+    parameters: dict[str, str],
+    storage_options: dict[str, str],
+    executor: Executor | None,
+    limit: int | None,
+) -> None:
+    facts: list[Any] = []
+    for result in results_of(text, LocalEngine(executor), catalog, parameters, storage_options or None):
+        if out.as_json:
+            facts.append(_facts(result))
+        elif isinstance(result, pa.RecordBatchReader | pa.Table):
+            out.result(None, *_rows_shown(result, limit))
+        else:
+            out.result(None, Text("done" if result is None else str(result)))
+    if out.as_json:
+        out.result(facts[0] if len(facts) == 1 else {"results": facts})
+
+
+def _facts(result: Any) -> Any:
+    if isinstance(result, pa.RecordBatchReader):
+        result = result.read_all()
+    if isinstance(result, pa.Table):
+        rows = [[plain(value) for value in row] for row in zip(*(column.to_pylist() for column in result), strict=True)]
+        return {"columns": result.column_names, "rows": rows}
+    return {"outcome": "done"} if result is None else public_fields(result)
+
+
+def _rows_shown(result: pa.RecordBatchReader | pa.Table, limit: int | None) -> Iterator[Any]:
+    table = Shown(box=None, pad_edge=False, header_style="bold")
+    for field in result.schema:
+        is_number = (
+            pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        )
+        table.add_column(Text(field.name), justify="right" if is_number else "left")
+    batches = result.to_batches() if isinstance(result, pa.Table) else result
+    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    count = 0
+    for row in itertools.islice(rows, limit):
+        table.add_row(*(Text("null" if value is None else str(plain(value))) for value in row))
+        count += 1
+    yield table
+    more = next(rows, None) is not None
+    yield Text(f"the first {counted(count, 'row')}; --limit shows more" if more else f"{counted(count, 'row')}")
+
+
+def _prompted() -> Iterator[str]:
+    """What a person enters, up to each semicolon at the end of a line. The lines are kept for the next time."""
+    import readline
+
+    history = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "txlog" / "sql_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_history_length(_HISTORY_LINES)
+    lines: list[str] = []
+    try:
+        while True:
+            try:
+                line = input("  ...> " if lines else "txlog> ")
+            except KeyboardInterrupt:
+                typer.echo()
+                lines.clear()
+                continue
+            if not lines and line.strip().lower() in ("exit", "quit", "exit;", "quit;"):
+                return
+            lines.append(line)
+            if line.rstrip().endswith(";") or not "".join(lines).strip():
+                entered = "\n".join(lines)
+                lines.clear()
+                if entered.strip():
+                    yield entered
+    except EOFError:
+        typer.echo()
+    finally:
+        with contextlib.suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)

@@ -1,0 +1,1 @@
+"""SQL statements: text to values, and values to calls of `Table` and `Catalog`."""

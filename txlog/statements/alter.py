@@ -1,0 +1,96 @@
+"""Runs ALTER TABLE: each change is a call of `Table`.
+
+In: an open table, and the change. Out: the result of the call. Each statement is one version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import fold_name
+from txlog.statements.changes import (
+    AddColumns,
+    AddConstraint,
+    AlterColumn,
+    Change,
+    ClusterBy,
+    Described,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    NewColumn,
+    RenameColumn,
+    SetProperties,
+    SyncIdentity,
+    UnsetProperties,
+)
+from txlog.table import Table
+
+__all__ = ["alter"]
+
+
+def alter(table: Table, change: Change) -> Any:
+    """Make the change. Raises what the method of `Table` raises."""
+    match change:
+        case AddColumns(columns):
+            return _add(table, columns)
+        case RenameColumn(column, name):
+            return table.rename_column(column, name)
+        case DropColumns(columns, if_exists):
+            return _drop(table, columns, if_exists=if_exists)
+        case AlterColumn():
+            options = {name: getattr(change, name) for name in ("type", "nullable", "comment", "default")}
+            return table.alter_column(change.column, **options, first=change.after == "", after=change.after or None)
+        case SyncIdentity(column):
+            return table.sync_identity(column)
+        case AddConstraint(name, condition):
+            return table.add_constraint(name, condition)
+        case DropConstraint(name, if_exists):
+            return table.drop_constraint(name, if_exists=if_exists)
+        case SetProperties(properties):
+            return table.set_properties(dict(properties))
+        case UnsetProperties(keys, if_exists):
+            known = table.snapshot().properties
+            wanted = [key for key in keys if not if_exists or key in known]
+            return table.unset_properties(wanted) if wanted else None
+        case ClusterBy(columns):
+            return table.cluster_by(columns or None)
+        case DropFeature(name):
+            return table.drop_feature(name)
+        case Described(text):
+            return table.describe(text)
+    raise AssertionError(f"no runner for {type(change).__name__}")
+
+
+def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
+    known = {fold_name(name) for name in table.snapshot().schema.names}
+    for column in columns:
+        if not column.path and fold_name(column.name) in known:
+            raise InvalidInputError(f"there is a column {column.name} already", table=table.uri)
+    ddl = ", ".join(_ddl(column) for column in columns)
+    moved = [column for column in columns if column.after is not None]
+    if not moved:
+        return table.add_columns(ddl)
+    with table.transaction() as transaction:
+        transaction.add_columns(ddl)
+        for column in moved:
+            path = ".".join(f"`{part}`" for part in (*column.path, column.name))
+            transaction.alter_column(path, first=column.after == "", after=column.after or None)
+    return transaction.result
+
+
+def _ddl(column: NewColumn) -> str:
+    """The column in DDL, in the structs that it goes into."""
+    ddl = f"`{column.name}` {column.ddl}"
+    for depth, struct in enumerate(reversed(column.path)):
+        inner = ddl.replace(f"`{column.name}` ", f"`{column.name}`: ", 1) if not depth else ddl
+        ddl = f"`{struct}` struct<{inner}>" if depth + 1 == len(column.path) else f"`{struct}`: struct<{inner}>"
+    return ddl
+
+
+def _drop(table: Table, columns: tuple[str, ...], *, if_exists: bool) -> Any:
+    if if_exists:
+        known = {fold_name(name) for name in table.snapshot().schema.names}
+        columns = tuple(each for each in columns if "." in each or fold_name(each.strip("`")) in known)
+    return table.drop_columns(list(columns)) if columns else None

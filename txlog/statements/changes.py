@@ -1,0 +1,249 @@
+"""Statements that change a table's definition: ALTER TABLE and COMMENT ON.
+
+In: a `Cursor` behind the first word. Out: `AlterTable` with one change. Sources: docs.delta.io, "Update table schema",
+"Constraints", "Type widening", "Use liquid clustering".
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from txlog.statements.cursor import Cursor
+from txlog.statements.names import TableName, read_table_name
+
+__all__ = [
+    "AddColumns",
+    "AddConstraint",
+    "AlterColumn",
+    "AlterTable",
+    "ClusterBy",
+    "Described",
+    "DropColumns",
+    "DropConstraint",
+    "DropFeature",
+    "NewColumn",
+    "RenameColumn",
+    "RenameTable",
+    "SetProperties",
+    "SyncIdentity",
+    "UnsetProperties",
+    "read_alter",
+    "read_comment",
+]
+
+
+class NewColumn(msgspec.Struct, frozen=True):
+    """A column in DDL; ``path`` is the struct that it goes into, ``after`` its neighbor, or "" to be the first."""
+
+    name: str
+    ddl: str
+    path: tuple[str, ...] = ()
+    after: str | None = None
+
+
+class AddColumns(msgspec.Struct, frozen=True):
+    columns: tuple[NewColumn, ...]
+
+
+class RenameColumn(msgspec.Struct, frozen=True):
+    column: str
+    name: str
+
+
+class DropColumns(msgspec.Struct, frozen=True):
+    columns: tuple[str, ...]
+    if_exists: bool = False
+
+
+class AlterColumn(msgspec.Struct, frozen=True):
+    """What is set is what changes; ``after`` is "" for FIRST, ``default`` "" to drop it."""
+
+    column: str
+    type: str | None = None
+    nullable: bool | None = None
+    comment: str | None = None
+    default: str | None = None
+    after: str | None = None
+
+
+class SyncIdentity(msgspec.Struct, frozen=True):
+    column: str
+
+
+class RenameTable(msgspec.Struct, frozen=True):
+    name: TableName
+
+
+class AddConstraint(msgspec.Struct, frozen=True):
+    name: str
+    condition: str
+
+
+class DropConstraint(msgspec.Struct, frozen=True):
+    name: str
+    if_exists: bool = False
+
+
+class SetProperties(msgspec.Struct, frozen=True):
+    properties: tuple[tuple[str, str], ...]
+
+
+class UnsetProperties(msgspec.Struct, frozen=True):
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
+
+class ClusterBy(msgspec.Struct, frozen=True):
+    columns: tuple[str, ...]
+
+
+class DropFeature(msgspec.Struct, frozen=True):
+    name: str
+
+
+class Described(msgspec.Struct, frozen=True):
+    text: str
+
+
+Change: TypeAlias = (
+    AddColumns
+    | AddConstraint
+    | AlterColumn
+    | ClusterBy
+    | Described
+    | DropColumns
+    | DropConstraint
+    | DropFeature
+    | RenameColumn
+    | RenameTable
+    | SetProperties
+    | SyncIdentity
+    | UnsetProperties
+)
+
+
+class AlterTable(msgspec.Struct, frozen=True):
+    table: TableName
+    change: Change
+
+
+def read_alter(cursor: Cursor) -> AlterTable:
+    cursor.expect("TABLE")
+    return AlterTable(read_table_name(cursor), _change(cursor))
+
+
+def read_comment(cursor: Cursor) -> AlterTable:
+    cursor.expect("ON")
+    kind: Literal["TABLE", "COLUMN"] = "TABLE" if cursor.take("TABLE") else "COLUMN"
+    if kind == "COLUMN":
+        cursor.expect("COLUMN")
+        *table, column = cursor.names("a table and its column")
+        if not table:
+            raise cursor.refused("expected table.column")
+        cursor.expect("IS")
+        return AlterTable(TableName(tuple(table)), AlterColumn(column, comment=_text_or_null(cursor)))
+    table_name = read_table_name(cursor)
+    cursor.expect("IS")
+    return AlterTable(table_name, Described(_text_or_null(cursor)))
+
+
+def _text_or_null(cursor: Cursor) -> str:
+    return "" if cursor.take("NULL") else cursor.string()
+
+
+def _change(cursor: Cursor) -> Change:
+    if cursor.take("ADD"):
+        return _added(cursor)
+    if cursor.take("DROP"):
+        return _dropped(cursor)
+    if cursor.take("RENAME"):
+        if cursor.take("TO"):
+            return RenameTable(read_table_name(cursor))
+        cursor.expect("COLUMN")
+        column = cursor.column()
+        cursor.expect("TO")
+        return RenameColumn(column, cursor.name("a name"))
+    if cursor.take("SET", "TBLPROPERTIES"):
+        return SetProperties(cursor.options())
+    if cursor.take("UNSET", "TBLPROPERTIES"):
+        if_exists = cursor.take("IF", "EXISTS")
+        return UnsetProperties(cursor.inside().whole_list(lambda each: each.key()), if_exists)
+    if cursor.take("CLUSTER", "BY"):
+        return ClusterBy(() if cursor.take("NONE") else cursor.inside().whole_list(lambda each: each.column()))
+    if cursor.take_one("ALTER", "CHANGE"):
+        cursor.take("COLUMN")
+        return _altered(cursor)
+    raise cursor.refused(
+        "expected ADD, DROP, RENAME, SET TBLPROPERTIES, UNSET TBLPROPERTIES, CLUSTER BY or ALTER COLUMN"
+    )
+
+
+def _added(cursor: Cursor) -> Change:
+    if cursor.take("CONSTRAINT"):
+        name = cursor.name("the name of a constraint")
+        cursor.expect("CHECK")
+        return AddConstraint(name, cursor.inside().rest("a condition"))
+    cursor.take_one("COLUMNS", "COLUMN")
+    inside = cursor.inside() if cursor.looks_at("(") else cursor
+    return AddColumns(inside.whole_list(_new_column) if inside is not cursor else cursor.list(_new_column))
+
+
+def _new_column(cursor: Cursor) -> NewColumn:
+    *path, name = cursor.names("a column")
+    ddl = cursor.text("a type", ",", "FIRST", "AFTER")
+    return NewColumn(name, ddl, tuple(path), _position(cursor))
+
+
+def _position(cursor: Cursor) -> str | None:
+    if cursor.take("FIRST"):
+        return ""
+    return cursor.name("a column") if cursor.take("AFTER") else None
+
+
+def _dropped(cursor: Cursor) -> Change:
+    if cursor.take("CONSTRAINT"):
+        if_exists = cursor.take("IF", "EXISTS")
+        return DropConstraint(cursor.name("the name of a constraint"), if_exists)
+    if cursor.take("FEATURE"):
+        name = cursor.string() if cursor.is_at_string() else cursor.name("the name of a feature")
+        cursor.take("TRUNCATE", "HISTORY")
+        return DropFeature(name)
+    if cursor.take_one("COLUMNS", "COLUMN") is None:
+        raise cursor.refused("expected COLUMN, CONSTRAINT or FEATURE")
+    if_exists = cursor.take("IF", "EXISTS")
+    inside = cursor.inside() if cursor.looks_at("(") else None
+    columns = inside.whole_list(lambda each: each.column()) if inside else cursor.list(lambda each: each.column())
+    return DropColumns(columns, if_exists)
+
+
+def _altered(cursor: Cursor) -> Change:
+    column = cursor.column()
+    if cursor.take("SYNC", "IDENTITY"):
+        return SyncIdentity(column)
+    if cursor.take("TYPE"):
+        return AlterColumn(column, type=cursor.text("a type"))
+    if cursor.take("COMMENT"):
+        return AlterColumn(column, comment=cursor.string())
+    if cursor.take("SET", "NOT", "NULL"):
+        return AlterColumn(column, nullable=False)
+    if cursor.take("DROP", "NOT", "NULL"):
+        return AlterColumn(column, nullable=True)
+    if cursor.take("SET", "DEFAULT"):
+        return AlterColumn(column, default=cursor.text("a value"))
+    if cursor.take("DROP", "DEFAULT"):
+        return AlterColumn(column, default="")
+    position = _position(cursor)
+    if position is not None:
+        return AlterColumn(column, after=position)
+    return _changed_as_in_hive(cursor, column)
+
+
+def _changed_as_in_hive(cursor: Cursor, column: str) -> AlterColumn:
+    """``CHANGE COLUMN id id bigint COMMENT 'text' AFTER other``."""
+    if cursor.column() != column:
+        raise cursor.refused("a column is renamed by RENAME COLUMN")
+    type_text = cursor.text("a type", "COMMENT", "FIRST", "AFTER")
+    comment = cursor.string() if cursor.take("COMMENT") else None
+    return AlterColumn(column, type_text, comment=comment, after=_position(cursor))

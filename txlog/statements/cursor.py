@@ -1,0 +1,362 @@
+"""A position in the tokens of a statement: what each statement's reader moves forward.
+
+In: SQL text in Spark's words, and values for its ``:parameters``. Out: words, names, literals, and the texts of
+conditions, values and queries as they were written. An expression is never taken apart here: a command gets its text,
+as from Python. Whatever a reader does not expect is refused, with its line and column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import sqlglot
+from sqlglot import Token, TokenType
+from sqlglot.dialects.databricks import Databricks
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import invalid
+
+__all__ = ["Cursor", "quoted", "read_script"]
+
+Read = TypeVar("Read")
+_OPENS, _CLOSES = "([{", ")]}"
+
+
+class _Dialect(Databricks):
+    """Spark's tokens. Each word is one, and none begins a command whose rest is one."""
+
+    class Tokenizer(Databricks.Tokenizer):
+        COMMANDS = set()  # noqa: RUF012
+        KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if " " not in word}  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+
+def read_script(text: str, parameters: Mapping[str, object] | None = None) -> list[Cursor]:
+    """A cursor for each statement of a script; statements end with a semicolon.
+
+    Raises InvalidInputError for text that has no tokens, and for a parameter without a value.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise invalid("text", text, "an SQL statement, or several with a semicolon after each")
+    try:
+        tokens = sqlglot.tokenize(text, dialect=_Dialect)
+    except sqlglot.errors.TokenError as error:
+        raise InvalidInputError(f"the SQL text cannot be read: {error.__cause__ or error}") from None
+    script = _Script(text, parameters or {})
+    found, first = [], 0
+    for at, token in [*enumerate(tokens), (len(tokens), None)]:
+        if token is None or token.token_type is TokenType.SEMICOLON:
+            if at > first:
+                found.append(Cursor(script, tokens[first:at]))
+            first = at + 1
+    unused = [name for name in script.parameters if not any(cursor.has_parameter(name) for cursor in found)]
+    if unused:
+        raise InvalidInputError(f"the SQL text has no :{unused[0]}, for which there is a value")
+    return found
+
+
+class _Script:
+    def __init__(self, text: str, parameters: Mapping[str, object]) -> None:
+        self.text = text
+        self.parameters = {str(name): quoted(value, f":{name}") for name, value in parameters.items()}
+
+
+class Cursor:
+    """The tokens of one statement, or of a part of it in parentheses."""
+
+    def __init__(self, script: _Script, tokens: Sequence[Token]) -> None:
+        self._script = script
+        self._tokens = tokens
+        self._at = 0
+        self.alias = ""
+        """What texts name the table by; it is left out where it is in front of a column."""
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at >= len(self._tokens)
+
+    def word(self, ahead: int = 0) -> str:
+        """A word or sign in capitals; "" for what is quoted, and at the end."""
+        at = self._at + ahead
+        if at >= len(self._tokens) or self._tokens[at].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return ""
+        return self._tokens[at].text.upper()
+
+    def looks_at(self, *words: str) -> bool:
+        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+
+    def take(self, *words: str) -> bool:
+        """Move behind these words, if they are next."""
+        if not self.looks_at(*words):
+            return False
+        self._at += len(words)
+        return True
+
+    def take_one(self, *words: str) -> str | None:
+        """Move behind the next word, if it is one of these."""
+        return next((word for word in words if self.take(word)), None)
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if not self.take(word):
+                raise self.refused(f"expected {' '.join(words)}")
+
+    def expect_end(self) -> None:
+        if not self.is_at_end:
+            raise self.refused("expected the end of the statement")
+
+    def refused(self, why: str) -> InvalidInputError:
+        """The error with the place of the next token, to raise."""
+        return InvalidInputError(f"the SQL text cannot be run, at {self.place()}: {why}; nothing was run")
+
+    def place(self) -> str:
+        text = self._script.text
+        if self.is_at_end:
+            last = self._tokens[-1].end + 1 if self._tokens else len(text)
+            return f"{_line_and_column(text, last)}, the end"
+        token = self._tokens[self._at]
+        return f"{_line_and_column(text, token.start)}, {text[token.start : token.end + 1][:40]}"
+
+    # --- names and literals -----------------------------------------------------------------------------------------
+
+    def name(self, what: str = "a name") -> str:
+        """One part of a name: a word, or anything in backquotes."""
+        token = None if self.is_at_end else self._tokens[self._at]
+        is_word = token is not None and (token.text[:1].isalpha() or token.text[:1] == "_")
+        if token is None or not (
+            token.token_type is TokenType.IDENTIFIER or (is_word and token.token_type is not TokenType.STRING)
+        ):
+            raise self.refused(f"expected {what}")
+        self._at += 1
+        return token.text
+
+    def names(self, what: str = "a name") -> tuple[str, ...]:
+        """The parts of a name with dots."""
+        found = [self.name(what)]
+        while self.take("."):
+            found.append(self.name(what))
+        return tuple(found)
+
+    def column(self, alias: str | None = None) -> str:
+        """A column or a field of a struct, as `Table` takes it. The table's ``alias`` in front is left out."""
+        names = self.names("a column")
+        if len(names) > 1 and names[0].lower() == (alias or self.alias).lower():
+            names = names[1:]
+        return ".".join(f"`{each}`" if _needs_quotes(each) else each for each in names)
+
+    def key(self) -> str:
+        """The key of a property: words with dots, or a string."""
+        return self.string() if self.is_at_string() else ".".join(self.names("a key"))
+
+    def string(self, what: str = "a string") -> str:
+        if self.is_at_end or self._tokens[self._at].token_type is not TokenType.STRING:
+            if self._parameter_at(self._at) is None:
+                raise self.refused(f"expected {what}, in quotes")
+            value = self._script.parameters[self._tokens[self._at + 1].text]
+            self._at += 2
+            return sqlglot.tokenize(value, dialect=_Dialect)[0].text
+        self._at += 1
+        return self._tokens[self._at - 1].text
+
+    def is_at_string(self) -> bool:
+        return not self.is_at_end and self._tokens[self._at].token_type is TokenType.STRING
+
+    def number(self, what: str = "a number") -> float:
+        name = self._parameter_at(self._at)
+        try:
+            found = float(self.word() if name is None else self._script.parameters[name])
+        except ValueError:
+            raise self.refused(f"expected {what}") from None
+        self._at += 1 if name is None else 2
+        return found
+
+    def whole_number(self, what: str = "a whole number") -> int:
+        found = self.number(what)
+        if found != int(found):
+            self._at -= 1
+            raise self.refused(f"expected {what}")
+        return int(found)
+
+    # --- texts ------------------------------------------------------------------------------------------------------
+
+    def text(self, what: str, *stops: str) -> str:
+        """The text up to the end, or to one of ``stops`` outside parentheses: words such as ``WHERE`` or ``SET DATA``.
+
+        Strings are in single quotes, comments are left out, and parameters are values.
+        """
+        begin, depth, cases = self._at, 0, 0
+        while not self.is_at_end:
+            word = self.word()
+            if not depth and not cases and any(self.looks_at(*stop.split()) for stop in stops):
+                break
+            if word and word in _CLOSES and not depth:
+                break
+            depth += (word != "" and word in _OPENS) - (word != "" and word in _CLOSES)
+            cases += (word == "CASE") - (word == "END" and cases > 0)
+            self._at += 1
+        if begin == self._at:
+            raise self.refused(f"expected {what}")
+        return self.rendered(begin, self._at)
+
+    def primary(self, what: str) -> str:
+        """The text of one literal, call, or expression in parentheses, perhaps with something added or subtracted."""
+        begin = self._at
+        while True:
+            if self.take("INTERVAL"):
+                self._at += 2
+            else:
+                self._term(what)
+            if self.take_one("+", "-") is None:
+                return self.rendered(begin, self._at)
+
+    def _term(self, what: str) -> None:
+        if self._parameter_at(self._at) is not None:
+            self._at += 2
+        elif self.looks_at("("):
+            self.inside()
+        elif self.is_at_string():
+            self._at += 1
+        elif self.word():
+            is_typed = self.word() in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ") and not self.word(1)
+            self._at += 2 if is_typed else 1
+            if self.looks_at("("):
+                self.inside()
+        else:
+            raise self.refused(f"expected {what}")
+
+    def inside(self) -> Cursor:
+        """A cursor for what is in the parentheses that open here; this one moves behind them."""
+        self.expect("(")
+        begin, depth = self._at, 1
+        while depth:
+            if self.is_at_end:
+                raise self.refused("expected a closing parenthesis")
+            depth += (self.word() == "(") - (self.word() == ")")
+            self._at += 1
+        return Cursor(self._script, self._tokens[begin : self._at - 1])
+
+    def rendered(self, begin: int = 0, end: int | None = None) -> str:
+        """The text of these tokens, for a parser of expressions or queries."""
+        pieces: list[str] = []
+        source, at = self._script.text, begin
+        end = len(self._tokens) if end is None else end
+        while at < end:
+            token = self._tokens[at]
+            if at > begin and not self._is_alias(at - 2):
+                pieces.append(self._gap(at))
+            name = self._parameter_at(at)
+            if self._is_alias(at):
+                at += 2
+                continue
+            if name is not None:
+                pieces.append(self._script.parameters[name])
+            elif token.token_type is TokenType.STRING and source[token.start] == '"':
+                pieces.append(quoted(token.text))
+            else:
+                pieces.append(source[token.start : token.end + 1])
+            at += 1 if name is None else 2
+        return "".join(pieces)
+
+    def next_text(self, *, is_first: bool) -> str:
+        """The text of the next token or parameter, with the space before it unless it is the first."""
+        begin = self._at
+        self._at += 1 if self._parameter_at(begin) is None else 2
+        return self.rendered(begin, self._at) if is_first else self._gap(begin) + self.rendered(begin, self._at)
+
+    def rest(self, what: str) -> str:
+        """The text up to the end. Raises InvalidInputError if there is none."""
+        found = self.text(what)
+        self.expect_end()
+        return found
+
+    def _gap(self, at: int) -> str:
+        """What is between a token and the one before it; a space for a comment."""
+        gap = self._script.text[self._tokens[at - 1].end + 1 : self._tokens[at].start]
+        return gap if not gap.strip() else " "
+
+    def list(self, read: Callable[[Cursor], Read]) -> tuple[Read, ...]:
+        """What ``read`` finds between commas."""
+        found = [read(self)]
+        while self.take(","):
+            found.append(read(self))
+        return tuple(found)
+
+    def whole_list(self, read: Callable[[Cursor], Read]) -> tuple[Read, ...]:
+        """The same, up to the end."""
+        found = self.list(read)
+        self.expect_end()
+        return found
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """``('key' = 'value', key = 3)``: the values as text."""
+
+        def option(each: Cursor) -> tuple[str, str]:
+            key = each.key()
+            if not each.take("="):
+                each.take("==")
+            return key, each.string() if each.is_at_string() else each.text("a value", ",")
+
+        return self.inside().whole_list(option)
+
+    def _is_alias(self, at: int) -> bool:
+        """Whether the table's alias is here, in front of the name of a column."""
+        here = self._tokens[at : at + 3]
+        return (
+            bool(self.alias)
+            and len(here) == 3
+            and here[0].text.lower() == self.alias.lower()
+            and here[0].token_type is not TokenType.STRING
+            and here[1].text == "."
+            and (at == 0 or self._tokens[at - 1].text != ".")
+        )
+
+    def has_parameter(self, name: str) -> bool:
+        return any(self._parameter_at(at) == name for at in range(len(self._tokens)))
+
+    def _parameter_at(self, at: int) -> str | None:
+        """The name of the parameter at a token: a colon, and a word right behind it. ``a:b`` and ``a::b`` are none."""
+        if at + 1 >= len(self._tokens) or self._tokens[at].token_type is not TokenType.COLON:
+            return None
+        colon, word = self._tokens[at], self._tokens[at + 1]
+        follows = at > 0 and self._tokens[at - 1].end + 1 == colon.start
+        if word.start != colon.end + 1 or (follows and self._tokens[at - 1].text not in "(,=<>+-*/"):
+            return None
+        if word.text not in self._script.parameters:
+            self._at = at
+            raise self.refused(f"there is no value for the parameter :{word.text}")
+        return word.text
+
+
+def quoted(value: object, what: str = "a value") -> str:
+    """A Python value as a literal of SQL. Raises InvalidInputError for one that has none."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | decimal.Decimal):
+        return str(value)
+    if isinstance(value, float) and value == value and abs(value) != float("inf"):
+        return f"CAST({value!r} AS DOUBLE)"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, datetime.datetime):
+        kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+        return f"{kind} '{value.isoformat(' ')}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def _needs_quotes(name: str) -> bool:
+    return not name.replace("_", "a").isalnum()
+
+
+def _line_and_column(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"

@@ -1,0 +1,63 @@
+"""A query run by duckdb, in the words of Spark's SQL, which sqlglot translates.
+
+In: a `Query`, and the rows of its tables: datasets, of which duckdb reads the columns and rows that it needs, or
+streams. Out: a stream of Arrow batches. duckdb sees these tables only: neither files nor Python's variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+
+from txlog.errors import InvalidInputError
+from txlog.statements.query import Query
+
+__all__ = ["run_query"]
+
+_SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "TimeZone = 'UTC'")
+_BATCH_ROWS = 1 << 16
+
+
+def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
+    """The rows of a query. Raises InvalidInputError, also in the stream."""
+    connection = duckdb.connect()
+    for setting in _SETTINGS:
+        connection.execute(f"SET {setting}")
+    names = [f"txlog_{number}" for number in range(len(tables))]
+    for name, rows in zip(names, tables, strict=True):
+        connection.register(name, rows)
+    try:
+        (text,) = sqlglot.transpile(query.text(*names), read="databricks", write="duckdb")
+        found = connection.sql(text)
+        if found is None:
+            raise InvalidInputError(f"the query at {query.at} has no rows; nothing was run")
+        reader = connection.execute(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
+    except (duckdb.Error, sqlglot.errors.SqlglotError) as error:
+        raise _failed(query, error) from None
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from reader
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise _failed(query, error) from None
+        finally:
+            connection.close()
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def _columns(found: duckdb.DuckDBPyRelation) -> str:
+    """All columns; sums of integers are a bigint, as in Spark, and not duckdb's own type of 128 bits."""
+    columns = []
+    for number, (name, kind) in enumerate(zip(found.columns, found.types, strict=True), 1):
+        quoted = '"' + name.replace('"', '""') + '"'
+        columns.append(f"CAST(#{number} AS BIGINT) AS {quoted}" if str(kind) == "HUGEINT" else f"#{number} AS {quoted}")
+    return ", ".join(columns)
+
+
+def _failed(query: Query, error: Exception) -> InvalidInputError:
+    return InvalidInputError(f"duckdb cannot run the query at {query.at}: {error}")

@@ -1,0 +1,135 @@
+"""Who runs the queries of SQL, and the work of commands.
+
+In: a `Query` with the tables that it reads, each at one version. Out: rows, which the same engine writes to tables.
+`LocalEngine` has duckdb run queries, and this process do the work; Spark's is ``txlog.spark.statements``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from txlog.catalogs.base import TablePlace
+from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import evaluate
+from txlog.expressions.sql import assign
+from txlog.protocol.schema import Field, Struct, type_to_arrow
+from txlog.snapshot import Snapshot
+from txlog.statements.query import Query
+from txlog.statements.stored import as_cast, as_stored
+from txlog.table import Table, write
+from txlog.util import ambient
+from txlog.util.extras import how_to_install
+
+if TYPE_CHECKING:
+    from txlog.commands.merge_builder import MergeBuilder
+    from txlog.result import WriteResult
+    from txlog.workers.given import GivenWorkers
+
+__all__ = ["Engine", "LocalEngine", "Source"]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One table of a query: a version of it, or with ``changes``, the arguments of `Table.changes`."""
+
+    table: Table
+    snapshot: Snapshot
+    changes: Mapping[str, Any] | None = None
+
+
+class Engine(Protocol):
+    """``Rows`` are the engine's own: a stream of Arrow batches, or a DataFrame."""
+
+    @property
+    def workers(self) -> GivenWorkers | None:
+        """Where commands work; None for this process."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether the engine itself has a table or view that the catalog lacks."""
+
+    def query(self, query: Query, sources: Sequence[Source | None]) -> Any:
+        """The rows of a query. None for a table that the engine has."""
+
+    def told(self, rows: pa.Table) -> Any:
+        """Rows about a table."""
+
+    def columns_of(self, rows: Any) -> list[str]: ...
+
+    def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, str]) -> Any:
+        """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows."""
+
+    def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> WriteResult:
+        """Append to or overwrite a table, or create one at a place: with the arguments of `txlog.write`."""
+
+    def merge(self, table: Table, rows: Any, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:
+        """`Table.merge`."""
+
+
+class LocalEngine:
+    """This process, with duckdb for queries. Commands work on ``workers``, if there are any."""
+
+    def __init__(self, workers: GivenWorkers | None = None) -> None:
+        self.workers = workers
+
+    def has_table(self, name: str) -> bool:
+        return False
+
+    def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
+        given = [_rows(source) for source in sources if source is not None]
+        if query.only is not None:
+            rows = given[0]
+            return rows if isinstance(rows, pa.RecordBatchReader) else rows.scanner().to_reader()
+        try:
+            from txlog.statements.duckdb_query import run_query
+        except ImportError:
+            raise InvalidInputError(
+                f"a query is run by duckdb, which is not installed: {how_to_install('sql')}"
+            ) from None
+        return run_query(query, given)
+
+    def told(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def columns_of(self, rows: pa.RecordBatchReader) -> list[str]:
+        return list(rows.schema.names)
+
+    def stored(
+        self, rows: pa.RecordBatchReader, fields: Sequence[Field], constants: Mapping[Field, str]
+    ) -> pa.RecordBatchReader:
+        return _with_constants(as_stored(rows, fields), constants)
+
+    def write(
+        self, place: Table | TablePlace, rows: pa.RecordBatchReader, mode: str, options: Mapping[str, Any]
+    ) -> WriteResult:
+        if isinstance(place, TablePlace):
+            return write(place, rows, mode, **options)  # type: ignore[arg-type]
+        return place.append(rows, **options) if mode == "append" else place.overwrite(rows, **options)
+
+    def merge(
+        self, table: Table, rows: pa.RecordBatchReader, on: str, options: Mapping[str, Any]
+    ) -> MergeBuilder[WriteResult]:
+        return table.merge(rows, on, **options)
+
+
+def _rows(source: Source) -> Any:
+    if source.changes is not None:
+        return source.table.changes(**source.changes)
+    return source.snapshot.to_dataset()
+
+
+def _with_constants(rows: pa.RecordBatchReader, constants: Mapping[Field, str]) -> pa.RecordBatchReader:
+    if not constants:
+        return rows
+    now, empty = ambient.now(), Struct(())
+    values = [assign(as_cast(text, field.type), field, empty, now=now) for field, text in constants.items()]
+    schema = pa.schema([*rows.schema, *(pa.field(field.name, type_to_arrow(field.type)) for field in constants)])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            columns = [*batch.columns, *(evaluate(value, batch) for value in values)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,0 +1,186 @@
+"""A query, and the tables that it reads.
+
+In: a `Cursor` at SELECT, WITH, VALUES, TABLE or FROM. Out: `Query`: the text with a placeholder for each table, which
+an engine takes as it is. ``VERSION AS OF``, ``TIMESTAMP AS OF``, ``t@v3`` and ``table_changes(...)`` are part of what a
+placeholder stands for.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import sqlglot
+from sqlglot import exp
+
+from txlog.errors import InvalidInputError
+from txlog.statements.cursor import Cursor
+from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
+from txlog.util.patterns import pattern
+
+__all__ = ["BEGINNINGS", "ChangesOf", "Query", "Reading", "query_of", "read_query"]
+
+BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
+
+_AT_VERSION = pattern(r"[vV](\d+)")
+_VERSIONS = tuple((word, "AS", "OF") for word in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"))
+
+
+class ChangesOf(msgspec.Struct, frozen=True):
+    """The versions, or times, of ``table_changes(name, from, to)``, as literals."""
+
+    first: str
+    last: str | None = None
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One table that a query reads: the rows of a version, or the changes of several."""
+
+    table: TableName
+    as_of: AsOf = AsOf()
+    changes: ChangesOf | None = None
+
+
+class Query(msgspec.Struct, frozen=True):
+    """``pieces`` are the query's text, with a table of ``readings`` between each two of them."""
+
+    pieces: tuple[str, ...]
+    readings: tuple[Reading, ...]
+    at: str = ""
+
+    def text(self, *names: str) -> str:
+        """The text with these names in place of the tables."""
+        return self.pieces[0] + "".join(f"{name}{piece}" for name, piece in zip(names, self.pieces[1:], strict=True))
+
+    @property
+    def only(self) -> Reading | None:
+        """The table, if the query is nothing but the name of one."""
+        return self.readings[0] if len(self.pieces) == 2 and not any(map(str.strip, self.pieces)) else None
+
+
+def read_query(cursor: Cursor) -> Query:
+    """The query at the cursor, up to its end."""
+    at = cursor.place()
+    if cursor.take("TABLE"):
+        return Query(("", ""), (Reading(read_table_name(cursor), read_as_of(cursor)),), at)
+    if cursor.word() not in BEGINNINGS:
+        raise cursor.refused("expected a query: SELECT, WITH or VALUES")
+    text, marked, places = _without_versions(cursor)
+    return _split(text, marked, places, at)
+
+
+def query_of(name: TableName, as_of: AsOf) -> Query:
+    """All rows of a table."""
+    return Query(("", ""), (Reading(name, as_of),), name.at)
+
+
+def _without_versions(cursor: Cursor) -> tuple[str, dict[int, Reading], dict[int, str]]:
+    """The text up to the end without what says which version of a table, what was left out by where it was, and the
+    places in the statement of what ends there."""
+    pieces: list[str] = []
+    places: dict[int, str] = {}
+    marked: dict[int, Reading] = {}
+    length = 0
+
+    def add(text: str) -> None:
+        nonlocal length
+        pieces.append(text)
+        length += len(text)
+
+    while not cursor.is_at_end:
+        if cursor.looks_at("TABLE_CHANGES", "("):
+            cursor.take("TABLE_CHANGES")
+            reading = _changes(cursor.inside())
+            add(" ")
+            marked[length] = reading
+            add("`table_changes`")
+        elif any(cursor.looks_at(*words) for words in _VERSIONS) or (
+            cursor.looks_at("FOR") and cursor.word(1) in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+        ):
+            end = length
+            as_of = read_as_of(cursor)
+            marked[-end] = Reading(TableName(()), as_of)
+        elif cursor.looks_at("@") and _AT_VERSION.fullmatch(cursor.word(1)):
+            marked[-length] = Reading(TableName(()), AsOf(version=int(cursor.word(1)[1:])))
+            cursor.take("@", cursor.word(1))
+        else:
+            place = cursor.place()
+            add(cursor.next_text(is_first=not length))
+            places[length] = place
+    return "".join(pieces), marked, places
+
+
+def _changes(cursor: Cursor) -> Reading:
+    at = cursor.place()
+    name = TableName(tuple(cursor.string().split(".")), at) if cursor.is_at_string() else read_table_name(cursor)
+    if cursor.take(","):
+        first = cursor.primary("a version or a time")
+        last = cursor.primary("a version or a time") if cursor.take(",") else None
+        cursor.expect_end()
+        return Reading(name, changes=ChangesOf(first, last))
+    raise cursor.refused("expected table_changes(table, from, to)")
+
+
+def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str) -> Query:
+    try:
+        tree = sqlglot.parse_one(text, dialect="databricks")
+    except sqlglot.errors.ParseError as error:
+        fault = error.errors[0] if error.errors else {}
+        near = f" near {fault['highlight']!r}" if fault.get("highlight") else ""
+        raise InvalidInputError(
+            f"the query at {at} cannot be read{near}: {fault.get('description', error)}; nothing was run"
+        ) from None
+    spans: list[tuple[int, int, Reading, bool]] = []
+    left = dict(marked)
+    for table, is_named in _tables(tree):
+        parts = [part for part in table.parts if part.meta.get("start") is not None]
+        if not parts:
+            continue  # a function that makes rows
+        begin, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+        reading = left.pop(begin, None) if begin else None
+        version = left.pop(-end, None)
+        if reading is None:
+            if not is_named:
+                continue
+            place = places.get(parts[0].meta["end"] + 1, at)
+            name = TableName(tuple(part.name for part in parts), place)
+            reading = Reading(name, version.as_of if version else AsOf())
+        spans.append((begin, end, reading, bool(table.alias)))
+    if left:
+        raise InvalidInputError(f"the query at {at} names a version of what is no table; nothing was run")
+    return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at)
+
+
+def _tables(tree: exp.Expr) -> list[tuple[exp.Table, bool]]:
+    """The tables of a query, each with whether it is one of the catalog, and not a part of the query."""
+    found = []
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier):
+            is_cte = len(table.parts) == 1 and table.name.lower() in _common_names(table)
+            found.append((table, not is_cte))
+    return found
+
+
+def _common_names(table: exp.Table) -> set[str]:
+    """The names that WITH gives to queries where the table is."""
+    names: set[str] = set()
+    inner: exp.Expr = table
+    while inner.parent is not None:
+        above = inner.parent
+        common = above.args.get("with_") or above.args.get("with")
+        if isinstance(above, exp.With):  # a query sees those before it
+            before = above.expressions[: above.expressions.index(inner) + bool(above.args.get("recursive"))]
+            names |= {each.alias.lower() for each in before}
+        elif common is not None and common is not inner:
+            names |= {each.alias.lower() for each in common.expressions}
+        inner = above
+    return names
+
+
+def _with_placeholders(text: str, spans: list[tuple[int, int, Reading, bool]], at: str) -> Query:
+    pieces: list[str] = []
+    done, alias = 0, ""
+    for begin, end, reading, has_alias in spans:
+        pieces.append(alias + text[done:begin])
+        done = end
+        name = "table_changes" if reading.changes else reading.table.parts[-1]
+        alias = "" if has_alias else f" AS `{name}`"
+    return Query((*pieces, alias + text[done:]), tuple(span[2] for span in spans), at)

@@ -1,0 +1,237 @@
+"""Statements that change rows: INSERT, UPDATE, DELETE, TRUNCATE, MERGE and COPY INTO.
+
+In: a `Cursor` behind the first word. Out: a value that says what to do. Sources: the syntax of Spark's Delta,
+docs.delta.io "Table deletes, updates, and merges".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from txlog.statements.cursor import Cursor
+from txlog.statements.names import TableName, read_as_of, read_table_name
+from txlog.statements.query import Query, query_of, read_query
+
+__all__ = [
+    "Clause",
+    "CopyInto",
+    "Delete",
+    "Insert",
+    "Merge",
+    "Update",
+    "read_copy",
+    "read_delete",
+    "read_insert",
+    "read_merge",
+    "read_truncate",
+    "read_update",
+]
+
+_WHEN = ("WHEN",)
+
+
+class Insert(msgspec.Struct, frozen=True):
+    """``columns`` are those that the query's columns go to, in order; None: all, or those of the same names.
+
+    ``where`` is the condition of REPLACE WHERE, ``partition`` the constants of PARTITION.
+    """
+
+    table: TableName
+    query: Query
+    overwrites: bool = False
+    where: str | None = None
+    partition: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    merges_schema: bool = False
+
+
+class Delete(msgspec.Struct, frozen=True):
+    table: TableName
+    where: str | None = None
+
+
+class Update(msgspec.Struct, frozen=True):
+    table: TableName
+    values: tuple[tuple[str, str], ...]
+    where: str | None = None
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """One WHEN clause; ``values`` None means all columns."""
+
+    when: Literal["matched", "not matched", "not matched by source"]
+    then: Literal["update", "insert", "delete"]
+    values: tuple[tuple[str, str], ...] | None = None
+    condition: str | None = None
+
+
+class Merge(msgspec.Struct, frozen=True):
+    table: TableName
+    alias: str
+    query: Query
+    source_alias: str
+    on: str
+    clauses: tuple[Clause, ...]
+    merges_schema: bool = False
+
+
+class CopyInto(msgspec.Struct, frozen=True):
+    table: TableName
+    source: str
+    format: str
+    pattern: str | None = None
+    format_options: tuple[tuple[str, str], ...] = ()
+    copy_options: tuple[tuple[str, str], ...] = ()
+
+
+def read_insert(cursor: Cursor) -> Insert:
+    merges_schema = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    overwrites = cursor.take_one("INTO", "OVERWRITE")
+    if overwrites is None:
+        raise cursor.refused("expected INTO or OVERWRITE")
+    cursor.take("TABLE")
+    table = read_table_name(cursor)
+    where = cursor.text("a condition", "SELECT", "WITH", "VALUES", "TABLE", "FROM") if _replaces(cursor) else None
+    partition, columns, by_name = _partition(cursor), None, cursor.take("BY", "NAME")
+    if cursor.looks_at("(") and cursor.word(1) not in ("SELECT", "WITH", "VALUES", "("):
+        columns = cursor.inside().whole_list(lambda each: each.name("a column"))
+        by_name = False
+    if where is not None and overwrites == "OVERWRITE":
+        raise cursor.refused("REPLACE WHERE goes with INSERT INTO")
+    query = read_query(cursor)
+    return Insert(table, query, overwrites == "OVERWRITE", where, partition, columns, by_name, merges_schema)
+
+
+def _replaces(cursor: Cursor) -> bool:
+    return cursor.take("REPLACE", "WHERE")
+
+
+def _partition(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    if not cursor.take("PARTITION"):
+        return ()
+
+    def constant(each: Cursor) -> tuple[str, str]:
+        column = each.name("a partition column")
+        each.expect("=")
+        return column, each.text("a value", ",")
+
+    return cursor.inside().whole_list(constant)
+
+
+def read_delete(cursor: Cursor) -> Delete:
+    cursor.expect("FROM")
+    table, cursor.alias = _target(cursor, "WHERE")
+    where = cursor.text("a condition") if cursor.take("WHERE") else None
+    return Delete(table, where)
+
+
+def read_truncate(cursor: Cursor) -> Delete:
+    cursor.expect("TABLE")
+    table = read_table_name(cursor)
+    return Delete(table)
+
+
+def read_update(cursor: Cursor) -> Update:
+    table, cursor.alias = _target(cursor, "SET")
+    cursor.expect("SET")
+    values = cursor.list(lambda each: _assignment(each, None, ",", "WHERE"))
+    where = cursor.text("a condition") if cursor.take("WHERE") else None
+    return Update(table, values, where)
+
+
+def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str]:
+    table = read_table_name(cursor)
+    if cursor.take("AS") or not (cursor.is_at_end or cursor.word() in stops):
+        return table, cursor.name("an alias")
+    return table, table.parts[-1]
+
+
+def _assignment(cursor: Cursor, alias: str | None, *stops: str) -> tuple[str, str]:
+    column = cursor.column(alias)
+    if not cursor.take("=") and not cursor.take("=="):
+        raise cursor.refused("expected =")
+    return column, cursor.text("a value", *stops)
+
+
+def read_merge(cursor: Cursor) -> Merge:
+    merges_schema = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    cursor.expect("INTO")
+    table, alias = _target(cursor, "USING")
+    cursor.expect("USING")
+    if cursor.looks_at("("):
+        inside = cursor.inside()
+        query, source_alias = read_query(inside), "source"
+        inside.expect_end()
+    else:
+        name = read_table_name(cursor)
+        query, source_alias = query_of(name, read_as_of(cursor)), name.parts[-1]
+    if cursor.take("AS") or not cursor.looks_at("ON"):
+        source_alias = cursor.name("an alias")
+    cursor.expect("ON")
+    on = cursor.text("a condition", *_WHEN)
+    clauses: list[Clause] = []
+    while cursor.take("WHEN"):
+        clauses.append(_clause(cursor, alias))
+    if not clauses:
+        raise cursor.refused("expected WHEN MATCHED or WHEN NOT MATCHED")
+    return Merge(table, alias, query, source_alias, on, tuple(clauses), merges_schema)
+
+
+def _clause(cursor: Cursor, alias: str) -> Clause:
+    when: Literal["matched", "not matched", "not matched by source"] = "matched"
+    if not cursor.take("MATCHED"):
+        cursor.expect("NOT", "MATCHED")
+        when = "not matched"
+        if cursor.take("BY", "SOURCE"):
+            when = "not matched by source"
+        else:
+            cursor.take("BY", "TARGET")
+    condition = cursor.text("a condition", "THEN") if cursor.take("AND") else None
+    cursor.expect("THEN")
+    if when == "not matched":
+        cursor.expect("INSERT")
+        return Clause(when, "insert", _inserted(cursor), condition)
+    if cursor.take("DELETE"):
+        return Clause(when, "delete", None, condition)
+    cursor.expect("UPDATE")
+    if cursor.take("SET", "*") or (when == "matched" and cursor.take("*")):
+        if when != "matched":
+            raise cursor.refused("a row without a source cannot get all of its columns")
+        return Clause(when, "update", None, condition)
+    cursor.expect("SET")
+    return Clause(when, "update", cursor.list(lambda each: _assignment(each, alias, ",", *_WHEN)), condition)
+
+
+def _inserted(cursor: Cursor) -> tuple[tuple[str, str], ...] | None:
+    if cursor.take("*"):
+        return None
+    columns = cursor.inside().whole_list(lambda each: each.column())
+    cursor.expect("VALUES")
+    values = cursor.inside().whole_list(lambda each: each.text("a value", ","))
+    if len(columns) != len(values):
+        raise cursor.refused(f"there are {len(columns)} columns, and {len(values)} values")
+    return tuple(zip(columns, values, strict=True))
+
+
+def read_copy(cursor: Cursor) -> CopyInto:
+    cursor.expect("INTO")
+    table = read_table_name(cursor)
+    cursor.expect("FROM")
+    source = cursor.string("the folder of the files")
+    cursor.expect("FILEFORMAT", "=")
+    format, pattern = cursor.name("a format").lower(), None
+    given: dict[str, tuple[tuple[str, str], ...]] = {}
+    if format not in ("parquet", "csv", "json"):
+        raise cursor.refused("the format is PARQUET, CSV or JSON")
+    while not cursor.is_at_end:
+        if cursor.take("PATTERN", "="):
+            pattern = cursor.string("a pattern of names")
+        elif (kind := cursor.take_one("FORMAT_OPTIONS", "COPY_OPTIONS")) is not None:
+            given[kind] = cursor.options()
+        else:
+            raise cursor.refused("expected PATTERN, FORMAT_OPTIONS or COPY_OPTIONS")
+    options = given.get("FORMAT_OPTIONS", ()), given.get("COPY_OPTIONS", ())
+    return CopyInto(table, source, format, pattern, *options)

@@ -1,0 +1,443 @@
+"""Runs statements: each is a call of `Table` or `Catalog`, as a user of Python would write it.
+
+In: statements, an engine, and a catalog. Out: rows for queries and for what tells about tables, else the result of the
+call. A script is checked as a whole before its first statement runs: every table that it names exists, or is made by a
+statement before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import singledispatchmethod
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.catalog import Catalog
+from txlog.catalogs.base import TablePlace
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from txlog.expressions.evaluate import evaluate
+from txlog.expressions.sql import parse
+from txlog.protocol.schema import Field, Struct, fold_name
+from txlog.snapshot import Snapshot
+from txlog.statements import told
+from txlog.statements.alter import alter
+from txlog.statements.changes import AlterTable, RenameTable
+from txlog.statements.engine import Engine, Source
+from txlog.statements.names import AsOf, TableName
+from txlog.statements.query import ChangesOf, Query, Reading
+from txlog.statements.rows import CopyInto, Delete, Insert, Merge, Update
+from txlog.statements.show import (
+    Describe,
+    DescribeDetail,
+    DescribeHistory,
+    ShowColumns,
+    ShowPartitions,
+    ShowProperties,
+    ShowTables,
+)
+from txlog.statements.stored import as_cast
+from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
+from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
+from txlog.table import Table
+from txlog.util import ambient
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Runner"]
+
+
+class Runner:
+    """What runs the statements of one session. ``catalog`` None: tables are named by location only."""
+
+    def __init__(
+        self, engine: Engine, catalog: Catalog | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._options = storage_options
+
+    def run(self, statements: Sequence[Any]) -> Iterator[Any]:
+        """The result of each statement, run when it is asked for. Raises what the calls raise."""
+        self._check_tables(statements)
+        return (self._run(statement) for statement in statements)
+
+    # --- tables ---------------------------------------------------------------------------------------------------
+
+    def _check_tables(self, statements: Sequence[Any]) -> None:
+        made: dict[str, bool] = {}
+        """The tables that statements so far make, and remove."""
+        for statement in statements:
+            for name in _needed(statement):
+                if not made.get(name.key, True) or not (name.key in made or self._exists(name)):
+                    raise TableNotFoundError(
+                        f"there is no table {name.text}, which is named at {name.at}; nothing was run",
+                        table=name.location or (self._catalog.uri if self._catalog else None),
+                    )
+            if isinstance(statement, CreateTable | Clone):
+                made[statement.table.key] = True
+            elif isinstance(statement, Convert):
+                made[statement.location] = True
+            elif isinstance(statement, DropTable):
+                made[statement.table.key] = False
+            elif isinstance(statement, AlterTable) and isinstance(statement.change, RenameTable):
+                made[statement.table.key], made[statement.change.name.key] = False, True
+
+    def _exists(self, name: TableName) -> bool:
+        if name.location is not None:
+            return Table.exists(name.location, storage_options=self._options)
+        if self._engine.has_table(name.text):
+            return True
+        return self._named(name).exists(name.text)
+
+    def _named(self, name: TableName) -> Catalog:
+        if self._catalog is None:
+            raise InvalidInputError(
+                f"{name.text} is a name, and there is no catalog: pass the catalog, or write delta.`location`"
+            )
+        return self._catalog
+
+    def _open(self, name: TableName) -> Table:
+        workers = self._engine.workers
+        if name.location is not None:
+            return Table.open(name.location, storage_options=self._options, workers=workers)
+        return self._named(name).table(name.text, workers=workers)
+
+    def _create(self, name: TableName, location: str | None, make: Callable[[TablePlace], Any]) -> Any:
+        """Have ``make`` create a table at the place for a name, or at a location that then gets the name."""
+        at = name.location or location
+        if at is None:
+            return self._named(name).names.create(name.text, make)
+        made = make(TablePlace(at, name.text, self._options))
+        if name.location is None:
+            self._named(name).register(name.text, at, storage_options=self._options)
+        return made
+
+    def _snapshot(self, table: Table, as_of: AsOf) -> Snapshot:
+        if as_of.timestamp is not None:
+            return table.snapshot(timestamp=_moment(as_of.timestamp))
+        return table.snapshot(as_of.version)
+
+    def _rows(self, query: Query, target: Table | None = None) -> tuple[Any, int | None]:
+        """The rows of a query, and the version of ``target`` that it reads, if it does."""
+        opened: dict[str, tuple[Table, Snapshot]] = {}
+        sources = [self._source(reading, opened) for reading in query.readings]
+        read = next((each.snapshot for each in sources if each and target and each.table.uri == target.uri), None)
+        return self._engine.query(query, sources), None if read is None else read.version
+
+    def _source(self, reading: Reading, opened: dict[str, tuple[Table, Snapshot]]) -> Source | None:
+        """A table of a query. The newest version is the same wherever a statement names the table."""
+        name = reading.table
+        if name.location is None and self._engine.has_table(name.text):
+            return None
+        if name.key not in opened:
+            table = self._open(name)
+            opened[name.key] = table, table.snapshot()
+        table, snapshot = opened[name.key]
+        if reading.as_of != AsOf():
+            snapshot = self._snapshot(table, reading.as_of)
+        return Source(table, snapshot, None if reading.changes is None else _span(reading.changes))
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _run(self, statement: Any) -> Any:
+        raise AssertionError(f"no runner for {type(statement).__name__}")
+
+    @_run.register
+    def _(self, statement: Query) -> Any:
+        return self._rows(statement)[0]
+
+    @_run.register
+    def _(self, statement: Insert) -> Any:
+        table = self._open(statement.table)
+        rows, read_version = self._rows(statement.query, table)
+        fields = list(table.snapshot().delta_schema.fields)
+        constants = {_field(fields, name): text for name, text in statement.partition}
+        options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
+        if not (statement.merges_schema and statement.by_name):
+            given = [field for field in fields if field not in constants]
+            rows = self._engine.stored(rows, self._columns(statement, given, rows), constants)
+        if not (statement.overwrites or statement.where):
+            return self._engine.write(table, rows, "append", options)
+        if read_version is not None:
+            options["read_version"] = read_version
+        else:
+            options["on_conflict"] = "rerun"
+        where = statement.where or " AND ".join(
+            f"`{field.name}` = {as_cast(text, field.type)}" for field, text in constants.items()
+        )
+        return self._engine.write(table, rows, "overwrite", {**options, **({"where": where} if where else {})})
+
+    def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
+        """The fields that the columns of the rows go to, in the order of the rows."""
+        if statement.by_name:
+            return [_field(fields, name) for name in self._engine.columns_of(rows)]
+        if statement.columns is not None:
+            return [_field(fields, name) for name in statement.columns]
+        return list(fields)
+
+    @_run.register
+    def _(self, statement: Delete) -> Any:
+        return self._open(statement.table).delete(statement.where)
+
+    @_run.register
+    def _(self, statement: Update) -> Any:
+        table = self._open(statement.table)
+        schema = table.snapshot().delta_schema
+        return table.update(_values(schema, statement.values), statement.where)
+
+    @_run.register
+    def _(self, statement: Merge) -> Any:
+        table = self._open(statement.table)
+        rows, read_version = self._rows(statement.query, table)
+        schema = table.snapshot().delta_schema
+        options: dict[str, Any] = {"source_alias": statement.source_alias, "target_alias": statement.alias}
+        if statement.merges_schema:
+            options["schema_mode"] = "merge"
+        if read_version is not None:
+            options["read_version"] = read_version
+        merge = self._engine.merge(table, rows, statement.on, options)
+        for clause in statement.clauses:
+            how = f"when_{clause.when.replace(' ', '_')}_{clause.then}"
+            if clause.then == "delete":
+                getattr(merge, how)(clause.condition)
+            elif clause.values is None:
+                getattr(merge, f"{how}_all")(clause.condition)
+            else:
+                getattr(merge, how)(_values(schema, clause.values), clause.condition)
+        return merge.execute()
+
+    @_run.register
+    def _(self, statement: CopyInto) -> Any:
+        return self._open(statement.table).copy_into(statement.source, **_copy_options(statement))
+
+    @_run.register
+    def _(self, statement: CreateTable) -> Any:
+        exists = self._exists(statement.table)
+        if exists and statement.if_not_exists:
+            return None
+        if exists and not statement.replaces:
+            raise TableExistsError(f"there is already a table {statement.table.text}", table=statement.table.location)
+        if statement.query is not None:
+            return self._create_as(statement, exists=exists)
+        if exists:
+            raise InvalidInputError(
+                f"{statement.table.text} exists, and a table is replaced only by the rows of a query: CREATE OR REPLACE"
+                " TABLE ... AS SELECT. Drop it first, or change it with ALTER TABLE"
+            )
+        if statement.columns is None:
+            if statement.location is None:
+                raise InvalidInputError(f"CREATE TABLE {statement.table.text} needs columns, a query or a LOCATION")
+            self._named(statement.table).register(
+                statement.table.text, statement.location, storage_options=self._options
+            )
+            return None
+        return self._create(statement.table, statement.location, lambda place: self._create_empty(place, statement))
+
+    def _create_empty(self, place: TablePlace, statement: CreateTable) -> None:
+        properties = {
+            **place.properties,
+            **dict(statement.properties),
+            **{f"delta.constraints.{name}": condition for name, condition in statement.constraints},
+        }
+        Table.create(
+            place,
+            statement.columns,
+            statement.partition_by,
+            properties,
+            cluster_by=statement.cluster_by or None,
+            description=statement.comment,
+        )
+
+    def _create_as(self, statement: CreateTable, *, exists: bool) -> Any:
+        assert statement.query is not None
+        options: dict[str, Any] = {"partition_by": statement.partition_by}
+        if exists:
+            if statement.properties or statement.cluster_by or statement.comment:
+                raise InvalidInputError(
+                    f"{statement.table.text} exists, and its properties, clustering and comment stay as they are when"
+                    " a query replaces its rows and columns: change them with ALTER TABLE"
+                )
+            table = self._open(statement.table)
+            rows, read_version = self._rows(statement.query, table)
+            options |= {"schema_mode": "overwrite", "column_rules": "drop"}
+            options |= {"on_conflict": "rerun"} if read_version is None else {"read_version": read_version}
+            return self._engine.write(table, rows, "overwrite", options)
+        if statement.comment:
+            raise InvalidInputError("CREATE TABLE AS takes no COMMENT: write COMMENT ON TABLE after it")
+        rows, _ = self._rows(statement.query)
+
+        def make(place: TablePlace) -> Any:
+            given = {**place.properties, **dict(statement.properties)}
+            made = options | {"properties": given, "cluster_by": statement.cluster_by or None}
+            return self._engine.write(place, rows, "error", made)
+
+        return self._create(statement.table, statement.location, make)
+
+    @_run.register
+    def _(self, statement: Clone) -> Any:
+        source = self._open(statement.source)
+        version = self._snapshot(source, statement.as_of).version
+        exists = self._exists(statement.table)
+        if exists and statement.if_not_exists:
+            return None
+        if exists and not statement.replaces:
+            raise TableExistsError(f"there is already a table {statement.table.text}", table=statement.table.location)
+
+        def make(place: TablePlace) -> Any:
+            given = {**place.properties, **dict(statement.properties)}
+            mode: Any = "replace" if exists else "error"
+            return source.clone(place, version, shallow=statement.is_shallow, mode=mode, properties=given)
+
+        if exists:
+            there = statement.table
+            return make(TablePlace(self._open(there).uri, there.text, self._options))
+        return self._create(statement.table, statement.location, make)
+
+    @_run.register
+    def _(self, statement: Convert) -> Any:
+        return Table.convert(
+            statement.location, statement.partition_by, storage_options=self._options, workers=self._engine.workers
+        )
+
+    @_run.register
+    def _(self, statement: DropTable) -> Any:
+        if statement.table.location is not None:
+            raise InvalidInputError("DROP TABLE takes the name of a table in the catalog, not a location")
+        self._named(statement.table).drop(statement.table.text, missing_ok=statement.if_exists)
+
+    @_run.register
+    def _(self, statement: AlterTable) -> Any:
+        if isinstance(statement.change, RenameTable):
+            return self._named(statement.table).rename(statement.table.text, statement.change.name.text)
+        return alter(self._open(statement.table), statement.change)
+
+    @_run.register
+    def _(self, statement: Optimize) -> Any:
+        return self._open(statement.table).optimize(statement.where, cluster_by=statement.cluster_by or None)
+
+    @_run.register
+    def _(self, statement: Purge) -> Any:
+        return self._open(statement.table).purge(statement.where)
+
+    @_run.register
+    def _(self, statement: Vacuum) -> Any:
+        table = self._open(statement.table)
+        return table.vacuum(statement.retention_hours, dry_run=statement.dry_run, lite=statement.lite)
+
+    @_run.register
+    def _(self, statement: Restore) -> Any:
+        table, to = self._open(statement.table), statement.to
+        return table.restore(to.version, None if to.timestamp is None else _moment(to.timestamp))
+
+    @_run.register
+    def _(self, statement: Describe) -> Any:
+        table = self._open(statement.table)
+        name, extended = _shown_name(statement.table), statement.is_extended
+        return self._engine.told(told.description(table.snapshot(), table.uri, name, is_extended=extended))
+
+    @_run.register
+    def _(self, statement: DescribeDetail) -> Any:
+        table = self._open(statement.table)
+        return self._engine.told(told.detail(table.snapshot(), table.uri, _shown_name(statement.table)))
+
+    @_run.register
+    def _(self, statement: DescribeHistory) -> Any:
+        return self._engine.told(told.history(self._open(statement.table), statement.limit))
+
+    @_run.register
+    def _(self, statement: ShowTables) -> Any:
+        names = self._named(TableName(("SHOW TABLES",))).tables(statement.schema)
+        return self._engine.told(told.tables(names, statement.pattern))
+
+    @_run.register
+    def _(self, statement: ShowColumns) -> Any:
+        return self._engine.told(told.columns(self._open(statement.table).snapshot()))
+
+    @_run.register
+    def _(self, statement: ShowPartitions) -> Any:
+        return self._engine.told(told.partitions(self._open(statement.table).snapshot()))
+
+    @_run.register
+    def _(self, statement: ShowProperties) -> Any:
+        return self._engine.told(told.properties(self._open(statement.table).snapshot(), statement.key))
+
+
+def _needed(statement: Any) -> list[TableName]:
+    """The tables that must exist before a statement runs."""
+    found: list[TableName] = []
+    query = statement if isinstance(statement, Query) else getattr(statement, "query", None)
+    if query is not None:
+        found += [reading.table for reading in query.readings]
+    if isinstance(statement, Clone):
+        found.append(statement.source)
+    makes = isinstance(statement, CreateTable | Clone) or (isinstance(statement, DropTable) and statement.if_exists)
+    if hasattr(statement, "table") and not makes:
+        found.append(statement.table)
+    return found
+
+
+def _shown_name(name: TableName) -> str | None:
+    return None if name.location else name.text
+
+
+def _field(fields: Sequence[Field], name: str) -> Field:
+    for field in fields:
+        if fold_name(field.name) == fold_name(name):
+            return field
+    raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
+
+
+def _values(schema: Struct, values: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """The values to set, each cast to its column; DEFAULT is the column's, or null."""
+    found: dict[str, object] = {}
+    types = {fold_name(field.name): field for field in schema.fields}
+    for column, text in values:
+        field = types.get(fold_name(column.strip("`")))
+        if text.upper() == "DEFAULT":
+            text = str(field.metadata.get("CURRENT_DEFAULT") or "NULL") if field else "NULL"
+        if column in found:
+            raise InvalidInputError(f"{column} is set twice")
+        found[column] = text if field is None else as_cast(text, field.type)
+    return found
+
+
+def _moment(text: str) -> Any:
+    """The time that an expression says."""
+    expression = parse(f"CAST({text} AS TIMESTAMP)", Struct(()), now=ambient.now())
+    value = evaluate(expression, pa.RecordBatch.from_pydict({"row": [0]}))[0].as_py()
+    if value is None:
+        raise InvalidInputError(f"{text} is no time")
+    return value
+
+
+def _span(changes: ChangesOf) -> dict[str, Any]:
+    """The arguments of `Table.changes`: numbers are versions."""
+    found: dict[str, Any] = {}
+    for side, text in (("from", changes.first), ("to", changes.last)):
+        if text is not None:
+            found.update({f"{side}_version": int(text)} if text.isdecimal() else {f"{side}_timestamp": _moment(text)})
+    return found
+
+
+def _copy_options(statement: CopyInto) -> dict[str, Any]:
+    given = {key.lower(): value.strip("'") for key, value in (*statement.format_options, *statement.copy_options)}
+    options: dict[str, Any] = {"format": statement.format, "pattern": statement.pattern}
+    for key, value in given.items():
+        if key == "mergeschema":
+            options["schema_mode"] = "merge" if value.lower() == "true" else "strict"
+        elif key in ("header", "force"):
+            options[key] = value.lower() == "true"
+        elif key in ("delimiter", "sep"):
+            options["delimiter"] = value
+        elif key == "nullvalue":
+            options["null_values"] = value
+        elif key != "inferschema":  # columns always get the table's types
+            raise InvalidInputError(
+                f"COPY INTO has no option {key}: it has header, delimiter, nullValue, mergeSchema, force"
+            )
+    if statement.format == "csv":
+        options.setdefault("header", False)
+    return options

@@ -1,0 +1,60 @@
+"""A script: SQL text to statements. Nothing is run before all of it is read.
+
+In: text, and values for its parameters. Out: the values of ``rows``, ``tables``, ``changes``, ``upkeep``, ``show`` and
+``query``. A word that begins no statement is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from txlog.statements.changes import read_alter, read_comment
+from txlog.statements.cursor import Cursor, read_script
+from txlog.statements.query import BEGINNINGS, read_query
+from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
+from txlog.statements.show import read_describe, read_show
+from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
+from txlog.statements.upkeep import read_optimize, read_reorg, read_restore, read_vacuum
+
+__all__ = ["read_statements"]
+
+_READERS: dict[str, Callable[[Cursor], Any]] = {
+    "ALTER": read_alter,
+    "COMMENT": read_comment,
+    "CONVERT": read_convert,
+    "COPY": read_copy,
+    "CREATE": read_create,
+    "DELETE": read_delete,
+    "DESC": read_describe,
+    "DESCRIBE": read_describe,
+    "DROP": read_drop,
+    "INSERT": read_insert,
+    "MERGE": read_merge,
+    "OPTIMIZE": read_optimize,
+    "REORG": read_reorg,
+    "REPLACE": read_replace,
+    "RESTORE": read_restore,
+    "SHOW": read_show,
+    "TRUNCATE": read_truncate,
+    "UPDATE": read_update,
+    "VACUUM": read_vacuum,
+}
+
+
+def read_statements(text: str, parameters: Mapping[str, object] | None = None) -> list[Any]:
+    """The statements of a script, in order. Raises InvalidInputError, with the line and the column."""
+    return [_statement(cursor) for cursor in read_script(text, parameters)]
+
+
+def _statement(cursor: Cursor) -> Any:
+    if cursor.word() in BEGINNINGS:
+        statement: Any = read_query(cursor)
+    else:
+        reader = _READERS.get(cursor.word())
+        if reader is None:
+            raise cursor.refused(f"no statement begins like this: there are SELECT, {', '.join(sorted(_READERS))}")
+        cursor.take(cursor.word())
+        statement = reader(cursor)
+    cursor.expect_end()
+    return statement

@@ -1,0 +1,75 @@
+"""`sql`: the door from Python.
+
+In: text, a catalog, parameters. Out: what the last statement returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from txlog.catalog import Catalog
+from txlog.statements.engine import LocalEngine
+from txlog.statements.run import Runner
+from txlog.statements.script import read_statements
+from txlog.util.api_hints import explains_call
+
+if TYPE_CHECKING:
+    from txlog.statements.engine import Engine
+    from txlog.workers.given import GivenWorkers
+
+__all__ = ["results_of", "sql"]
+
+
+@explains_call
+def sql(
+    text: str,
+    catalog: Catalog | str | os.PathLike[str] | None = None,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    workers: GivenWorkers | None = None,
+) -> Any:
+    """Run SQL: one statement, or several with a semicolon after each. docs/sql.md lists the statements.
+
+        txlog.sql("select day, sum(amount) from sales.orders group by day", "./warehouse").read_all()
+        txlog.sql("delete from sales.orders where id = :id", "./warehouse", {"id": 7})
+
+    The words are those of Spark's SQL with Delta. Statements that change tables are calls of `Table`, with its
+    guarantees; each is one version. Queries run in duckdb (``pip install 'txlog-delta[sql]'``), and each table of a
+    query is read at one version. The whole text is read, and its tables are looked up, before the first statement runs.
+
+    Args:
+        text: The statements. Strings are in single or double quotes, names that are no words in backquotes. A table
+            without a name is ``delta.`location```.
+        catalog: Where the names of tables are looked up: a `Catalog`, or its address.
+        parameters: Values for ``:name`` in the text.
+        storage_options: The options of the store, as for `Table.open`, for tables that are named by location.
+        workers: Where commands work, as for `Table.open`.
+
+    Returns:
+        What the last statement returns: rows as a ``pyarrow.RecordBatchReader`` for a query, an Arrow table for
+        DESCRIBE and SHOW, otherwise the result of the method of `Table`, or None.
+
+    Raises:
+        InvalidInputError: The text is not understood; the message has the line and the column. Nothing was run.
+        TableNotFoundError: A table is named that does not exist. Nothing was run.
+        TxlogError: What the methods of `Table` raise. Statements before the one that failed were run.
+    """
+    *_, last = results_of(text, LocalEngine(workers), catalog, parameters, storage_options)
+    return last
+
+
+def results_of(
+    text: str,
+    engine: Engine,
+    catalog: Catalog | str | os.PathLike[str] | None,
+    parameters: Mapping[str, object] | None,
+    storage_options: Mapping[str, str] | None,
+) -> Iterator[Any]:
+    """The result of each statement, which runs when it is asked for."""
+    if isinstance(catalog, str | os.PathLike):
+        catalog = Catalog(catalog, storage_options=storage_options)
+    statements = read_statements(text, parameters)
+    return Runner(engine, catalog, storage_options).run(statements)

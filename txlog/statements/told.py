@@ -1,0 +1,170 @@
+"""What DESCRIBE and SHOW answer, as rows with the columns of Spark's answers.
+
+In: open tables. Out: Arrow tables.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from txlog.protocol.schema import type_name
+from txlog.snapshot import Snapshot
+from txlog.table import Table
+
+__all__ = ["columns", "description", "detail", "history", "partitions", "properties", "tables"]
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_HISTORY = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("userId", pa.string()),
+        ("userName", pa.string()),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXTS),
+        ("readVersion", pa.int64()),
+        ("isolationLevel", pa.string()),
+        ("isBlindAppend", pa.bool_()),
+        ("operationMetrics", _TEXTS),
+        ("userMetadata", pa.string()),
+        ("engineInfo", pa.string()),
+    ]
+)
+_DETAIL = pa.schema(
+    [
+        ("format", pa.string()),
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("location", pa.string()),
+        ("createdAt", pa.timestamp("ms", "UTC")),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("clusteringColumns", pa.list_(pa.string())),
+        ("numFiles", pa.int64()),
+        ("sizeInBytes", pa.int64()),
+        ("properties", _TEXTS),
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("tableFeatures", pa.list_(pa.string())),
+    ]
+)
+
+
+def history(table: Table, limit: int | None) -> pa.Table:
+    """DESCRIBE HISTORY."""
+    rows = [
+        {name: _told(entry.get(name), of.type) for name, of in zip(_HISTORY.names, _HISTORY, strict=True)}
+        for entry in table.history(limit)
+    ]
+    return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def detail(snapshot: Snapshot, uri: str, name: str | None) -> pa.Table:
+    """DESCRIBE DETAIL."""
+    state = snapshot._version.state
+    metadata, protocol = state.metadata, state.protocol
+    row = {
+        "format": "delta",
+        "id": snapshot.table_id,
+        "name": name,
+        "description": metadata.description,
+        "location": uri,
+        "createdAt": metadata.created_time,
+        "partitionColumns": list(snapshot.partition_columns),
+        "clusteringColumns": list(snapshot.clustering_columns or ()),
+        "numFiles": snapshot.num_files,
+        "sizeInBytes": snapshot.size_bytes,
+        "properties": list(snapshot.properties.items()),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}),
+    }
+    return pa.Table.from_pylist([row], _DETAIL)
+
+
+def description(snapshot: Snapshot, uri: str, name: str | None, *, is_extended: bool) -> pa.Table:
+    """DESCRIBE TABLE: columns, then the partition columns; EXTENDED has what else is known about the table."""
+    rows = [
+        (field.name, type_name(field.type), field.metadata.get("comment")) for field in snapshot.delta_schema.fields
+    ]
+    named = {row[0]: row for row in rows}
+    if snapshot.partition_columns:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [named[column] for column in snapshot.partition_columns]
+    if snapshot.clustering_columns:
+        rows += [("# Clustering Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [named.get(column, (column, "", None)) for column in snapshot.clustering_columns]
+    if is_extended:
+        known = detail(snapshot, uri, name).to_pylist()[0]
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [
+            ("Name", name or f"delta.`{uri}`", ""),
+            ("Comment", known["description"] or "", ""),
+            ("Location", uri, ""),
+            ("Provider", "delta", ""),
+            ("Version", str(snapshot.version), ""),
+            ("Table Properties", _listed(snapshot.properties), ""),
+        ]
+    return _rows(("col_name", "data_type", "comment"), rows)
+
+
+def columns(snapshot: Snapshot) -> pa.Table:
+    """SHOW COLUMNS."""
+    return _rows(("col_name",), [(name,) for name in snapshot.schema.names])
+
+
+def partitions(snapshot: Snapshot) -> pa.Table:
+    """SHOW PARTITIONS: a column for each partition column, as text."""
+    names = tuple(snapshot.partition_columns)
+    found = {
+        tuple(dict(values or ()).get(name) for name in names)
+        for values in snapshot.files()["partitionValues"].to_pylist()
+    }
+    return _rows(names, sorted(found, key=lambda row: [(value is not None, value) for value in row]))
+
+
+def properties(snapshot: Snapshot, key: str | None) -> pa.Table:
+    """SHOW TBLPROPERTIES."""
+    protocol = snapshot.protocol
+    known = {**snapshot.properties, **_protocol_properties(protocol)}
+    rows = [(name, value) for name, value in sorted(known.items()) if key in (None, name)]
+    return _rows(("key", "value"), rows)
+
+
+def tables(names: Iterable[str], pattern: str | None) -> pa.Table:
+    """SHOW TABLES."""
+    rows = []
+    for name in names:
+        namespace, _, table = name.rpartition(".")
+        if pattern is None or any(fnmatch.fnmatchcase(table, each.strip().lower()) for each in pattern.split("|")):
+            rows.append((namespace, table))
+    return _rows(("namespace", "tableName"), rows)
+
+
+def _protocol_properties(protocol: Any) -> dict[str, str]:
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    return {
+        "delta.minReaderVersion": str(protocol.min_reader_version),
+        "delta.minWriterVersion": str(protocol.min_writer_version),
+        **{f"delta.feature.{feature}": "supported" for feature in features},
+    }
+
+
+def _listed(properties: Mapping[str, str]) -> str:
+    return f"[{','.join(f'{key}={value}' for key, value in sorted(properties.items()))}]"
+
+
+def _told(value: Any, kind: pa.DataType) -> Any:
+    if kind != _TEXTS or value is None:
+        return value
+    return [(key, text if isinstance(text, str) else orjson.dumps(text).decode()) for key, text in value.items()]
+
+
+def _rows(names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    columns = [*zip(*rows, strict=True)] or [()] * len(names)
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=list(names))

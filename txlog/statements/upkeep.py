@@ -1,0 +1,82 @@
+"""Statements that keep a table fast, small and right: OPTIMIZE, REORG, VACUUM and RESTORE.
+
+In: a `Cursor` behind the first word. Out: a value that says what to do. Sources: docs.delta.io, "Optimizations", "Table
+utility commands".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txlog.statements.cursor import Cursor
+from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
+
+__all__ = ["Optimize", "Purge", "Restore", "Vacuum", "read_optimize", "read_reorg", "read_restore", "read_vacuum"]
+
+
+class Optimize(msgspec.Struct, frozen=True):
+    table: TableName
+    where: str | None = None
+    cluster_by: tuple[str, ...] = ()
+
+
+class Purge(msgspec.Struct, frozen=True):
+    table: TableName
+    where: str | None = None
+
+
+class Vacuum(msgspec.Struct, frozen=True):
+    table: TableName
+    retention_hours: float | None = None
+    dry_run: bool = False
+    lite: bool = False
+
+
+class Restore(msgspec.Struct, frozen=True):
+    table: TableName
+    to: AsOf
+
+
+def read_optimize(cursor: Cursor) -> Optimize:
+    table = read_table_name(cursor)
+    where = cursor.text("a condition", "ZORDER BY", "CLUSTER BY") if cursor.take("WHERE") else None
+    columns: tuple[str, ...] = ()
+    if cursor.take("ZORDER", "BY") or cursor.take("CLUSTER", "BY"):
+        inside = cursor.inside() if cursor.looks_at("(") else None
+        columns = inside.whole_list(lambda each: each.column()) if inside else cursor.list(lambda each: each.column())
+    return Optimize(table, where, columns)
+
+
+def read_reorg(cursor: Cursor) -> Purge:
+    cursor.take("TABLE")
+    table = read_table_name(cursor)
+    where = cursor.text("a condition", "APPLY") if cursor.take("WHERE") else None
+    cursor.expect("APPLY", "(", "PURGE", ")")
+    return Purge(table, where)
+
+
+def read_vacuum(cursor: Cursor) -> Vacuum:
+    table = read_table_name(cursor)
+    retention_hours, dry_run, lite = None, False, False
+    while not cursor.is_at_end:
+        if cursor.take("RETAIN"):
+            retention_hours = cursor.number("a number of hours")
+            if cursor.take_one("HOURS", "HOUR") is None:
+                raise cursor.refused("expected HOURS")
+        elif cursor.take("DRY", "RUN"):
+            dry_run = True
+        elif (kind := cursor.take_one("LITE", "FULL")) is not None:
+            lite = kind == "LITE"
+        else:
+            raise cursor.refused("expected RETAIN, DRY RUN, LITE or FULL")
+    return Vacuum(table, retention_hours, dry_run, lite)
+
+
+def read_restore(cursor: Cursor) -> Restore:
+    cursor.take("TABLE")
+    table = read_table_name(cursor)
+    cursor.expect("TO")
+    to = read_as_of(cursor)
+    if to == AsOf():
+        raise cursor.refused("expected VERSION AS OF or TIMESTAMP AS OF")
+    return Restore(table, to)
