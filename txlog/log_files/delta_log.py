@@ -474,11 +474,12 @@ class DeltaLog:
         return state.version
 
     def make_durable(self, state: TableState) -> None:
-        """Sync the commit of ``state``, and other writers' unsynced commits below it, before a file that refers to it.
+        """Publish and sync the commit of ``state`` and those below it, before a file of the log refers to it.
 
         Otherwise, after a power cut, that file could refer to a lost version, or to one after a gap.
-        Raises ``StorageError``.
+        Raises ``StorageError``, ``CorruptLogError``.
         """
+        self.versions.publish(state.version)
         unsynced = unsynced_versions(self.commits, state.version, state.newest_foreign, -1, keeps_order=False)
         for version in reversed(unsynced):
             with contextlib.suppress(NotFoundError):  # a copied table may have only a checkpoint of this version
