@@ -2050,18 +2050,10 @@ def _open_table(
     if type(uri) is str and not uri.startswith(_NAMED):
         store = open_store(uri, storage_options, credential_provider)
     else:
-        from txlog.catalogs.base import TablePlace
+        from txlog.catalogs.open import place_at
 
-        named = _named(uri, storage_options, credential_provider)
-        place = uri if named is None else named[0].resolve(named[1])
-        if isinstance(place, TablePlace):
-            store, storage_options, credential_provider = (
-                place.store(),
-                place.storage_options,
-                place.credential_provider,
-            )
-        else:
-            store = open_store(place, storage_options, credential_provider)
+        place = place_at(uri, storage_options, credential_provider)
+        store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider
     return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers)
 
 

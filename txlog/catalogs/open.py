@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from txlog.store.table_store import TableStore
 
-__all__ = ["CATALOG", "made_at_name", "named_table", "open_catalog", "resolved"]
+__all__ = ["CATALOG", "made_at_name", "named_table", "open_catalog", "open_place", "place_at", "resolved"]
 
 Made = TypeVar("Made")
 
@@ -61,6 +62,32 @@ def named_table(
             f"{uri} is a name in a Unity Catalog: pass its address as the storage option catalog, or set {CATALOG}"
         )
     return open_catalog(server, None, options or None, credential_provider), uri.removeprefix(_SCHEME)
+
+
+def place_at(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    credential_provider: Callable[[], object] | None = None,
+) -> TablePlace:
+    """The place of a table: of a location, or of a name ``uc://catalog.schema.table``, which its catalog is asked for.
+
+    Raises InvalidInputError, and for a name what `TableCatalog.resolve` raises.
+    """
+    if isinstance(uri, TablePlace):
+        return uri
+    named = named_table(uri, storage_options, credential_provider)
+    if named is not None:
+        return named[0].resolve(named[1])
+    return TablePlace(uri, "", storage_options, credential_provider)  # type: ignore[arg-type]  # it is checked when opened
+
+
+def open_place(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    credential_provider: Callable[[], object] | None = None,
+) -> TableStore:
+    """The stores of the table at a location or of a name. Raises what `place_at` and ``open_store`` raise."""
+    return place_at(uri, storage_options, credential_provider).store()
 
 
 def resolved(catalog: TableCatalog, name: str) -> TablePlace | None:
