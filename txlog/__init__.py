@@ -27,6 +27,7 @@ _install_whole_imports()
 if TYPE_CHECKING:
     from txlog.catalog import Catalog
     from txlog.errors import (
+        AccessError,
         CommitRetriesExhaustedError,
         CommitStateUnknownError,
         ConcurrentAppendError,
@@ -95,6 +96,7 @@ _OF_OTHERS = (
 """Names that users of other libraries try; `txlog.util.api_hints` has the txlog name for each."""
 
 __all__ = [
+    "AccessError",
     "Catalog",
     "CommitHooks",
     "CommitRetriesExhaustedError",

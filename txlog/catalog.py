@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.catalogs.base import TableCatalog, TablePlace
-from txlog.catalogs.open import open_catalog
-from txlog.errors import NotFoundError, TableExistsError, TableNotFoundError
+from txlog.catalogs.open import made_at_name, open_catalog, resolved
+from txlog.errors import NotFoundError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
@@ -46,7 +46,7 @@ class Catalog:
         self,
         uri: str | os.PathLike[str] | TableCatalog,
         *,
-        token: str | None = None,
+        token: str | Callable[[], str | None] | None = None,
         storage_options: Mapping[str, str] | None = None,
         credential_provider: Callable[[], object] | None = None,
     ) -> None:
@@ -122,10 +122,7 @@ class Catalog:
             given = {**place.properties, **(properties or {})}
             return Table.create(place, schema, partition_by, given, exist_ok=exist_ok, **options)
 
-        place = self._resolved(name) if exist_ok else None
-        if place is not None:
-            return create_at(place)
-        return self.names.create(name, create_at)
+        return made_at_name(self.names, name, create_at, may_exist=exist_ok)
 
     def write(self, name: str, data: object, mode: WriteMode = "append", **options: Any) -> WriteResult:
         """Write rows to the table of a name. If there is none, this creates it with the first rows, as one version.
@@ -142,20 +139,12 @@ class Catalog:
         Raises:
             TxlogError: What `txlog.write` raises.
         """
-        place = self._resolved(name)
-        if place is not None:
-            return write(place, data, mode, **options)
 
-        def create_at(place: TablePlace) -> WriteResult:
+        def write_at(place: TablePlace) -> WriteResult:
             given = {**place.properties, **(options.get("properties") or {})}
             return write(place, data, mode, **{**options, "properties": given})
 
-        try:
-            return self.names.create(name, create_at)
-        except TableExistsError:  # another writer was faster
-            if mode in ("error", "errorifexists"):
-                raise
-            return write(self.names.resolve(name), data, mode, **options)
+        return made_at_name(self.names, name, write_at, may_exist=True, repeats=False)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of this name.
@@ -171,7 +160,7 @@ class Catalog:
             StorageError: The catalog does not answer.
         """
         try:
-            return self._resolved(name) is not None
+            return resolved(self.names, name) is not None
         except NotFoundError:
             return True
 
@@ -253,9 +242,3 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({self.uri})"
-
-    def _resolved(self, name: str) -> TablePlace | None:
-        try:
-            return self.names.resolve(name)
-        except TableNotFoundError:
-            return None

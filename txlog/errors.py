@@ -10,6 +10,7 @@ what to do next. Errors can be pickled without loss, since Spark moves them betw
     |- CommitRetriesExhaustedError    nothing landed: run again, or later
     |- CommitStateUnknownError        do not rerun blindly: look for txn_id
     |- StorageError                   retry later
+    |  |- AccessError                 a catalog refuses the token, or the right is missing: ``reason`` says which
     |- NotFoundError (LookupError)    TableNotFoundError, or a version or file is absent
     |- TableExistsError
     |- UnsupportedFeatureError        upgrade or stop
@@ -27,6 +28,7 @@ import msgspec
 from txlog.util.wording import in_python, is_worded, spelled, words_in
 
 __all__ = [
+    "AccessError",
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",
     "ConcurrentAppendError",
@@ -233,6 +235,16 @@ class CommitStateUnknownError(TxlogError):
 
 class StorageError(TxlogError):
     """The store refused an operation, or the operation failed and left nothing behind. Retry later."""
+
+
+class AccessError(StorageError):
+    """A catalog does not let this caller do that. Nothing happened; the message says what to do.
+
+    ``reason`` is "missing" (no token), "wrong" (a token that the catalog does not know), "expired" (the token's time is
+    over) or "forbidden" (the token lacks the right).
+    """
+
+    reason: str = ""
 
 
 class NotFoundError(TxlogError, LookupError):

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
@@ -29,6 +30,7 @@ from txlog.writer.commit_options import CommitOptions, OnConflict
 from txlog.writer.write_intent import ColumnRules, SchemaMode
 
 if TYPE_CHECKING:
+    from txlog.catalogs.base import TableCatalog, TablePlace
     from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnFiles, RowMode
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from txlog.workers.given import GivenWorkers
 
 __all__ = ["Table", "write"]
+
+_NAMED = "uc://"
 
 Moment: TypeAlias = datetime | date | str | int
 WriteMode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions", "error", "errorifexists", "ignore"]
@@ -120,8 +124,6 @@ def write(
     if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"txlog.write(uri, data): pass the location first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
-    open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
-    _probe_new_location(open_table)
     options = WriteOptions(
         mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
         where=where,
@@ -137,7 +139,19 @@ def write(
         row_mode=row_mode,
         column_rules=column_rules,
     )
-    return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
+
+    def write_at(place: str | os.PathLike[str], needed: Mapping[str, str]) -> WriteResult:
+        open_table = _open_table(place, storage_options, retry, credential_provider, hooks)
+        _probe_new_location(open_table)
+        all_options = replace(options, properties={**needed, **options.properties}) if needed else options
+        return _written(open_table, data, all_options, on_progress, ignores_existing=mode == "ignore")
+
+    named = _named(uri, storage_options, credential_provider)
+    if named is None:
+        return write_at(uri, {})
+    from txlog.catalogs.open import made_at_name
+
+    return made_at_name(*named, lambda place: write_at(place, place.properties), may_exist=True, repeats=False)
 
 
 def _written(
@@ -274,9 +288,19 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.create_table import create_table
 
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
         given |= {"column_mapping": column_mapping, "description": description}
+        if (named := _named(uri, storage_options, credential_provider)) is not None:
+            from txlog.catalogs.open import made_at_name
+
+            handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size}
+
+            def create_at(place: TablePlace) -> Table:
+                needed = {**place.properties, **(properties or {})}
+                return cls.create(place, schema, partition_by, needed, **given, **handle)
+
+            return made_at_name(*named, create_at, may_exist=exist_ok)
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         create_table(open_table, schema, partition_by, properties, **given)
         return cls(open_table)
 
@@ -2024,6 +2048,17 @@ class _AfterCommit:
             self.compaction.after(open_table, state)
 
 
+def _named(
+    uri: object, storage_options: Mapping[str, str] | None, credential_provider: Callable[[], object] | None
+) -> tuple[TableCatalog, str] | None:
+    """The catalog and the name of ``uc://catalog.schema.table``; None for a location."""
+    if not isinstance(uri, str) or not uri.startswith(_NAMED):
+        return None
+    from txlog.catalogs.open import named_table
+
+    return named_table(uri, storage_options, credential_provider)
+
+
 def _open_table(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
@@ -2033,15 +2068,13 @@ def _open_table(
     key_cache_size: int | None = None,
     workers: GivenWorkers | None = None,
 ) -> OpenTable:
-    if type(uri) is str:
+    if type(uri) is str and not uri.startswith(_NAMED):
         store = open_store(uri, storage_options, credential_provider)
     else:
-        from txlog.catalogs.base import TablePlace
+        from txlog.catalogs.open import place_at
 
-        if isinstance(uri, TablePlace):
-            store, storage_options, credential_provider = uri.store(), uri.storage_options, uri.credential_provider
-        else:
-            store = open_store(uri, storage_options, credential_provider)
+        place = place_at(uri, storage_options, credential_provider)
+        store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider
     return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers)
 
 

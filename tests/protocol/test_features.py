@@ -11,7 +11,7 @@ import pytest
 
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
-from txlog.protocol.features import check_can_read, check_can_write, protocol_for, upgraded_for
+from txlog.protocol.features import check_can_read, check_can_write, check_owner, protocol_for, upgraded_for
 from txlog.protocol.schema import (
     LONG,
     STRING,
@@ -135,7 +135,6 @@ def test_an_unsupported_listed_writer_feature_is_refused_to_writers_only(feature
     "feature",
     [
         "variantShredding",
-        "catalogManaged",
         "catalogOwned-preview",
         "adaptiveMetadata-preview",
         "collations-preview",
@@ -267,7 +266,7 @@ def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() ->
     ("schema", "properties", "feature"),
     [
         (PLAIN, {"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
-        (PLAIN, {"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
+        (PLAIN, {"delta.feature.collations-preview": "supported"}, "collations-preview"),
         (Struct((Field("v", VARIANT),)), {}, "variantType"),
     ],
 )
@@ -350,3 +349,13 @@ def test_exactly_the_golden_tables_with_features_txlog_lacks_are_refused(
             except UnsupportedFeatureError as error:
                 refused[name] = ", ".join(error.features)
     assert refused == REFUSED_GOLDEN
+
+
+def test_a_table_that_a_catalog_manages_is_opened_through_the_catalog_alone() -> None:
+    managed, plain = listed(reader=("catalogManaged",)), listed("appendOnly")
+    check_owner(managed, is_owned=True, before=managed)
+    check_owner(plain, is_owned=False)
+    with pytest.raises(UnsupportedFeatureError, match="by its name"):
+        check_owner(managed, is_owned=False)
+    with pytest.raises(UnsupportedFeatureError, match="nobody can take this feature away"):
+        check_owner(plain, is_owned=True, before=managed)

@@ -165,7 +165,9 @@ def test_a_damaged_version_of_an_owner_is_reported_by_its_name(store: TableStore
         handle(store).snapshot()
 
 
-def test_an_owned_table_on_disk_has_checkpoints_in_its_folder(owner: VersionOwner, tmp_path: Path) -> None:
+def test_a_checkpoint_of_an_owned_table_on_disk_stands_on_published_versions(
+    owner: VersionOwner, tmp_path: Path
+) -> None:
     disk = open_store(tmp_path)
     store = replace(disk, owner=OwnedVersions(owner, disk.log))
     create(store)
@@ -175,4 +177,4 @@ def test_an_owned_table_on_disk_has_checkpoints_in_its_folder(owner: VersionOwne
     table.create_checkpoint()
     table.append(ROW)
     assert handle(store).snapshot().to_arrow().num_rows == 4
-    assert published(store) == []
+    assert published(store) == [0, 1, 2, 3]

@@ -174,12 +174,12 @@ def show_table(
 
 
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
+    from txlog.catalogs.open import open_place
     from txlog.cli.files_summary import summary_facts, summary_shown
     from txlog.log_files.delta_log import DeltaLog
-    from txlog.store.open import open_store
     from txlog.verify.files_summary import summarize_files
 
-    log = DeltaLog(open_store(uri, options))
+    log = DeltaLog(open_place(uri, options))
     with out.waiting("counting files"):
         summary = summarize_files(log, log.state_at(version))
     out.result(summary_facts(log.uri, summary), *summary_shown(log.uri, summary))
@@ -256,11 +256,11 @@ def verify(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.store.open import open_store
+        from txlog.catalogs.open import open_place
         from txlog.tasks.task_table import TaskStore
         from txlog.verify.verify import verify_table
 
-        store = open_store(uri, options)
+        store = open_place(uri, options)
         with out.steps() as on_progress, processes(workers) as executor:
             verification = verify_table(
                 store,

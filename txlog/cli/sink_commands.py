@@ -13,13 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 import txlog
+from txlog.catalogs.open import open_place
 from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.commit.open_table import OpenTable
 from txlog.result import counted, human_size
 from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
-from txlog.store.open import open_store
 
 __all__ = ["abandon", "sinks", "staging"]
 
@@ -34,7 +34,7 @@ def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> N
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        open_table = OpenTable(open_store(uri, options))
+        open_table = OpenTable(open_place(uri, options))
         found = applications(open_table)
         out.result([_application_facts(each) for each in found], *_applications_shown(found))
 
@@ -58,7 +58,7 @@ def staging(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        open_table = OpenTable(open_store(uri, options))
+        open_table = OpenTable(open_place(uri, options))
         age_ms = int(older_than * HOUR_MS)
         found = clean_staging(open_table, age_ms, dry_run=dry_run) if clean else staged_states(open_table)
         verb = f"{'would remove' if dry_run else 'removed'} " if clean else ""

@@ -83,7 +83,7 @@ def append(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.store.open import open_store
+        from txlog.catalogs.open import open_place
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = txlog.Table.open(uri, storage_options=options) if existing else None
@@ -94,7 +94,7 @@ def append(
         arguments = {**_file_arguments(parquet, merge_schema=merge_schema), **commit}
         layout = {"partition_by": names(partition_by) or None, "cluster_by": cluster_by}
         result = _append(out, uri, table, data, layout, options, arguments)
-        located = open_store(uri, options).uri if table is None else table.uri
+        located = open_place(uri, options).uri if table is None else table.uri
         out.result({"table": located, **result.to_dict()}, show.append_shown(located, result))
 
 

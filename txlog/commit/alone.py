@@ -481,6 +481,9 @@ class CommitRun:
         while True:
             self.attempts += 1
             outcome = self._put(attempt)
+            if outcome is PutOutcome.BLOCKED:
+                self._wait_for_room()
+                continue
             if outcome is PutOutcome.WRITTEN:
                 self._require_predecessor()
                 return _Seen.MINE
@@ -498,6 +501,11 @@ class CommitRun:
             if not self._pause():
                 raise self._unknown("no readable answer came before the retry policy ended")
 
+    def _wait_for_room(self) -> None:
+        """Nothing of the last put landed. What an earlier one became stays as unknown as it was."""
+        if not self._pause(bounded_by_count=False):
+            raise self._unknown("the retry policy ended") if self.uncertain else self._exhausted()
+
     def _require_kept_files(self, state: TableState | None) -> None:
         """Look for files that were written long ago, as long as nothing that names them can have landed."""
         if self.unsent is not None and state is not None and not self.uncertain:
@@ -511,7 +519,7 @@ class CommitRun:
             self.unsent.mark_sent()
         try:
             return self.versions.put(attempt)
-        except StorageError as error:
+        except TxlogError as error:
             if self.uncertain:
                 # An earlier put may have landed, and a definite failure of this one does not change that.
                 raise self._unknown(f"a later attempt failed ({error.message})") from error

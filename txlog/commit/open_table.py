@@ -26,7 +26,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_tend, check_can_write
+from txlog.protocol.features import check_can_tend, check_can_write, check_owner
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
@@ -151,6 +151,8 @@ class OpenTable:
         try:
             return self.log.newest_state(refresh=refresh)
         except TableNotFoundError:
+            if self.store.owner is not None and self.log.known_state is not None:
+                raise  # it says what became of the table
             return None
 
     def writable_state(self) -> TableState:
@@ -254,6 +256,9 @@ class OpenTable:
         """
         with TxlogError.located(self.uri, state.version if state else None):
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
+            if proposal.protocol is not None:
+                is_owned = self.store.versions.capabilities.publishes
+                check_owner(proposal.protocol, is_owned=is_owned, before=state.protocol if state else None)
         try:
             with TxlogError.located(self.uri):
                 if unsent is not None and state is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from txlog.errors import CorruptLogError, NotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
 from txlog.log.segment import LogSegment, is_stray
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
@@ -48,6 +48,8 @@ class CommitReader:
         """One commit. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``."""
         try:
             body = self.versions.read(version)
+        except TableNotFoundError:
+            raise
         except NotFoundError as error:
             name = self.versions.name_of(version)
             message = f"version {version} is not in the log"
@@ -65,6 +67,8 @@ class CommitReader:
         while len(found) < most:
             try:
                 found.append(self.read(version + 1 + len(found), files=files))
+            except TableNotFoundError:  # the owner says that there is no table any more
+                raise
             except NotFoundError:
                 break
         return found

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
+from txlog.errors import (
+    CorruptLogError,
+    NotFoundError,
+    StorageError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.log.retention import BY_FILE, BY_REQUEST, ReadingCost, checkpoint_is_due, checkpoint_is_overdue, trusted_s
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals, advance
@@ -25,6 +32,7 @@ from txlog.log_files.commits import CommitReader, unsynced_versions
 from txlog.log_files.listing import list_log, read_hint
 from txlog.log_files.state_loader import StateLoader
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.protocol.features import CATALOG_MANAGED
 from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
@@ -429,6 +437,19 @@ class DeltaLog:
         """How many commits `history` has, and the same commits one after another, oldest first: few are in memory."""
         return self._times.oldest_first(state, limit)
 
+    # --- maintenance -------------------------------------------------------------------------------------
+
+    def require_maintained_here(self, what: str) -> None:
+        """Raise UnsupportedFeatureError for ``what`` the owner of the versions keeps to itself."""
+        if self.versions.capabilities.maintains:
+            raise UnsupportedFeatureError(
+                f"{what} is left to the catalog that manages the table: by default it forbids clients to clean up the"
+                " log, and to delete and rewrite data files. If yours allows it, open the table with the storage option"
+                " catalog_allows_maintenance=true",
+                table=self.uri,
+                features=(CATALOG_MANAGED,),
+            )
+
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def checkpoint_is_due(self, state: TableState, *, is_first: bool = False) -> bool:
@@ -474,11 +495,12 @@ class DeltaLog:
         return state.version
 
     def make_durable(self, state: TableState) -> None:
-        """Sync the commit of ``state``, and other writers' unsynced commits below it, before a file that refers to it.
+        """Publish and sync the commit of ``state`` and those below it, before a file of the log refers to it.
 
         Otherwise, after a power cut, that file could refer to a lost version, or to one after a gap.
-        Raises ``StorageError``.
+        Raises ``StorageError``, ``CorruptLogError``.
         """
+        self.versions.publish(state.version)
         unsynced = unsynced_versions(self.commits, state.version, state.newest_foreign, -1, keeps_order=False)
         for version in reversed(unsynced):
             with contextlib.suppress(NotFoundError):  # a copied table may have only a checkpoint of this version

@@ -20,7 +20,7 @@ from txlog.log.state import StateBuilder, TableState
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.listing import list_log, read_hint
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
-from txlog.protocol.features import check_can_read
+from txlog.protocol.features import check_can_read, check_owner
 from txlog.protocol.log_names import checksum_name
 from txlog.store.table_store import TableStore
 from txlog.util.logs import logger
@@ -273,7 +273,10 @@ class StateLoader:
     # --- small things ------------------------------------------------------------------------------------
 
     def _built(self, builder: StateBuilder, segment: LogSegment) -> TableState:
-        return builder.build(segment, table=self._table, first=self._versions.name_of(0))
+        state = builder.build(segment, table=self._table, first=self._versions.name_of(0))
+        with TxlogError.located(self._table, state.version):
+            check_owner(state.protocol, is_owned=self._versions.capabilities.publishes)
+        return state
 
     def _list(self, version: int) -> LogListing:
         return list_log(self._store, version)

@@ -38,7 +38,11 @@ class AutoCompaction:
 
     def after(self, open_table: OpenTable, state: TableState) -> None:
         """Start a compaction if one is due at ``state`` and none runs. Never raises."""
-        if not state.properties.auto_compact or state.version % _EVERY:
+        if (
+            not state.properties.auto_compact
+            or state.version % _EVERY
+            or open_table.log.versions.capabilities.maintains
+        ):
             return
         at = open_table.uri, state.version
         try:

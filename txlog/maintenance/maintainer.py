@@ -73,6 +73,8 @@ class Maintainer:
         self._failures = {}
         state = self._open_table.log.newest_state()
         self._open_table.check_maintainable(state)
+        if not self._options.dry_run:
+            self._open_table.log.require_maintained_here("maintenance")
         compaction = self._step("compaction", self._compact)
         checkpoint = self._step("checkpoint", self._checkpoint)
         cleaned_up, vacuumed = None, None

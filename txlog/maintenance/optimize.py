@@ -118,6 +118,7 @@ def optimize(
     places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
     if not dry_run:
+        open_table.log.require_maintained_here("the rewriting of data files")
         tidy_tombstones(open_table)
 
     def target_of(state: TableState) -> int:
@@ -196,6 +197,8 @@ def purge(
     check_text("user_metadata", user_metadata)
     places = open_table.workers(workers, _BINS_AT_ONCE)
     select = _selection(open_table, where)
+    if not dry_run:
+        open_table.log.require_maintained_here("the rewriting of data files")
 
     def bins_for(state: TableState) -> list[PlannedBin]:
         files = select(state)
@@ -212,6 +215,7 @@ def purge(
 def rewrite_older_types(open_table: OpenTable, workers: GivenWorkers | None = None) -> None:
     """Rewrite the files that hold a column in a type that it had before. Raises what `purge` raises."""
     places = open_table.workers(workers, _BINS_AT_ONCE)
+    open_table.log.require_maintained_here("the rewriting of data files")
 
     def bins_for(state: TableState) -> list[PlannedBin]:
         files = open_table.log.files(state)

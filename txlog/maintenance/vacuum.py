@@ -88,6 +88,8 @@ def vacuum(
         raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
+    if not options.dry_run:
+        open_table.log.require_maintained_here("a vacuum")
     with TxlogError.located(open_table.uri, state.version):
         retention_ms = _retention_ms(state.properties, options)
     on_step = on_step or (lambda what, done, total: None)

@@ -21,11 +21,13 @@ from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, 
 from txlog.util.arguments import invalid
 
 __all__ = [
+    "CATALOG_MANAGED",
     "CHECKPOINT_PROTECTION",
     "Usage",
     "check_can_read",
     "check_can_tend",
     "check_can_write",
+    "check_owner",
     "features_in_use",
     "features_of",
     "is_for_readers",
@@ -38,6 +40,8 @@ __all__ = [
     "without_feature",
 ]
 
+
+CATALOG_MANAGED = "catalogManaged"
 
 READER_FEATURES_VERSION = 3
 WRITER_FEATURES_VERSION = 7
@@ -65,6 +69,22 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
 def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
     """The same for a commit that makes no new data file, such as a vacuum: rules for new files do not apply to it."""
     _check_can_change(protocol, metadata, "maintain", _RULES_OF_NEW_FILES)
+
+
+def check_owner(protocol: Protocol, *, is_owned: bool, before: Protocol | None = None) -> None:
+    """Raise UnsupportedFeatureError if a catalog decides the commits of the table, and it was not opened through one,
+    or if a change from the protocol ``before`` would take the table away from its catalog."""
+    is_managed = CATALOG_MANAGED in _writer_features(protocol)
+    if is_managed and not is_owned:
+        message = (
+            "a catalog decides the commits of this table (catalogManaged), so its location alone cannot be used: open"
+            ' it by its name, as txlog.Catalog(address).table("catalog.schema.table") or uc://catalog.schema.table'
+        )
+    elif before is not None and CATALOG_MANAGED in _writer_features(before) and not is_managed:
+        message = "a catalog manages the table (catalogManaged), and nobody can take this feature away"
+    else:
+        return
+    raise UnsupportedFeatureError(message, features=(CATALOG_MANAGED,))
 
 
 def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: Set[str]) -> None:
@@ -254,6 +274,9 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("timestampNtz", _YES, lambda usage: usage.has_type(TIMESTAMP_NTZ), is_reader_feature=True),
     _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
     _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
+    _Feature(
+        CATALOG_MANAGED, _YES, _never, is_reader_feature=True
+    ),  # only through the catalog: `log_files.state_loader`
     _Feature("domainMetadata", _YES, _never),
     _Feature("inCommitTimestamp", _YES, _property("delta.enableInCommitTimestamps")),
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),

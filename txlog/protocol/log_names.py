@@ -16,6 +16,7 @@ from txlog.util.patterns import pattern
 __all__ = [
     "LAST_CHECKPOINT",
     "SIDECARS",
+    "STAGED",
     "LogFile",
     "LogFileKind",
     "checkpoint_name",
@@ -25,12 +26,18 @@ __all__ = [
     "compacted_name",
     "multipart_names",
     "parse_log_name",
+    "staged_name",
+    "staged_version",
     "v2_checkpoint_name",
     "version_prefix",
 ]
 
 LAST_CHECKPOINT = "_last_checkpoint"
 SIDECARS = "_sidecars"
+STAGED = "_staged_commits"
+
+
+_STAGED_NAME = pattern(r"(\d{20})\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
 
 
 class LogFileKind(enum.Enum):
@@ -74,6 +81,18 @@ def version_prefix(version: int) -> str:
 
 def commit_name(version: int) -> str:
     return f"{version:020d}.json"
+
+
+def staged_name(version: int, uuid: str) -> str:
+    """The name, in the folder ``STAGED``, of a commit that a catalog may accept as this version. PROTOCOL.md,
+    "Catalog-managed tables"."""
+    return f"{version:020d}.{uuid}.json"
+
+
+def staged_version(name: str) -> int | None:
+    """The version of a name in the folder ``STAGED``; None for any other name."""
+    match = _STAGED_NAME.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def commit_version(name: str) -> int | None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from txlog.catalogs.open import place_at
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
 from txlog.store.base import ObjectMeta
-from txlog.store.open import open_store
 from txlog.util.arguments import invalid
 from txlog.util.locks import new_lock
 from txlog.util.parallel import begin
@@ -61,11 +61,13 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         known = _open.pop(key, None)
     if known is None or not _is_current_and_refreshed(known):
         hooks = None if options.hooks is None else _load_hooks(options.hooks)
+        place = place_at(options.path, options.storage_options)
         open_table = OpenTable(
-            open_store(options.path, options.storage_options),
+            place.store(),
             options.retry,
             hooks,
-            storage_options=options.storage_options,
+            storage_options=place.storage_options,
+            credential_provider=place.credential_provider,
         )
         state = open_table.state_if_exists()
         if state is None:

@@ -56,6 +56,17 @@ class Given:
         found = [key for key in self.rest if key.startswith(prefix)]
         return {key[len(prefix) :]: self.rest.pop(key) for key in found}
 
+    def take_storage(self) -> dict[str, str]:
+        """The options of the store and the catalog. Raises InvalidInputError for a token, which a plan would show."""
+        found = self.take_prefix("storage.")
+        if "catalog_token" in found:
+            raise InvalidInputError(
+                "option storage.catalog_token would show the token in Spark's plan and send it to every task: set"
+                " TXLOG_CATALOG_TOKEN where the driver and the executors run, or pass storage.catalog_token_file"
+            )
+        catalog = self.take("catalog", str)
+        return found if catalog is None else {**found, "catalog": catalog}
+
     def refuse_rest(self, *known: str) -> None:
         """Raise InvalidInputError that names each remaining option, with the nearest known one."""
         if not self.rest:

@@ -60,6 +60,7 @@ NO_PATH_TO_WRITE = (
 )
 KNOWN = (
     "path",
+    "catalog",
     "txnAppId",
     "txnVersion",
     "txnFingerprint",
@@ -184,7 +185,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         hooks=given.take("hooks", object_name),
         skip_empty=given.take("skipEmpty", flag),
         properties=_properties(given),
-        storage_options=given.take_prefix("storage."),
+        storage_options=given.take_storage(),
     )
     given.take("dataChange", str)
     given.refuse_rest(*known, "storage.<key>", "delta.<table property>", "parquet.<setting>", "txlog.<merge option>")

@@ -27,7 +27,7 @@ from txlog.util.values import repr_without
 
 __all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 
-_OF_BOTH = ("path", "columns", "where")
+_OF_BOTH = ("path", "catalog", "columns", "where")
 _OF_BATCHES = ("versionAsOf", "timestampAsOf")
 _OF_STREAMS = (
     "startingVersion",
@@ -91,7 +91,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
         timestamp=_time(given.take("timestampAsOf", text_value)),
         columns=given.take("columns", column_list),
         where=given.take("where", text_value),
-        storage_options=given.take_prefix("storage."),
+        storage_options=given.take_storage(),
     )
     given.refuse_rest(*KNOWN, "storage.<key>")
     if parsed.version is not None and parsed.timestamp is not None:
@@ -162,7 +162,7 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
         read_change_feed=bool(given.take("readChangeFeed", flag)),
         columns=given.take("columns", column_list),
         where=given.take("where", text_value),
-        storage_options=given.take_prefix("storage."),
+        storage_options=given.take_storage(),
     )
     given.refuse_rest(*KNOWN_OF_STREAMS, "storage.<key>")
     if start is not None and parsed.starting_timestamp is not None:

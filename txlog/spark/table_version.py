@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from txlog.catalogs.open import open_place
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
@@ -20,7 +21,6 @@ from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import fold_name
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import Selection
-from txlog.store.open import open_store
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
 
@@ -100,7 +100,7 @@ def open_version(
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
-    log = DeltaLog(open_store(path, storage_options))
+    log = DeltaLog(open_place(path, storage_options))
     if version is not None and timestamp is not None:
         raise InvalidInputError("pass a version or a timestamp, not both", table=log.uri)
     if timestamp is not None:

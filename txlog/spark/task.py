@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from txlog.catalogs.open import open_place
 from txlog.errors import InvalidInputError
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import SessionSettings
-from txlog.store.open import open_store
 from txlog.util.logs import logger
 from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.committable import Committable
@@ -78,7 +78,7 @@ def write_in_task(
         StorageError: The store failed.
     """
     task = job.task(context.partitionId(), context.taskAttemptId())
-    files = open_store(options.path, options.storage_options).files
+    files = open_place(options.path, options.storage_options).files
     if options.changelog is not None:
         return _write_changes(ChangelogWriter(files, job.plan, task, options.changelog), batches)
     # Use only the cores that Spark assigned to this task: the other cores belong to other tasks.

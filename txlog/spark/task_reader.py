@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.catalogs.open import open_place
 from txlog.read.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
 from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.spark.errors import crossing
-from txlog.store.open import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,7 +51,7 @@ def read_tasks(
     if not tasks:
         return
     with crossing():
-        reader = TaskReader(open_store(path, storage_options), tasks[0].selection)
+        reader = TaskReader(open_place(path, storage_options), tasks[0].selection)
         for task in tasks:
             for batch in reader.batches(task):
                 yield _as_spark_wants(batch, schema)
@@ -78,7 +78,7 @@ def read_change_tasks(
 
     with crossing():
         first = tasks[0]
-        reader = ChangeReader(open_store(path, storage_options), first.table, first.fields, first.predicate)
+        reader = ChangeReader(open_place(path, storage_options), first.table, first.fields, first.predicate)
         for task in tasks:
             for batch in reader.batches(task.changes):
                 yield _as_spark_wants(batch, schema)

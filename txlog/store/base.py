@@ -65,6 +65,8 @@ class PutOutcome(enum.Enum):
     """The store says so; the object may be our own (a lost answer) or absent (an S3 409): read it back."""
     UNKNOWN = "unknown"
     """The answer was lost: it may land now, later or never. Read it back."""
+    BLOCKED = "not now"
+    """Certainly not landed, and it may be tried again: the owner of the versions has no room, or was busy."""
     NOT_DURABLE = "visible, not durable"
     """Visible to readers, but its directory could not be synced: a power cut may remove it again.
 

@@ -33,6 +33,12 @@ class LogCapabilities(msgspec.Struct, frozen=True):
     the names that a cleanup deletes: a writer that was suspended for long may put a version that others took long
     ago."""
 
+    publishes: bool = False
+    """Writers publish the versions of this owner, see `VersionLog.publish`: until then none is a file of the folder."""
+
+    maintains: bool = False
+    """Only the owner cleans up the log, deletes data files and rewrites them."""
+
 
 LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)
 OBJECT_STORE = LogCapabilities(

@@ -64,9 +64,11 @@ class ObjectClient:
 
     def __reduce__(self) -> tuple[Any, ...]:
         left_behind = set(self._left_behind) | set(self._options.secret_names())
-        if self._credential_provider is not None:
+        provider = self._credential_provider
+        if provider is not None and not getattr(provider, "crosses_processes", False):
             left_behind.add("credential_provider")
-        return (ObjectClient, (self.location, self._options.without_secrets(), None, tuple(sorted(left_behind))))
+            provider = None
+        return (ObjectClient, (self.location, self._options.without_secrets(), provider, tuple(sorted(left_behind))))
 
     def at(self, location: Location) -> ObjectClient:
         """A client of another location: with the same options and credentials on the same cloud, else with those of the
@@ -86,7 +88,7 @@ class ObjectClient:
         """
         store = self._enter(repeats=True)
         try:
-            return read_again(lambda: request(store), _is_transient)
+            return self._with_renewed(lambda: read_again(lambda: request(store), _is_transient))
         except BaseException as error:
             failure = self.translated(action, path, error)
         # Raised outside the handler, so it has no context: the client's own message may hold a secret.
@@ -94,7 +96,19 @@ class ObjectClient:
 
     def send_once(self, request: Callable[[Any], T]) -> T:
         """Run ``request`` once, without retries. Raises what the client raises."""
-        return request(self._enter(repeats=False))
+        store = self._enter(repeats=False)
+        return self._with_renewed(lambda: request(store))
+
+    def _with_renewed(self, request: Callable[[], T]) -> T:
+        """Run ``request``; if its credentials are refused, once more with new ones. The store has done nothing then."""
+        renew: Callable[[], None] | None = getattr(self._credential_provider, "renew", None)
+        try:
+            return request()
+        except Exception as error:
+            if renew is None or type(error).__name__ not in ("PermissionDeniedError", "UnauthenticatedError"):
+                raise
+        renew()
+        return request()
 
     def store_for_upload(self) -> Any:
         """The client's own store object, for an upload that retries its parts by itself."""

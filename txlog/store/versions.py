@@ -54,8 +54,9 @@ class VersionLog(Protocol):
     def put(self, attempt: Attempt) -> PutOutcome:
         """Make the attempt its version, atomically and durably, if no other attempt is.
 
-        One request, no hidden retry. Raises StorageError only if it is certain that nothing landed or ever will; any
-        doubtful outcome is UNKNOWN. After ALREADY_EXISTS the version may be this same attempt: read it back.
+        One request, no hidden retry. Raises a TxlogError only if it is certain that nothing of this call landed or ever
+        will; any doubtful outcome is UNKNOWN. After ALREADY_EXISTS the version may be this same attempt: read it back.
+        After BLOCKED nothing of this call landed, and it may be called again.
         """
 
     def read(self, version: int) -> bytes:
@@ -73,6 +74,13 @@ class VersionLog(Protocol):
 
     def make_durable(self, version: int) -> None:
         """Make a version that another program wrote survive a power cut. Raises NotFoundError, StorageError."""
+
+    def publish(self, version: int) -> None:
+        """Make the versions up to this one files of the log's folder, in order and durably.
+
+        Anybody may do so, at any time. What stands on a version in the folder, such as a checkpoint, needs it; an
+        acknowledgement does not. Raises StorageError, CorruptLogError.
+        """
 
     def round_trip_s(self) -> float:
         """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
@@ -108,6 +116,9 @@ class FolderVersions:
 
     def make_durable(self, version: int) -> None:
         self._folder.make_durable(commit_name(version))
+
+    def publish(self, version: int) -> None:
+        """A version is its file here."""
 
     def round_trip_s(self) -> float:
         return self._folder.round_trip_s()

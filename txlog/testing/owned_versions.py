@@ -68,6 +68,7 @@ class OwnedVersions:
     def __init__(self, owner: LogStore, folder: LogStore) -> None:
         self._owner = owner
         self._accepted = FolderVersions(owner)
+        self._folder = folder
         self._published = FolderVersions(folder)
 
     def put(self, attempt: Attempt) -> PutOutcome:
@@ -98,6 +99,9 @@ class OwnedVersions:
 
     def make_durable(self, version: int) -> None:
         self.stat(version)  # the owner answers once a version is durable
+
+    def publish(self, version: int) -> None:
+        publish(self._owner, self._folder)
 
     def round_trip_s(self) -> float:
         return self._owner.round_trip_s()

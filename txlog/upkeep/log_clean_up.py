@@ -52,6 +52,8 @@ def clean_up_log(
     """
     with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
+    if not dry_run:
+        log.require_maintained_here("the clean-up of the log")
     return _CleanUp(log, state, retention_ms, has_written=has_written).run(dry_run, most, on_progress)
 
 

@@ -1,9 +1,11 @@
-"""Work that follows an acknowledged commit in the background: checkpoint, checksum, cleanup. It never fails the commit.
+"""Work that follows an acknowledged commit in the background: publication, checkpoint, checksum, cleanup. It never
+fails the commit.
 
-In: the table state after a commit. Out: nothing. When a checkpoint is due, it is written, and then files that the log's
-retention no longer keeps are deleted, unless a recent search for them took long. Every tenth version gets a checksum
-file. If a single writer commits slowly, every version gets one; otherwise not, since a checksum file costs the disk as
-much as a small commit. A failure is logged as a warning: the log is complete without these files.
+In: the table state after a commit. Out: nothing. Where versions have an owner, each is published. When a checkpoint
+is due, it is written, and then files that the log's retention no longer keeps are deleted, unless a recent search for
+them took long. Every tenth version gets a checksum file. If a single writer commits slowly, every version gets one;
+otherwise not, since a checksum file costs the disk as much as a small commit. A failure is logged as a warning: the log
+is complete without these files.
 
 The background thread imports nothing: Ctrl-C in the middle of an import can leave Python's import lock with the main
 thread, and a thread that then imports would never end, nor would the process.
@@ -48,6 +50,7 @@ class PostCommit:
         self._log = log
         self._lock = new_lock()
         self._background = Background("txlog-post-commit")
+        self._publisher = Background("txlog-publish")
         self._checkpoints = False  # whether the running work writes a checkpoint
         self._checksum_begun_s = ambient.monotonic_s()
         self._clean_up_from_s = -math.inf
@@ -69,6 +72,10 @@ class PostCommit:
                 "%s: the Iceberg export of v%d failed, the commit is safe: %s", self._log.uri, state.version, error
             )
         try:
+            if self._log.versions.capabilities.publishes:
+                publish = partial(self._done, "publication", self._publish, state)
+                what = f"the publication of {self._log.uri} at v{state.version}"
+                self._publisher.begin(what, publish, waits=True)
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
             logger.warning(
@@ -103,7 +110,7 @@ class PostCommit:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
         workers."""
         exports = [self.iceberg.background] if "iceberg" in vars(self) else []
-        wait_for([self._background, *exports])
+        wait_for([self._publisher, self._background, *exports])
 
     def _checksum_is_due(self, state: TableState) -> bool:
         if state.totals is None:
@@ -118,7 +125,8 @@ class PostCommit:
         is_written = checkpoint is not None and self._done("checkpoint", checkpoint, state)
         if is_written or checksum:
             self._done("checksum", partial(self._checksum, txn_id), state)
-        if is_written and state.properties.enable_expired_log_cleanup:
+        cleans_up = state.properties.enable_expired_log_cleanup and not self._log.versions.capabilities.maintains
+        if is_written and cleans_up:
             self._done("log cleanup", self._clean_up, state)
 
     def _done(self, what: str, step: Step, state: TableState) -> bool:
@@ -129,6 +137,10 @@ class PostCommit:
                 "%s: the %s at v%d failed, the commit is safe: %s", self._log.uri, what, state.version, error
             )
             return False
+
+    def _publish(self, state: TableState) -> bool:
+        self._log.versions.publish(state.version)
+        return True
 
     def _checkpoint(self, state: TableState, *, is_first: bool) -> bool:
         state = self._log.on_newest_checkpoint(state)

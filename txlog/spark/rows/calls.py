@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
 
+from txlog.catalogs.open import place_at
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.commands.row_change.options import OnFiles, RowMode, RowOptions
 from txlog.commands.row_change.parts import run_in_parts, table_of_tasks
@@ -27,7 +28,6 @@ from txlog.spark.hadoop import check_session, of_session
 from txlog.spark.rows.source import prepare_source, reads_table
 from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
@@ -300,7 +300,9 @@ def _open(
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
     session = of_session(spark, path) if isinstance(path, str) else {}
     given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
-    return Site(spark, OpenTable(open_store(path, given), retry, hooks, 0, given))
+    place = place_at(path, given)
+    opened = OpenTable(place.store(), retry, hooks, 0, place.storage_options, place.credential_provider)
+    return Site(spark, opened)
 
 
 def _frame(rows: object) -> Any:

@@ -1,0 +1,160 @@
+"""Whole tables that a catalog manages: what a user does with them, and what the catalog keeps to itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.catalogs.open import CATALOG
+from txlog.errors import UnsupportedFeatureError
+from txlog.testing.unity_server import UnityServer
+
+NAME = "main.s.orders"
+URI = f"uc://{NAME}"
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "note": [f"n{each}" for each in ids]})
+
+
+def ids(table: txlog.Table) -> list[int]:
+    return sorted(table.to_arrow().column("id").to_pylist())
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UnityServer]:
+    with UnityServer(tmp_path / "server") as server:
+        monkeypatch.setenv(CATALOG, server.uri)
+        yield server
+
+
+@pytest.fixture
+def table(server: UnityServer) -> txlog.Table:
+    return txlog.Table.create(URI, "id bigint, note string", properties={"delta.enableChangeDataFeed": "true"})
+
+
+def test_another_process_reads_what_was_written(table: txlog.Table) -> None:
+    table.append(rows(1, 2, 3))
+    script = f"import txlog; print(sorted(txlog.Table.open({URI!r}).to_arrow()['id'].to_pylist()))"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout) == [1, 2, 3]
+
+
+def test_rows_are_deleted_updated_upserted_merged_and_overwritten(table: txlog.Table) -> None:
+    table.append(rows(*range(10)))
+    table.delete("id < 3")
+    table.update({"note": "'changed'"}, where="id = 3")
+    table.upsert(rows(4, 20), keys=["id"])
+    source = rows(5, 30)
+    table.merge(source, "target.id = source.id").when_matched_delete().when_not_matched_insert_all().execute()
+    assert ids(txlog.Table.open(URI)) == [3, 4, 6, 7, 8, 9, 20, 30]
+    table.overwrite(rows(1))
+    assert ids(txlog.Table.open(URI)) == [1]
+    assert table.verify().is_sound
+
+
+def test_every_version_can_be_read_again_and_followed(table: txlog.Table) -> None:
+    for each in range(8):
+        table.append(rows(each))
+    reader = txlog.Table.open(URI)
+    assert [reader.snapshot(version).to_arrow().num_rows for version in range(9)] == list(range(9))
+    assert [entry["version"] for entry in reader.history()] == list(range(8, -1, -1))
+    assert reader.changes(1, 8).read_all().num_rows == 8
+
+
+def test_a_transaction_and_an_exactly_once_write_land_once(table: txlog.Table) -> None:
+    with table.transaction() as together:
+        together.append(rows(1))
+        together.append(rows(2))
+    for _ in range(2):
+        table.append(rows(3), app_id="job", checkpoint_id=1)
+    assert (ids(txlog.Table.open(URI)), table.version) == ([1, 2, 3], 2)
+
+
+def test_the_catalog_learns_each_change_of_the_definition(server: UnityServer, table: txlog.Table) -> None:
+    table.add_columns("tags array<struct<k:string,v:map<string,int>>>")
+    table.set_properties({"delta.appendOnly": "true", "my.own": "1"})
+    table.unset_properties(["my.own"])
+    table.add_constraint("positive", "id >= 0")
+    record, state = server.table(NAME), table._open_table.log.newest_state()
+    assert [field["name"] for field in record["columns"]["fields"]] == ["id", "note", "tags"]
+    assert record["columns"]["fields"][2]["type"]["element-type"]["fields"][1]["type"]["value-type"] == "integer"
+    assert record["properties"] == dict(state.metadata.configuration)
+    assert set(record["protocol"]["writer-features"]) == set(state.protocol.writer_features or ())
+    assert record["latest"] == 4
+
+
+def test_a_table_is_made_with_its_first_rows_by_its_name(server: UnityServer) -> None:
+    assert txlog.write("uc://main.s.new", rows(1, 2)).version == 0
+    assert txlog.write("uc://main.s.new", rows(3)).version == 1
+    assert ids(txlog.Table.open("uc://main.s.new")) == [1, 2, 3]
+    with pytest.raises(txlog.TableExistsError):
+        txlog.write("uc://main.s.new", rows(3), mode="error")
+    assert txlog.Table.create("uc://main.s.new", "id bigint, note string", exist_ok=True).version == 1
+    assert txlog.Catalog(server.uri).tables("main.s") == ["main.s.new"]
+
+
+def test_what_the_catalog_keeps_to_itself_is_refused_unless_it_allows_it(table: txlog.Table) -> None:
+    table.append(rows(1))
+    table.append(rows(2))
+    for refused in (table.optimize, table.purge, table.vacuum, table.clean_up_log, table.maintain):
+        with pytest.raises(UnsupportedFeatureError, match="left to the catalog"):
+            refused()
+    allowed = txlog.Table.open(URI, storage_options={"catalog_allows_maintenance": "true"})
+    assert allowed.optimize().files_added == 1
+    allowed.vacuum()
+    assert ids(txlog.Table.open(URI)) == [1, 2]
+
+
+def test_nobody_opens_a_managed_table_by_its_location_alone(table: txlog.Table) -> None:
+    for use in (txlog.Table.open, lambda uri: txlog.write(uri, rows(1))):
+        with pytest.raises(UnsupportedFeatureError, match="by its name"):
+            use(table.uri)
+
+
+def test_no_table_gets_or_loses_the_feature_by_itself(table: txlog.Table, tmp_path: Path) -> None:
+    plain = txlog.Table.create(tmp_path / "plain", "id bigint")
+    with pytest.raises(UnsupportedFeatureError, match="by its name"):
+        plain.set_properties({"delta.feature.catalogManaged": "supported"})
+    with pytest.raises(UnsupportedFeatureError, match="by its name"):
+        txlog.Table.create(tmp_path / "new", "id bigint", properties={"delta.feature.catalogManaged": "supported"})
+    with pytest.raises(txlog.TxlogError):
+        table.drop_feature("catalogManaged")
+
+
+def test_a_handle_crosses_to_another_process(table: txlog.Table) -> None:
+    copy = pickle.loads(pickle.dumps(table))
+    copy.append(rows(1))
+    assert ids(table) == [1]
+
+
+def test_the_command_line_takes_names(server: UnityServer, table: txlog.Table) -> None:
+    table.append(rows(1, 2))
+    for command in (["show", URI], ["verify", URI], ["history", URI], ["files", URI]):
+        subprocess.run([sys.executable, "-m", "txlog", *command], check=True, capture_output=True)
+    arguments = ["delete", URI, "--where", "id = 1", "--storage-option", f"catalog={server.uri}"]
+    subprocess.run([sys.executable, "-m", "txlog", *arguments], check=True, capture_output=True, env={})
+    assert ids(txlog.Table.open(URI)) == [2]
+
+
+def test_a_name_without_a_catalog_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CATALOG, raising=False)
+    with pytest.raises(txlog.InvalidInputError, match=CATALOG):
+        txlog.Table.open(URI)
+
+
+def test_a_sink_commits_each_checkpoint_once(table: txlog.Table) -> None:
+    for _ in range(2):
+        sink = txlog.Sink(table, app_id="job")
+        with sink.task(1) as task:
+            task.write(rows(1))
+        sink.commit(1, [task.committable])
+    assert ids(txlog.Table.open(URI)) == [1]

@@ -1,0 +1,1 @@
+"""Tables whose versions a Unity Catalog server decides: its requests, its commits, its credentials."""

@@ -1,0 +1,148 @@
+"""Unity Catalog as a `TableCatalog`: names of its tables, which it manages, or which are elsewhere.
+
+In: names with three parts. Out: places with short-lived credentials. The catalog decides the commits of a managed
+table; an external table is committed to by path. Unity Catalog, "api/delta.yaml", "ManagedTablesSpec.md".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from txlog.catalogs.base import TablePlace
+from txlog.catalogs.names import name_parts
+from txlog.catalogs.unity.catalog_log import CatalogLog
+from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
+from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
+from txlog.catalogs.unity.messages import LoadedTable, StagedTable
+from txlog.errors import InvalidInputError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.store.table_store import TableStore
+
+__all__ = ["UnityCatalog"]
+
+Made = TypeVar("Made")
+
+
+class UnityCatalog:
+    """The tables of the server at ``server``. Pickles without the token."""
+
+    def __init__(
+        self,
+        server: str,
+        token: str | TokenSource | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Callable[[], object] | None = None,
+        *,
+        allows_maintenance: bool = False,
+    ) -> None:
+        """``allows_maintenance``: the catalog lets its clients vacuum, optimize and clean up managed tables. With a
+        ``credential_provider`` of its own, no credentials are asked for."""
+        self._client = UnityClient(server, token)
+        self._options, self._provider = storage_options, credential_provider
+        self._allows_maintenance = allows_maintenance
+
+    @property
+    def uri(self) -> str:
+        return self._client.server
+
+    def resolve(self, name: str) -> TablePlace:
+        wanted = _named(name)
+        loaded = self._client.get(wanted.path, LoadedTable)
+        location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
+        place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
+        if loaded.metadata.table_type != "MANAGED":
+            return place
+        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=loaded))
+
+    def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
+        wanted = _named(name)
+        try:
+            asked = {"name": wanted.table}
+            staged = self._client.send("POST", f"{wanted.schema_path}/staging-tables", StagedTable, asked)
+        except Refused as error:
+            if error.kind == "AlreadyExistsException":
+                raise TableExistsError(f"there is already a table {wanted} in this catalog", table=self.uri) from None
+            raise self._client.translated(error) from None
+        except Unanswered as error:  # a staging table is no table: another one may be asked for
+            raise StorageError(f"the catalog at {self.uri} does not answer: {error}. Nothing was created") from None
+        credentials = VendedCredentials(self._client, wanted, staged.table_id, staged.location, True)
+        place = self._place(wanted, staged.location, credentials)
+        protocol = staged.required_protocol
+        needed = dict.fromkeys((*protocol.reader_features, *protocol.writer_features))
+        properties = {key: value for key, value in staged.required_properties.items() if value is not None}
+        properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
+        owner = partial(self._log, name=wanted, table_id=staged.table_id, staged_at=staged.location)
+        return make(_owned(place, owner, properties))
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        if schema is None:
+            raise InvalidInputError(
+                "name the schema whose tables are listed, such as main.sales: a server may hold too many",
+                table=self.uri,
+            )
+        catalog, own = name_parts(schema, 2)
+        found = self._client.names(catalog, own)
+        return sorted(f"{catalog}.{own}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
+
+    def register(self, name: str, place: TablePlace) -> None:
+        raise UnsupportedFeatureError(
+            "an external table is registered by the administrator of a Unity Catalog, with a location that the catalog"
+            " knows; txlog creates managed tables",
+            table=self.uri,
+        )
+
+    def drop(self, name: str) -> None:
+        self._change("DELETE", _named(name).path)
+
+    def rename(self, name: str, to: str) -> None:
+        old, new = _named(name), _named(to)
+        if (old.catalog, old.schema) != (new.catalog, new.schema):
+            raise UnsupportedFeatureError("a Unity Catalog renames within a schema only", table=self.uri)
+        self._change("POST", f"{old.path}/rename", {"new-name": new.table})
+
+    def _change(self, method: str, path: str, body: object = None) -> None:
+        try:
+            self._client.send(method, path, body=body)
+        except Refused as error:
+            if error.kind == "AlreadyExistsException":
+                raise TableExistsError(error.message, table=self.uri) from None
+            raise self._client.translated(error) from None
+        except Unanswered as error:
+            raise StorageError(
+                f"the catalog at {self.uri} did not answer ({error}): look whether the change was made"
+            ) from None
+
+    def _place(self, name: TableName, location: str, credentials: VendedCredentials) -> TablePlace:
+        provider = self._provider
+        if provider is None and is_vended(location):
+            provider = credentials
+        return TablePlace(location, str(name), self._options, provider)
+
+    def _log(
+        self,
+        store: TableStore,
+        *,
+        name: TableName,
+        table_id: str,
+        staged_at: str | None = None,
+        loaded: LoadedTable | None = None,
+    ) -> CatalogLog:
+        maintains = not self._allows_maintenance
+        try:
+            return CatalogLog(
+                self._client, name, table_id, store.log, maintains=maintains, staged_at=staged_at, loaded=loaded
+            )
+        except TxlogError as error:
+            error.table = str(name)
+            raise
+
+
+def _owned(
+    place: TablePlace, owner: Callable[[TableStore], CatalogLog], properties: Mapping[str, str] | None = None
+) -> TablePlace:
+    return TablePlace(place.uri, place.name, place.storage_options, place.credential_provider, owner, properties or {})
+
+
+def _named(name: str) -> TableName:
+    return TableName(*name_parts(name, 3))

@@ -1,0 +1,273 @@
+"""Requests of a Unity Catalog server: one at a time, with a token that is never shown and never pickled.
+
+In: a path of the API, perhaps a body. Out: typed answers. Reads are retried, and fail as TxlogErrors. Anything else is
+sent once, and ends as an answer, as `Refused` (the server decided) or as `Unanswered` (nothing is known): only the
+caller knows what that means for a commit. Unity Catalog, "api/delta.yaml".
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from txlog.catalogs.unity.messages import OldTable, OldTables, Refusal
+from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError, TableNotFoundError, TxlogError
+from txlog.store.options import redact
+from txlog.util import ambient
+from txlog.util.arguments import invalid
+
+__all__ = [
+    "TOKEN",
+    "FileToken",
+    "Refused",
+    "TableName",
+    "TokenSource",
+    "Unanswered",
+    "UnityClient",
+    "environment_token",
+]
+
+TOKEN = "TXLOG_CATALOG_TOKEN"
+"""The environment variable that holds the token of the catalog, if no other is given."""
+
+TokenSource: TypeAlias = Callable[[], str | None]
+"""Returns the token for the next request; None for a server that needs none. To cross to tasks it must be picklable."""
+
+_ROOT = "/api/2.1/unity-catalog"
+_TIMEOUT_S = 60.0
+_IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
+_ANSWER_BYTES_MAX = 64 << 20
+_READ_ATTEMPTS = 5
+_READ_FIRST_WAIT_S = 0.1
+_SHOWN_CHARACTERS = 500
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """The server's definite answer: nothing happened. ``kind`` is the name of its error."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(f"{kind or status}: {message}")
+        self.status, self.kind, self.message = status, kind, message
+
+
+class Unanswered(Exception):
+    """No answer, or one that says nothing about what happened. Unless it ``was_sent``, nothing did."""
+
+    def __init__(self, message: str, *, was_sent: bool = True) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
+
+
+class TableName(msgspec.Struct, frozen=True):
+    """The three parts of a table's name in a catalog."""
+
+    catalog: str
+    schema: str
+    table: str
+
+    @property
+    def schema_path(self) -> str:
+        return f"/delta/v1/catalogs/{quote(self.catalog, safe='')}/schemas/{quote(self.schema, safe='')}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.schema_path}/tables/{quote(self.table, safe='')}"
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.schema}.{self.table}"
+
+
+class FileToken(msgspec.Struct, frozen=True):
+    """The token that a file holds now, so that whoever renews the file renews the token."""
+
+    path: str
+
+    def __call__(self) -> str:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return file.read().strip()
+        except OSError as error:
+            message = f"the file with the catalog's token cannot be read: {error.strerror}"
+            raise AccessError(message, path=self.path, reason="missing") from error
+
+
+def environment_token() -> str | None:
+    """The token in the environment of this process."""
+    return os.environ.get(TOKEN) or None
+
+
+def _left_behind() -> str | None:
+    """The source in a process that was given a client, but not its token."""
+    if (found := environment_token()) is not None:
+        return found
+    raise AccessError(
+        "the catalog's token was not sent to this process, since tokens are never pickled. Set the environment variable"
+        f" {TOKEN} where tasks run, or pass a token file that they can read (catalog_token_file)",
+        reason="missing",
+    )
+
+
+class UnityClient:
+    """Requests of one server. Thread-safe: each thread has its own connection."""
+
+    def __init__(self, server: str, token: str | TokenSource | None = None) -> None:
+        parts = urlsplit(server if isinstance(server, str) else "")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise invalid("catalog", server, "the address of a Unity Catalog server, such as https://unity.example.com")
+        if parts.username or parts.password:
+            raise InvalidInputError("the catalog's address holds a user or a password: pass a token instead")
+        self.server = server.rstrip("/")
+        self._is_secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._root = parts.path.rstrip("/").removesuffix(_ROOT) + _ROOT
+        self._given = token if isinstance(token, str) else None
+        self._source: TokenSource = (lambda: token) if isinstance(token, str) else (token or environment_token)
+        self._threads = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (UnityClient, (self.server, _left_behind if self._given is not None else self._source))
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def get(self, path: str, kind: type[T], **query: str) -> T:
+        """The answer to a read, which is repeated if it gets none.
+
+        Raises ``TableNotFoundError``, ``NotFoundError``, ``AccessError``, ``StorageError``.
+        """
+        from txlog.store.retry_loops import call_again
+
+        asked = f"{path}?{urlencode(query)}" if query else path
+        try:
+            return call_again(
+                lambda: self.send("GET", asked, kind),
+                lambda error: isinstance(error, Unanswered),
+                attempts=_READ_ATTEMPTS,
+                first_wait_s=_READ_FIRST_WAIT_S,
+            )
+        except Refused as error:
+            raise self.translated(error) from None
+        except Unanswered as error:
+            raise StorageError(f"the catalog at {self.server} does not answer: {error}. Retry later") from None
+
+    def send(self, method: str, path: str, kind: type[T] | None = None, body: object = None) -> T:
+        """The answer to one request, sent once. Raises `Refused`, `Unanswered`, and ``AccessError`` for want of a
+        token."""
+        token = self._source()
+        status, raw = self._exchange(method, path, token, b"" if body is None else msgspec.json.encode(body))
+        if 200 <= status < 300:
+            if kind is None:
+                return None  # type: ignore[return-value]
+            try:
+                return msgspec.json.decode(raw, type=kind)
+            except msgspec.MsgspecError as error:
+                raise Unanswered(f"the answer cannot be understood: {error}") from None
+        try:
+            refusal = msgspec.json.decode(raw, type=Refusal)
+        except msgspec.MsgspecError:
+            refusal = Refusal()
+        text = redact(refusal.text or http.client.responses.get(status, ""), (token,) if token else ())
+        if status >= 500 or status < 400 or not (refusal.kind or status == 401):
+            raise Unanswered(f"{status} {refusal.kind} {text[:_SHOWN_CHARACTERS]}".strip())
+        if status == 401:
+            text = _why_not_accepted(token)
+        raise Refused(status, refusal.kind, text[:_SHOWN_CHARACTERS])
+
+    def translated(self, refused: Refused) -> TxlogError:
+        """The error of a refused request."""
+        at = f"the catalog at {self.server}"
+        if refused.status == 401:
+            reason, text = refused.message.split(": ", 1)
+            return AccessError(f"{at} {text}", reason=reason)
+        if refused.status == 403:
+            message = f"{at} refuses: {refused.message}. Ask its administrator for the right, or use another token"
+            return AccessError(message, reason="forbidden")
+        if refused.status == 404 and "TABLE" in refused.kind.upper():
+            return TableNotFoundError(f"{at} has no such table: {refused.message}")
+        if refused.status == 404:
+            return NotFoundError(f"{at} says: {refused.message}")
+        return StorageError(f"{at} refuses: {refused}")
+
+    def names(self, catalog: str, schema: str) -> list[OldTable]:
+        """The tables of a schema. Raises what `get` raises."""
+        found: list[OldTable] = []
+        query = {"catalog_name": catalog, "schema_name": schema}
+        while True:
+            page = self.get("/tables", OldTables, **query)
+            found += page.tables
+            if not page.next_page_token:
+                return found
+            query["page_token"] = page.next_page_token
+
+    # --- the connection -----------------------------------------------------------------------------------------
+
+    def _exchange(self, method: str, path: str, token: str | None, body: bytes) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            connection = self._connection()
+        except OSError as error:
+            raise Unanswered(f"no connection: {error}", was_sent=False) from None
+        try:
+            connection.request(method, self._root + path, body or None, headers)
+            answer = connection.getresponse()
+            raw = answer.read(_ANSWER_BYTES_MAX + 1)
+            if len(raw) > _ANSWER_BYTES_MAX:
+                raise Unanswered("the answer is too long")
+            self._threads.used_s = ambient.monotonic_s()
+            return answer.status, raw
+        except (OSError, http.client.HTTPException) as error:
+            shown = redact(str(error) or type(error).__name__, (token,) if token else ())
+        except BaseException:  # interrupted: what comes next on this connection is no answer to the next request
+            self._drop()
+            raise
+        self._drop()
+        raise Unanswered(shown)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        known = self._threads
+        is_usable = getattr(known, "process_id", None) == os.getpid()
+        if is_usable and ambient.monotonic_s() - known.used_s < _IDLE_MAX_S:
+            return known.connection  # type: ignore[no-any-return]
+        if is_usable:
+            self._drop()
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        known.connection = kind(self._host, self._port, timeout=_TIMEOUT_S)
+        known.connection.connect()
+        known.process_id, known.used_s = os.getpid(), ambient.monotonic_s()
+        return known.connection  # type: ignore[no-any-return]
+
+    def _drop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._threads.connection.close()
+        self._threads.process_id = None
+
+
+def _why_not_accepted(token: str | None) -> str:
+    """What is wrong with a token that a server did not accept: the reason, and what to do."""
+    if not token:
+        return f"missing: wants a token: set the environment variable {TOKEN}, or pass one"
+    if _has_expired(token):
+        return "expired: does not accept the token, which has expired: get a new one"
+    return "wrong: does not accept the token: check that it is complete, and that it is one of this server"
+
+
+def _has_expired(token: str) -> bool:
+    """Whether a token says by itself that its time is over. RFC 7519, "exp"."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return False
+    try:
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims["exp"]) * 1000 <= ambient.now_ms()
+    except (ValueError, TypeError, LookupError, msgspec.MsgspecError):
+        return False

@@ -1,0 +1,143 @@
+"""What a Unity Catalog server is asked and what it answers, as values.
+
+In: JSON. Out: typed structs; what txlog does not use is left out. The names on the wire have hyphens. Unity Catalog,
+"api/delta.yaml" (the "UC Delta API", version 1.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "CommitRecord",
+    "CreateTable",
+    "Credentials",
+    "LoadedTable",
+    "OldTables",
+    "ProtocolInfo",
+    "Refusal",
+    "StagedTable",
+    "StorageCredential",
+    "TableInfo",
+]
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="kebab"):
+    pass
+
+
+class ProtocolInfo(_Wire, frozen=True):
+    """A table's protocol."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: Sequence[str] = ()
+    writer_features: Sequence[str] = ()
+
+
+class CommitRecord(_Wire, frozen=True):
+    """An accepted commit: the file below ``_delta_log/_staged_commits/`` that holds it."""
+
+    version: int
+    timestamp: int
+    file_name: str
+    file_size: int
+    file_modification_timestamp: int
+
+
+class TableInfo(_Wire, frozen=True):
+    """A table's definition as the catalog knows it."""
+
+    table_type: str
+    table_uuid: str
+    location: str
+    etag: str = ""
+    columns: Any = None
+    partition_columns: Sequence[str] = ()
+    properties: Mapping[str, str] = {}
+
+
+class LoadedTable(_Wire, frozen=True):
+    """A table and its newest version. ``commits`` are accepted and perhaps not published yet, newest first."""
+
+    metadata: TableInfo
+    commits: Sequence[CommitRecord] = ()
+    latest_table_version: int | None = None
+
+
+class StorageCredential(_Wire, frozen=True):
+    """Short-lived access to what is below a prefix. ``config`` holds secrets, so the repr leaves it out."""
+
+    prefix: str
+    expiration_time_ms: int
+    config: Mapping[str, str | None]
+
+    def __repr__(self) -> str:
+        return f"StorageCredential({self.prefix!r}, expires {self.expiration_time_ms})"
+
+
+class Credentials(_Wire, frozen=True):
+    storage_credentials: Sequence[StorageCredential] = ()
+
+
+class StagedTable(_Wire, frozen=True):
+    """A place for a new table, and what its version 0 must have."""
+
+    table_id: str
+    location: str
+    required_protocol: ProtocolInfo
+    required_properties: Mapping[str, str | None]
+
+
+class CreateTable(_Wire, frozen=True, omit_defaults=True):
+    """The request that makes a staged table, or a place that holds a table, a table of the catalog."""
+
+    name: str
+    location: str
+    table_type: str
+    columns: Any
+    protocol: ProtocolInfo
+    properties: Mapping[str, str]
+    last_commit_timestamp_ms: int
+    partition_columns: Sequence[str] = ()
+    comment: str | None = None
+    domain_metadata: Mapping[str, Any] | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a request was refused, in either of the two shapes of the server's APIs."""
+
+    error: _Error | None = None
+    error_code: str = ""
+    message: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.error.type if self.error is not None else self.error_code
+
+    @property
+    def text(self) -> str:
+        return self.error.message if self.error is not None else self.message
+
+
+class _Error(msgspec.Struct, frozen=True):
+    type: str
+    message: str = ""
+
+
+class OldTables(msgspec.Struct, frozen=True):
+    """A page of names of the old API."""
+
+    tables: Sequence[OldTable] = ()
+    next_page_token: str | None = None
+
+
+class OldTable(msgspec.Struct, frozen=True):
+    name: str
+    table_id: str = ""
+    table_type: str = ""
+    data_source_format: str = ""
+    storage_location: str = ""
