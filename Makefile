@@ -103,8 +103,8 @@ wheel:  ## the wheel, in dist/: pip install dist/*.whl
 release:  ## wheel, sdist and release notes in dist/, checked and installed in empty environments; publishes nothing
 	$(PYTHON) integration/release.py
 
-docs: $(INSTALLED)  ## the site of docs/, built into build/site; a broken link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+docs: $(INSTALLED)  ## the site of docs/, built into build/site; a broken link fails; needs Python 3.11 or newer
+	$(BIN)/zensical build --strict
 
 format: $(INSTALLED)  ## format and fix the code
 	$(BIN)/ruff check --fix .

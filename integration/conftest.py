@@ -31,7 +31,7 @@ SESSIONS = {
             "test_spark_delta_peer",
             "test_spark_features",
         ),
-        *("test_spark_merge", "test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
+        *("test_spark_merge", "test_spark_overwrite", "test_spark_pages", "test_spark_rows", "test_spark_turns"),
     ),
     "spark": (
         *("test_spark_expressions", "test_spark_failures", "test_spark_jars", "test_spark_read", "test_spark_session"),

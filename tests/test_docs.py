@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import pkgutil
 import re
@@ -20,6 +21,13 @@ RAISE_NOTHING = (
     "|pacing|register|starts_with|steps|storage_options|to_bytes|to_dict|transaction_version|when_.*|window_s"
 )
 """Functions of the reference that have no errors of their own."""
+PROJECT = (ROOT / "pyproject.toml").read_text()
+COMPATIBLE = {
+    cells[1].strip(): (cells[2].strip(), cells[3].strip())
+    for cells in (line.split("|") for line in (ROOT / "docs" / "compatibility.md").read_text().splitlines())
+    if len(cells) == 6 and re.fullmatch(r" [\d.]+ ", cells[2])
+}
+"""The rows of the compatibility page: the oldest and the newest version of each package."""
 PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
 
 
@@ -112,3 +120,26 @@ def section(text: str, name: str) -> str:
 def test_every_page_is_in_the_navigation(page: Path) -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     assert re.search(rf": {re.escape(page.as_posix())}$", navigation, re.MULTILINE)
+
+
+def test_the_site_names_the_version_and_the_licence() -> None:
+    licence = re.search(r'^license = "(.*)"$', PROJECT, re.MULTILINE)
+    assert licence is not None
+    assert f"\ncopyright: txlog {txlog.__version__}, {licence[1]}\n" in (ROOT / "mkdocs.yml").read_text()
+
+
+@pytest.mark.parametrize(("name", "package"), [row for row in COMPATIBLE.items() if row[0] != "Spark's own Delta"])
+def test_the_oldest_versions_of_the_compatibility_page_are_those_that_the_project_allows(
+    name: str, package: tuple[str, str]
+) -> None:
+    allowed = PROJECT if name != "Python" else PROJECT.replace('requires-python = ">=', '"Python>=')
+    oldest = re.search(rf'"{name.split()[0]}(?:\[[^]]*\])?>=([\d.]+)[",]', allowed, re.IGNORECASE)
+    assert oldest is not None
+    assert package[0] == oldest[1]
+
+
+@pytest.mark.parametrize("name", ["pyarrow", "numpy", "msgspec", "obstore", "deltalake", "polars", "duckdb", "pandas"])
+def test_no_version_of_the_compatibility_page_is_newer_than_what_these_tests_run_with(name: str) -> None:
+    newest = {row.split()[0].lower(): newest for row, (_, newest) in COMPATIBLE.items()}[name]
+    installed = importlib.metadata.version(name).split(".")
+    assert [int(part) for part in newest.split(".")] <= [int(part) for part in installed[:2]]

@@ -83,7 +83,9 @@ class OpenTable:
         self.after_commit: Callable[[OpenTable, TableState], None] | None = None
         """Called with this table and the state after each commit; must not raise. For background work that commits."""
         self.warned_of_dead_rows_ms: int | None = None
-        """The fraction of dead rows in files, by path, as this handle last warned of it."""
+        """When this handle last warned of files of mostly dead rows."""
+        self.has_noted_copies = False
+        """Whether a result of this handle said that a change copied many rows."""
         engine_info = f"txlog/{__version__}"
         lone = LoneCommitter(self.log, self.retry, engine_info=engine_info, hooks=hooks)
         self._committer: Committer = JoiningCommitter(lone)

@@ -78,8 +78,8 @@ class WriteResult(msgspec.Struct, frozen=True):
         txn_id: The id of this write: the commit's ``commitInfo.txnId``, or one of those that
             ``commitInfo.txlog.joined`` lists if the version holds several appends.
         metrics: What was written, and how long the write waited.
-        notes: What else follows from the write, as sentences: which readers an upgrade of the protocol shuts out, or
-            which rules of columns a new schema dropped.
+        notes: What else follows from the write, as sentences: which readers an upgrade of the protocol shuts out,
+            which rules of columns a new schema dropped, or, once for each handle, that a change copied many rows.
     """
 
     version: int | None

@@ -13,15 +13,19 @@ from msgspec.structs import force_setattr
 
 from txlog.errors import InvalidInputError
 from txlog.log.state import TableState
+from txlog.result import WriteMetrics
 from txlog.util.arguments import invalid
 from txlog.util.wording import argument, call, setting
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions, check_choice, check_isolation
 from txlog.writer.write_intent import RowMode
 
-__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
+__all__ = ["OnFiles", "RowMode", "RowOptions", "check_changeable", "note_of_copies", "uses_vectors"]
 
 OnFiles: TypeAlias = Callable[[int, int], None]
 """Called with the number of files looked into so far, and the total."""
+
+_COPIED_ROWS_MIN = 100_000
+_COPIES_PER_CHANGE_MIN = 10
 
 
 class RowOptions(msgspec.Struct, frozen=True):
@@ -76,3 +80,15 @@ def uses_vectors(state: TableState, mode: RowMode | None) -> bool:
             f" {argument('row_mode')} out"
         )
     return is_enabled and mode != "copy-on-write"
+
+
+def note_of_copies(state: TableState, mode: RowMode | None, done: WriteMetrics) -> str | None:
+    """What a change that mostly copied rows could do instead; None if the caller requests copies, or few were made."""
+    changed = done.rows_inserted + done.rows_updated + done.rows_deleted
+    is_much = done.rows_copied >= max(_COPIED_ROWS_MIN, _COPIES_PER_CHANGE_MIN * changed)
+    if mode is not None or not is_much or state.properties.enable_deletion_vectors:
+        return None
+    return (
+        f"{done.rows_copied:,} rows were copied to change {changed:,}. In a table with deletion vectors, such a change"
+        " marks rows instead: set delta.enableDeletionVectors to true, if every reader of the table supports them"
+    )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 from txlog.commands.row_change.here import change_here
-from txlog.commands.row_change.options import RowOptions, check_changeable, uses_vectors
+from txlog.commands.row_change.options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
@@ -108,7 +110,10 @@ def run_prepared(
 def commit_row_change(
     open_table: OpenTable, state: TableState, options: RowOptions, change: RowChange, unsent: UnsentFiles
 ) -> WriteResult:
-    """Execute a row change on ``state`` and commit it. Raises what `run_row_change` raises."""
+    """Execute a row change on ``state`` and commit it. Raises what `run_row_change` raises.
+
+    The first result of a handle whose change copied many rows says so.
+    """
     if options.is_reexecuted:
         result = open_table.commit_plan(change, state, unsent=unsent)
     else:
@@ -118,7 +123,11 @@ def commit_row_change(
             return WriteResult(state.version, "committed", 0, "")
         result = open_table.commit(proposal, state, change.metrics, unsent=unsent)
     warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
-    return result
+    note = None if open_table.has_noted_copies else note_of_copies(state, options.mode, result.metrics)
+    if note is None:
+        return result
+    open_table.has_noted_copies = True
+    return replace(result, notes=(*result.notes, note))
 
 
 def apply_in_transaction(

@@ -1,0 +1,104 @@
+"""The figures of the readme and of the site's first page are those of the benchmark page, each of its contestant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+FIRST_PAGE = (ROOT / "docs" / "index.md").read_text()
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text()
+COMPARISON = README[README.index("## How it compares") :].partition("\n## ")[0]
+
+# Each line of the readme with figures, by its first words, and the sections of the benchmark page that have them.
+SECTIONS = {
+    "16 processes appending, failed": ("writers",),
+    "16 processes appending: commits": ("writers",),
+    "on an S3 server 50 ms away": ("round_trips",),
+    "16 writers on that server": ("fairness",),
+    "one-row append at version": ("append",),
+    "open a table of a million files": ("log_scale",),
+    "5 million rows, synced": ("bulk",),
+    "upsert of 50,000 rows": ("upsert",),
+    "the same with deletion vectors (off": ("upsert",),
+    "delete; update of one row": ("upsert",),
+    "the same update by default": ("upsert",),
+    "8 processes upserting": ("upsert",),
+    "the same by default (copies)": ("upsert",),
+    "one-row append from a warm Spark": ("spark_append",),
+    "10 million rows from Spark": ("spark_write",),
+    "a micro-batch of one small file": ("stream",),
+    "a micro-batch of 1,000 upserts": ("changes",),
+}
+CONTESTANTS = (r"\btxlog\b", r"\bdeltalake\b", r"Spark's Delta|\bdelta\b|MERGE")
+NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?:\.\d+)?")
+
+
+def section(name: str) -> str:
+    return BENCHMARKS.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+
+
+def lines_with_figures() -> list[str]:
+    rows = [line for line in COMPARISON.splitlines() if line.startswith("| ")][2:]
+    return [row for row in rows if any(NUMBER.search(cell) for cell in row.split("|")[2:])]
+
+
+def measured(names: tuple[str, ...], contestant: str) -> set[float]:
+    """The numbers of a contestant: in the columns and rows that name it, and in the text beside the tables."""
+    numbers: list[str] = []
+    header: list[str] = []
+    for line in "".join(map(section, names)).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            header, text = [], line
+        elif not header:
+            header, text = cells, ""
+        else:
+            is_whole = re.search(contestant, cells[0])
+            text = " ".join(
+                cell for name, cell in zip(header, cells, strict=True) if is_whole or re.search(contestant, name)
+            )
+        numbers += NUMBER.findall(text)
+    return {float(one.replace(",", "")) for one in numbers}
+
+
+def shown(figure: str, found: set[float]) -> bool:
+    """Whether a figure, in the digits that it is given in, is one that was measured: in seconds or milliseconds."""
+    digits = len(figure.partition(".")[2])
+    value = float(figure.replace(",", ""))
+    return any(abs(round(scale * one, digits) - value) < 10**-9 for one in found for scale in (1, 0.001, 1000))
+
+
+@pytest.mark.parametrize("line", lines_with_figures())
+def test_each_figure_of_the_readmes_comparison_was_measured(line: str) -> None:
+    where = [names for words, names in SECTIONS.items() if line.removeprefix("| ").startswith(words)]
+    assert len(where) == 1, "SECTIONS says which benchmark a line is from"
+    for contestant, cell in zip(CONTESTANTS, line.split("|")[2:5], strict=True):
+        figures = NUMBER.findall(cell.replace("`snapshotPartitions` 2 instead of 50", ""))
+        assert [figure for figure in figures if not shown(figure, measured(where[0], contestant))] == []
+
+
+def test_every_line_of_the_map_of_figures_is_in_the_readme() -> None:
+    assert len(lines_with_figures()) == len(SECTIONS)
+
+
+def test_the_first_pages_figures_are_those_of_the_sections_that_they_link_to() -> None:
+    cards = FIRST_PAGE.partition('<div class="figures"')[2].partition("</div>")[0].split("\n- ")[1:]
+    assert len(cards) == 3
+    for card in cards:
+        anchor = re.search(r"benchmarks\.md#([\w-]+)", card)
+        assert anchor is not None
+        heading = next(
+            h for h in re.findall(r"^## (.*)$", BENCHMARKS, re.M) if re.sub(r"[^\w]+", "-", h.lower()) == anchor[1]
+        )
+        text = BENCHMARKS.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        found = {float(one.replace(",", "")) for one in NUMBER.findall(text)}
+        assert [figure for figure in NUMBER.findall(card.partition("[How")[0]) if not shown(figure, found)] == []
+
+
+def test_the_readme_says_under_what_setting_its_figures_were_measured() -> None:
+    assert "All figures are from a local disk, except the two lines of the S3 server, on two cores" in COMPARISON
+    assert "Deletion vectors are off by default" in COMPARISON
