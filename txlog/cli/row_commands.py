@@ -123,9 +123,7 @@ def upsert(
     keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="a column of the key; may be repeated")],
     when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
-    missing_columns: Annotated[
-        str, typer.Option(metavar="error|default", help="for columns that the files lack")
-    ] = "error",
+    missing_columns: Annotated[str, typer.Option(metavar="error|default", help="columns not in the files")] = "error",
     on_duplicate: Annotated[str, typer.Option(metavar="error|last|first", help="for repeated keys")] = "error",
     sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="its greatest value comes last")] = None,
     row_kind: RowKind = None,
