@@ -264,8 +264,7 @@ def base_world(
     waits for its commit. ``is_exported``: Iceberg readers see the version before the newest. ``is_owned``: an owner
     decides the versions, and none is published; with ``catalog`` (how it answers repeats), version 0 is.
     ``is_mapped``: it has one more version, which maps its columns, allows wider types, and has a further column without
-    values. ``is_counted``: it has an identity column, and the rows so far
-    have no number.
+    values. ``is_counted``: it has an identity column, and the rows so far have no number.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
@@ -285,10 +284,7 @@ def base_world(
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
-        for version in range(1, versions):
-            if is_exported and version == versions - 1:
-                Table(open_table).export_iceberg()
-            _add_file(Table(open_table), files, version, has_rows=has_rows)
+        _add_files(open_table, files, versions, is_exported=is_exported, has_rows=has_rows)
         if is_trimmed:
             with Table(open_table).transaction() as txn:
                 txn.remove("part=a/base-1.parquet")
@@ -304,6 +300,16 @@ def base_world(
     ledger.sealed = {SEALED} if is_sealed else set()
     ledger.observe()
     return World(log, files, ledger, state, staging, iceberg, owner)
+
+
+def _add_files(
+    open_table: OpenTable, files: MemoryFileStore, versions: int, *, is_exported: bool, has_rows: bool
+) -> None:
+    """Commit the versions after the first."""
+    for version in range(1, versions):
+        if is_exported and version == versions - 1:
+            Table(open_table).export_iceberg()
+        _add_file(Table(open_table), files, version, has_rows=has_rows)
 
 
 def _add_file(table: Table, files: MemoryFileStore, version: int, *, has_rows: bool) -> None:
