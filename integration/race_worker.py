@@ -132,6 +132,17 @@ def _by_sink(race: Race) -> Call:
     return call
 
 
+def _by_upsert(race: Race) -> Call:
+    """Upserts that conflict: each has a row of its own, and one that all of them change."""
+    table = txlog.Table.open(race.uri, storage_options=race.storage_options)
+
+    def call(number: int) -> dict[str, Any]:
+        rows = pa.concat_tables([race.row(number), pa.table([[-1], [0]], schema=SCHEMA)])
+        return table.upsert(rows, ["worker", "number"]).to_dict()
+
+    return call
+
+
 def _by_deltalake(race: Race) -> Call:
     """Its errors do not say whether the commit landed."""
     import deltalake
@@ -169,5 +180,6 @@ ENGINES: dict[str, Callable[[Race], Call]] = {
     "txlog.write": _by_first_write,
     "txlog.twins": _by_twins,
     "txlog.sink": _by_sink,
+    "txlog.upsert": _by_upsert,
     "deltalake": _by_deltalake,
 }

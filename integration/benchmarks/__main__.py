@@ -32,6 +32,7 @@ BENCHMARKS = (
         "together",
         "group_commit",
         "round_trips",
+        "managed",
         "bulk",
         "upsert",
         "upsert_files",

@@ -114,6 +114,7 @@ CASES = {
     "checkpointLocation": Case({"checkpointLocation": "CHECKPOINTS"}),
     "delta.appendOnly": Case({"delta.appendOnly": "true"}),
     "storage.<key>": Case({"storage.nothing": "of value"}),
+    "catalog": Case({"catalog": "http://127.0.0.1:1"}),
 }
 IS_WHAT_HAPPENS_ANYWAY = {
     ("mergeSchema", "overwrite of the schema"),
@@ -137,9 +138,9 @@ def task_of_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (source, stream):
         monkeypatch.setattr(module, "TaskContext", SimpleNamespace(get=lambda: task))
 
-    def opened(store: Any, retry: Any, hooks: Any, storage_options: Any) -> OpenTable:
+    def opened(store: Any, retry: Any, hooks: Any, **place: Any) -> OpenTable:
         retry_policies.append(retry)
-        return OpenTable(store, retry, hooks, storage_options=storage_options)
+        return OpenTable(store, retry, hooks, **place)
 
     monkeypatch.setattr(open_tables, "OpenTable", opened)
     yield

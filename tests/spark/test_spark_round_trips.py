@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.bucket import ROW, Bucket
+from txlog.catalogs import base
 from txlog.spark import open_tables
 from txlog.spark.options import parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, commit_batch, plan
@@ -23,7 +24,7 @@ OPTIONS = parse_write_options({"path": "s3://bucket/t"})
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """A table that this process has written to before."""
     found = Bucket(commits=3)
-    monkeypatch.setattr(open_tables, "open_store", lambda path, options: found.trips.watched(found.store))
+    monkeypatch.setattr(base, "open_store", lambda *place: found.trips.watched(found.store))
     open_tables._open.clear()
     batch(found)
     yield found

@@ -54,7 +54,7 @@ def test_a_task_whose_files_cannot_be_sealed_leaves_none_behind(path: Path, monk
         monkeypatch.setattr(store.files, "make_durable", fail)
         return store
 
-    monkeypatch.setattr(spark_task, "open_store", open_failing)
+    monkeypatch.setattr(spark_task, "open_place", open_failing)
     with pytest.raises(StorageError, match="the disk is gone"):
         write_rows(path, ROWS.to_batches())
     assert files_below(path) == []

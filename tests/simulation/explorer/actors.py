@@ -75,6 +75,7 @@ from explorer.programs import (
     resolve_for_others,
     rewrite,
     set_properties,
+    write_without_the_catalog,
 )
 from explorer.row_programs import (
     append_keys,
@@ -236,6 +237,28 @@ _OWNED = tuple(
 )
 """Somebody else decides the versions of these tables."""
 
+_OF_CATALOGS = tuple(
+    Scenario(
+        name,
+        actors_of(*programs),
+        faults=faults,
+        crashes=crashes,
+        store="object",
+        kinds=LOST_ANSWERS,
+        owned=True,
+        catalog=catalog,
+        properties=(_TIMESTAMPS,),
+    )
+    for name, programs, faults, crashes, catalog in (
+        ("a-catalog-decides-between-appenders", (append, append), 1, 1, "remembers"),
+        ("a-catalog-that-refuses-repeats", (partial(append, times=2), append), 1, 0, "forgets"),
+        ("a-catalog-is-asked-what-became-of-it", (append_and_resolve, append), 1, 0, "forgets"),
+        ("a-catalog-and-a-publisher-that-dies", (partial(append, times=2), publish_versions), 1, 1, "forgets"),
+        ("a-catalog-and-a-stray-file", (append, write_without_the_catalog, read), 0, 0, "remembers"),
+    )
+)
+"""The same with txlog's client of a catalog: commits are staged, accepted and published."""
+
 _COPIES = ("delta.enableDeletionVectors", "false")
 
 
@@ -292,7 +315,7 @@ _LARGE = (
 SAMPLED = {
     scenario.name: scenario
     for scenario in (
-        *(*_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_IDENTITY_SCENARIOS),
+        *(*_OF_CATALOGS, *_LARGE, *LARGE_DEFINITION_SCENARIOS, *LARGE_IDENTITY_SCENARIOS),
         *(*LARGE_STREAM_SCENARIOS, *LARGE_SCENARIOS),
         *(*TOGETHER, *LARGE_GATHERING_SCENARIOS),
     )
@@ -603,6 +626,7 @@ def any_story(choices: Choices) -> Scenario:
         sealed=is_upkeep,
         exported=is_upkeep,
         owned=is_owned,
+        catalog=("", "remembers", "forgets")[choices.choose(3)] if is_owned else "",
         mapped=is_mapped,
         counted=is_counted,
         asks_beside=True,

@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from explorer.catalog_model import CatalogBook
 from explorer.session import Session
 from explorer.versions import Attempt
 from explorer.world import seen_by
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.expressions.predicates import col
+from txlog.protocol.log_names import commit_name
 from txlog.table import Table
 from txlog.testing.owned_versions import publish
 from txlog.transaction import Transaction
@@ -55,6 +57,7 @@ __all__ = [
     "resolve_on",
     "rewrite",
     "set_properties",
+    "write_without_the_catalog",
 ]
 
 ROW = pa.table({"id": pa.array([1], pa.int64()), "part": ["a"]})
@@ -208,11 +211,26 @@ def rewrite(session: Session, *, part: str = "a") -> None:
     _commit(session, session.table(), fill, operation="OPTIMIZE", data_change=False)
 
 
+def write_without_the_catalog(session: Session) -> None:
+    """Write a file where the next version will be published, as a program does that knows nothing of the catalog."""
+    book = session.run.world.owner
+    assert isinstance(book, CatalogBook), "the scenario does not say catalog"
+    name = commit_name(book.newest + 1)
+    if name not in session.run.world.log.objects:
+        body = session.run.world.log.objects[commit_name(0)][0]
+        session.run.world.log.objects[name] = session.run.world.log.durable[name] = body, session.clock.now_ms()
+        book.strays.add(name)
+
+
 def publish_versions(session: Session) -> None:
     """Publish, as any client may, what the owner of the versions has accepted. A fault leaves the rest to others."""
     assert session.owner is not None, "the scenario does not say owned"
     with contextlib.suppress(StorageError):
-        publish(session.owner, session.log)
+        if session.run.scenario.catalog:
+            versions = session.table(fresh=True)._open_table.store.versions
+            versions.publish(max(versions.tail(-1)))
+        else:
+            publish(session.owner, session.log)
 
 
 # --- applications -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from explorer.schedule import Choices
 from explorer.session import Actor, Clock, Session
 from explorer.turns import answer, file_needs_no_turn, named_needs_no_turn, needs_no_turn
 from explorer.world import VACUUMED_MS, World, base_world, opened
-from txlog.errors import NotFoundError
+from txlog.errors import NotFoundError, StorageError
 from txlog.iceberg.names import content_version
 from txlog.store.table_store import TableStore
 from txlog.table import Table
@@ -63,6 +63,7 @@ class Scenario(msgspec.Struct, frozen=True):
     are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
     application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
+    ``catalog``: that is a catalog, which "remembers" repeats of published commits or "forgets" them.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
     ``mapped``: the table's columns can be renamed, dropped and widened. ``counted``: it has an identity column.
@@ -100,6 +101,7 @@ class Scenario(msgspec.Struct, frozen=True):
     sealed: bool = False
     exported: bool = False
     owned: bool = False
+    catalog: str = ""
     gathers: bool = False
     round_trip_s: float = 0.0
     mapped: bool = False
@@ -132,6 +134,7 @@ class Run:
             is_sealed=scenario.sealed,
             is_exported=scenario.exported,
             is_owned=scenario.owned,
+            catalog=scenario.catalog,
             is_mapped=scenario.mapped,
             is_counted=scenario.counted,
         )
@@ -399,9 +402,12 @@ class Run:
     def _land(self, life: Session, put: InFlightPut) -> None:
         faulty = next(each for each in life.faulty_logs() if put in each.in_flight)
         faulty.in_flight.remove(put)
-        with ambient.use(life.clock):
-            arrived = put.land()
-        self.record(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived.value}")
+        try:
+            with ambient.use(life.clock):
+                arrived = put.land().value
+        except StorageError as error:  # an owner of versions refuses it, and nobody hears of that
+            arrived = error.message
+        self.record(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived}")
         if self.scenario.store == "object":
             with contextlib.suppress(NotFoundError):
                 faulty.inner.make_durable(put.name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import greenlet
 import msgspec
 
+from explorer.catalog_model import versions_of
 from explorer.machine import MachineQueue
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
@@ -25,7 +26,6 @@ from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
-from txlog.testing.owned_versions import OwnedVersions
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ class Session:
             *("memory://table", self.log, self.files, self.staging), named_versions=self.named, iceberg=self.iceberg
         )
         if self.owner is not None:
-            store = msgspec.structs.replace(store, owner=OwnedVersions(self.owner, self.log))
+            owner = versions_of(self.owner, self.run.world.owner, self.log)
+            store = msgspec.structs.replace(store, owner=owner)
         if self.run.scenario.gathers and not is_old:
             store = msgspec.structs.replace(store, waiting=self.waiting)
         if self.run.machine is not None:

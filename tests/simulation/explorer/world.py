@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from explorer.catalog_model import CatalogBook, versions_of
 from explorer.invariants import Ledger
 from explorer.rows import COUNTED, ROW_SCHEMA, RowHistory, file_of
 from explorer.versions import InvariantBroken, State
@@ -58,6 +59,8 @@ CHANGES = pa.schema([("op", pa.string()), *ROW_SCHEMA, ("at", pa.int64())])
 SEALED_CHANGES = (("+U", 4, "a", 80, 1), ("-D", 7, None, None, 1), ("+I", 50, "a", 80, 1))
 VACUUMED_MS = 24 * 3600 * 1000
 """The retention that vacuums of stories ask for."""
+_ROOM = 2
+"""How many unpublished commits a catalog takes."""
 _AGE_MS = 400 * 24 * 3600 * 1000
 NARROW_SCHEMA = pa.schema([*list(ROW_SCHEMA)[:2], ("v", pa.int32()), ("note", pa.string())])
 """The columns of a table whose columns change: the values have a wider type in the files of the base."""
@@ -126,7 +129,7 @@ class World(msgspec.Struct):
         files = MemoryFileStore()
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
         log, staging, iceberg = (_copied(store) for store in self.log_stores)
-        owner = None if self.owner is None else self.owner.copy()
+        owner = self.owner.copy_with(log) if isinstance(self.owner, CatalogBook) else self.owner and self.owner.copy()
         ledger = self.ledger.copy(log if owner is None else owner, files, staging, iceberg)
         named, waiting = MemoryLogStore(), MemoryLogStore()
         named.capabilities = waiting.capabilities = self.log.capabilities
@@ -161,12 +164,13 @@ class World(msgspec.Struct):
         """Check that the folder holds nothing but what the owner of the versions has accepted."""
         for name, (body, _) in self.log.objects.items() if self.owner is not None else ():
             record = self.owner.objects.get(name) if self.owner is not None else None
-            if commit_version(name) is not None and (record is None or record[0] != body):
+            is_stray = isinstance(self.owner, CatalogBook) and name in self.owner.strays
+            if commit_version(name) is not None and not is_stray and (record is None or record[0] != body):
                 raise InvariantBroken("only what was accepted is published", f"{name} was not")
 
     def _reader_store(self, log: MemoryLogStore) -> TableStore:
         """The table as a new reader finds it, with this ``log``."""
-        owner = None if self.owner is None else OwnedVersions(self.owner, log)
+        owner = None if self.owner is None else versions_of(self.owner, self.owner, log)
         return TableStore("memory://reader", log, self.files, owner=owner)
 
     def check_handle(self, ledger: Ledger, table: Table) -> None:
@@ -248,6 +252,7 @@ def base_world(
     is_sealed: bool = False,
     is_exported: bool = False,
     is_owned: bool = False,
+    catalog: str = "",
     is_mapped: bool = False,
     is_counted: bool = False,
 ) -> World:
@@ -257,14 +262,14 @@ def base_world(
     keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table has deletion
     vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of `SEALED`
     waits for its commit. ``is_exported``: Iceberg readers see the version before the newest. ``is_owned``: an owner
-    decides the versions, and none is published. ``is_mapped``: it has one more version, which maps its columns, allows
-    wider types, and has a further column without values. ``is_counted``: it has an identity column, and the rows so far
-    have no number.
+    decides the versions, and none is published; with ``catalog`` (how it answers repeats), version 0 is.
+    ``is_mapped``: it has one more version, which maps its columns, allows wider types, and has a further column without
+    values. ``is_counted``: it has an identity column, and the rows so far have no number.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
-        world = base_world(versions, store, 0, properties, **like)
-        known = base_world(versions - unseen, store, 0, properties, **like).state
+        world = base_world(versions, store, 0, properties, catalog=catalog, **like)
+        known = base_world(versions - unseen, store, 0, properties, catalog=catalog, **like).state
         return World(world.log, world.files, world.ledger, known, owner=world.owner)
     files, (log, staging, iceberg) = MemoryFileStore(), (MemoryLogStore() for _ in range(3))
     owner = VersionOwner() if is_owned else None
@@ -273,16 +278,13 @@ def base_world(
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
         owned = None if owner is None else OwnedVersions(owner, log)
         open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
-        open_table.post_commit._background = _Inline()
+        open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
         schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
         schema = NARROW_SCHEMA if is_mapped else COUNTED_COLUMNS if is_counted else schema
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
-        for version in range(1, versions):
-            if is_exported and version == versions - 1:
-                Table(open_table).export_iceberg()
-            _add_file(Table(open_table), files, version, has_rows=has_rows)
+        _add_files(open_table, files, versions, is_exported=is_exported, has_rows=has_rows)
         if is_trimmed:
             with Table(open_table).transaction() as txn:
                 txn.remove("part=a/base-1.parquet")
@@ -291,11 +293,23 @@ def base_world(
         if is_mapped:
             Table(open_table).set_properties(_CHANGES_SHAPE)
         state = open_table.log.newest_state()
+    if owner is not None and catalog:
+        owner = CatalogBook.of(owner, log, forgets=catalog == "forgets", room=_ROOM)
     ledger = Ledger(log if owner is None else owner, files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None
     ledger.sealed = {SEALED} if is_sealed else set()
     ledger.observe()
     return World(log, files, ledger, state, staging, iceberg, owner)
+
+
+def _add_files(
+    open_table: OpenTable, files: MemoryFileStore, versions: int, *, is_exported: bool, has_rows: bool
+) -> None:
+    """Commit the versions after the first."""
+    for version in range(1, versions):
+        if is_exported and version == versions - 1:
+            Table(open_table).export_iceberg()
+        _add_file(Table(open_table), files, version, has_rows=has_rows)
 
 
 def _add_file(table: Table, files: MemoryFileStore, version: int, *, has_rows: bool) -> None:
@@ -328,7 +342,7 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
     if base is not None:
         open_table.log._state = base.state
         open_table.log.confirmed_at = ambient.instant()
-    open_table.post_commit._background = _Inline()
+    open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
     return Table(open_table)
 
 

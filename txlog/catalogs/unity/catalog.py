@@ -57,15 +57,13 @@ class UnityCatalog:
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         wanted = _named(name)
-        try:
+        try:  # a staging table is no table: another one may be asked for
             asked = {"name": wanted.table}
-            staged = self._client.send("POST", f"{wanted.schema_path}/staging-tables", StagedTable, asked)
+            staged = self._client.repeat("POST", f"{wanted.schema_path}/staging-tables", StagedTable, asked)
         except Refused as error:
             if error.kind == "AlreadyExistsException":
                 raise TableExistsError(f"there is already a table {wanted} in this catalog", table=self.uri) from None
             raise self._client.translated(error) from None
-        except Unanswered as error:  # a staging table is no table: another one may be asked for
-            raise StorageError(f"the catalog at {self.uri} does not answer: {error}. Nothing was created") from None
         credentials = VendedCredentials(self._client, wanted, staged.table_id, staged.location, True)
         place = self._place(wanted, staged.location, credentials)
         protocol = staged.required_protocol

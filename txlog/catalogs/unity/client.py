@@ -143,18 +143,25 @@ class UnityClient:
 
         Raises ``TableNotFoundError``, ``NotFoundError``, ``AccessError``, ``StorageError``.
         """
+        try:
+            return self.repeat("GET", f"{path}?{urlencode(query)}" if query else path, kind)
+        except Refused as error:
+            raise self.translated(error) from None
+
+    def repeat(self, method: str, path: str, kind: type[T], body: object = None) -> T:
+        """The answer to a request that may be made twice, and is if it gets none.
+
+        Raises `Refused`, ``AccessError`` for want of a token, ``StorageError``.
+        """
         from txlog.store.retry_loops import call_again
 
-        asked = f"{path}?{urlencode(query)}" if query else path
         try:
             return call_again(
-                lambda: self.send("GET", asked, kind),
+                lambda: self.send(method, path, kind, body),
                 lambda error: isinstance(error, Unanswered),
                 attempts=_READ_ATTEMPTS,
                 first_wait_s=_READ_FIRST_WAIT_S,
             )
-        except Refused as error:
-            raise self.translated(error) from None
         except Unanswered as error:
             raise StorageError(f"the catalog at {self.server} does not answer: {error}. Retry later") from None
 

@@ -1,0 +1,152 @@
+"""A catalog that decides the versions of a story's table, under txlog's own client code.
+
+In: requests, each one call of the book's store, so that the explorer orders it and breaks it like any other. Out: the
+answers of real servers: repeats by one of their two rules, room for few unpublished commits, a first commit at any
+version, and belief in whatever is reported as published.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from txlog.catalogs.unity.catalog_log import CatalogLog
+from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
+from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
+from txlog.errors import StorageError
+from txlog.store.base import LogStore, PutOutcome
+from txlog.store.versions import FolderVersions, VersionLog
+from txlog.testing.memory_store import MemoryLogStore
+from txlog.testing.owned_versions import OwnedVersions, VersionOwner
+
+__all__ = ["CatalogBook", "versions_of"]
+
+_NAME = TableName("main", "s", "t")
+_ID = "00000000-0000-4000-8000-000000000001"
+_REPORTED = "_reported"
+
+
+class _Full(StorageError):
+    """There is no room for another unpublished commit."""
+
+
+class CatalogBook(VersionOwner):
+    """The book of the catalog's server. Its objects are the accepted commits, and what it knows of their files."""
+
+    def __init__(self, folder: MemoryLogStore, forgets: bool, room: int) -> None:
+        """``forgets``: once a record was dropped, a repeat of it is refused, as by 0.6.0."""
+        super().__init__()
+        self.folder, self.forgets, self.room = folder, forgets, room
+        self.strays: set[str] = set()
+
+    @classmethod
+    def of(cls, owner: VersionOwner, folder: MemoryLogStore, *, forgets: bool, room: int) -> CatalogBook:
+        """The book of a table whose version 0 is published, and whose other versions are not."""
+        book = cls(folder, forgets, room)
+        for version in range(owner.newest + 1):
+            name = FolderVersions.name_of(version)
+            body, at_ms = owner.objects[name]
+            book._write(name, body, at_ms)
+            if version:
+                staged = f"{version:020}.00000000-0000-4000-8000-{version:012x}.json"
+                folder.objects[f"_staged_commits/{staged}"] = folder.durable[f"_staged_commits/{staged}"] = body, at_ms
+                book._keep(CommitRecord(version, at_ms, staged, len(body), at_ms))
+            else:
+                folder.objects[name] = folder.durable[name] = body, at_ms
+        book.newest = owner.newest
+        book._write(_REPORTED, b"0")
+        return book
+
+    def copy_with(self, folder: MemoryLogStore) -> CatalogBook:
+        copied = CatalogBook(folder, self.forgets, self.room)
+        copied.objects, copied.durable, copied.newest = dict(self.objects), dict(self.durable), self.newest
+        copied.strays = set(self.strays)
+        return copied
+
+    @property
+    def reported(self) -> int:
+        return int(self.objects[_REPORTED][0])
+
+    def records(self) -> list[CommitRecord]:
+        """Those that were not reported as published, newest first."""
+        versions = range(self.newest, self.reported, -1)
+        kept = (self.objects.get(f"_record.{version}") for version in versions)
+        return [msgspec.json.decode(found[0], type=CommitRecord) for found in kept if found is not None]
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        """Add a commit. ALREADY_EXISTS is the answer 409."""
+        request = msgspec.json.decode(bytes(body))
+        commit = msgspec.convert(request["commit"], CommitRecord)
+        with self.lock:
+            if commit.version <= self.newest:
+                known = self.objects.get(f"_record.{commit.version}")
+                is_same = (
+                    known is not None and msgspec.json.decode(known[0], type=CommitRecord).file_name == commit.file_name
+                )
+                is_known = is_same and not (self.forgets and commit.version <= self.reported)
+                return PutOutcome.WRITTEN if is_known else PutOutcome.ALREADY_EXISTS
+            has_commits = self.newest > 0
+            if has_commits and commit.version > self.newest + 1:
+                raise StorageError("a gap")
+            reported = max(self.reported, request["reported"])
+            if commit.version - 1 - reported >= self.room:
+                raise _Full("no room")
+            self._write(_REPORTED, str(reported).encode())
+            staged = self.folder.objects.get(f"_staged_commits/{commit.file_name}", (b"", 0))
+            self._write(name, staged[0], commit.timestamp)
+            self._keep(commit)
+            self.newest = commit.version
+            return PutOutcome.WRITTEN
+
+    def _keep(self, record: CommitRecord) -> None:
+        self._write(f"_record.{record.version}", msgspec.json.encode(record))
+
+    def _write(self, name: str, body: bytes, at_ms: int = 0) -> None:
+        """What the server has answered survives a power cut."""
+        self.objects[name] = self.durable[name] = body, at_ms
+
+
+class _Client:
+    """What `CatalogLog` needs of a client, by calls of the book's store."""
+
+    def __init__(self, store: LogStore, book: CatalogBook) -> None:
+        self._store, self._book = store, book
+
+    def get(self, path: str, kind: Any, **query: str) -> Any:
+        self._store.list_from("")
+        return self._loaded()
+
+    def names(self, catalog: str, schema: str) -> list[Any]:
+        return []
+
+    def send(self, method: str, path: str, kind: Any, body: Any) -> Any:
+        updates = {each["action"]: each for each in body["updates"]}
+        commit = updates["add-commit"]["commit"]
+        reported = updates.get("set-latest-backfilled-version", {}).get("latest-published-version", 0)
+        name = FolderVersions.name_of(commit.version)
+        try:
+            outcome = self._store.put_if_absent(name, msgspec.json.encode({"commit": commit, "reported": reported}))
+        except _Full as error:
+            raise Refused(429, "ResourceExhaustedException", error.message) from None
+        except StorageError as error:
+            raise Refused(400, "InvalidParameterValueException", error.message) from None
+        if outcome is PutOutcome.ALREADY_EXISTS:
+            raise Refused(409, "CommitVersionConflictException", "taken")
+        if outcome is not PutOutcome.WRITTEN:
+            raise Unanswered("lost")
+        return self._loaded()
+
+    def translated(self, refused: Refused) -> StorageError:
+        return StorageError(str(refused))
+
+    def _loaded(self) -> LoadedTable:
+        info = TableInfo("MANAGED", _ID, "memory://table")
+        return LoadedTable(info, self._book.records(), self._book.newest)
+
+
+def versions_of(store: LogStore, owner: VersionOwner | None, folder: LogStore) -> VersionLog:
+    """The versions of the story's table; ``store`` is the owner's book as an actor reaches it."""
+    if isinstance(owner, CatalogBook):
+        return CatalogLog(cast("UnityClient", _Client(store, owner)), _NAME, _ID, folder)
+    return OwnedVersions(store, folder)

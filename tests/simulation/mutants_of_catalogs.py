@@ -1,0 +1,135 @@
+"""Bugs in how the commits of a managed table are staged, accepted, read back and published.
+
+In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `CATALOG_MUTANTS` is a part of
+``mutants.MUTANTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from txlog.catalogs.unity.catalog_log import CatalogLog
+from txlog.commit.alone import CommitRun, _Seen
+from txlog.errors import NotFoundError
+from txlog.protocol.log_names import STAGED
+from txlog.store.versions import FolderVersions
+from txlog.util import ambient
+
+__all__ = ["CATALOG_MUTANTS"]
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def publishes_before_the_catalog_has_accepted(patch: pytest.MonkeyPatch) -> None:
+    """The loser of a race has published its commit as the version that another one became."""
+    real = CatalogLog._propose
+
+    def propose(self: Any, attempt: Any) -> Any:
+        self._folder.put_if_absent(FolderVersions.name_of(attempt.version), attempt.body)
+        return real(self, attempt)
+
+    patch.setattr(CatalogLog, "_propose", propose)
+
+
+def reports_what_it_has_not_published(patch: pytest.MonkeyPatch) -> None:
+    """The catalog forgets the only record of a commit."""
+    patch.setattr(CatalogLog, "publish", lambda self, version: setattr(self, "_published", version))
+
+
+def leaves_a_gap_after_version_0(patch: pytest.MonkeyPatch) -> None:
+    """The server takes the first commit at any version."""
+    real = CatalogLog._staged
+
+    def staged(self: Any, attempt: Any, known: Any) -> Any:
+        record = real(self, attempt, known)
+        return msgspec.structs.replace(record, version=record.version + (attempt.version == 1))
+
+    patch.setattr(CatalogLog, "_staged", staged)
+
+
+def trusts_a_refusal(patch: pytest.MonkeyPatch) -> None:
+    """A commit is lost since the catalog said 409, and is made again, although it is a repeat of this very commit."""
+    _loses_its_own(patch, lambda run, version: True)
+
+
+def takes_a_published_commit_of_its_own_for_a_loss(patch: pytest.MonkeyPatch) -> None:
+    """Whose commit a version is, is asked of the records alone, which the catalog drops once they are published."""
+    _loses_its_own(patch, lambda run, version: run.versions._known.commits.get(version) is None)
+
+
+def _loses_its_own(patch: pytest.MonkeyPatch, is_lost: Callable[[Any, int], bool]) -> None:
+    real = CommitRun._read_back
+
+    def read_back(self: Any, attempt: Any) -> Any:
+        seen = real(self, attempt)
+        if seen is not _Seen.MINE or not is_lost(self, attempt.version):
+            return seen
+        self.winner = self.log.commits.parsed(attempt.body, attempt.version)
+        self.proposal = msgspec.structs.replace(self.proposal, txn_id=ambient.uuid4())
+        return _Seen.FOREIGN
+
+    patch.setattr(CommitRun, "_read_back", read_back)
+
+
+def takes_a_staged_file_without_the_catalogs_word(patch: pytest.MonkeyPatch) -> None:
+    """What somebody staged as the next version is read as if it were that version."""
+    real = CatalogLog.read
+
+    def read(self: Any, version: int) -> bytes:
+        try:
+            return real(self, version)
+        except NotFoundError:
+            for meta in self._folder.list_from(f"{STAGED}/{version:020}"):
+                if meta.name.startswith(f"{STAGED}/{version:020}."):
+                    return bytes(self._folder.read(meta.name))
+            raise
+
+    patch.setattr(CatalogLog, "read", read)
+
+
+def reads_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
+    """A published file is a version, even one that the catalog does not name."""
+    real_read, real_tail = CatalogLog.read, CatalogLog.tail
+
+    def read(self: Any, version: int) -> bytes:
+        try:
+            return real_read(self, version)
+        except NotFoundError:
+            return bytes(self._published_files.read(version))
+
+    def tail(self: Any, after: int, listed: Any = None) -> Any:
+        return {**self._published_files.tail(after), **real_tail(self, after, listed)}
+
+    patch.setattr(CatalogLog, "read", read)
+    patch.setattr(CatalogLog, "tail", tail)
+
+
+def removes_what_is_not_published(patch: pytest.MonkeyPatch) -> None:
+    """A staged file is removed once its version is decided, though it is the only copy of the winner."""
+
+    def forget(self: Any) -> None:
+        for key, name in list(self._sent.items()):
+            if key[0] in self._known.commits:
+                del self._sent[key]
+                self._folder.delete(f"{STAGED}/{name}")
+
+    patch.setattr(CatalogLog, "_forget_losers", forget)
+
+
+CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
+    mutant.__name__: (mutant, scenario)
+    for mutant, scenario in (
+        (publishes_before_the_catalog_has_accepted, "a-catalog-decides-between-appenders"),
+        (reports_what_it_has_not_published, "a-catalog-that-refuses-repeats"),
+        (leaves_a_gap_after_version_0, "a-catalog-decides-between-appenders"),
+        (trusts_a_refusal, "a-catalog-that-refuses-repeats"),
+        (takes_a_published_commit_of_its_own_for_a_loss, "a-catalog-that-refuses-repeats"),
+        (takes_a_staged_file_without_the_catalogs_word, "a-catalog-decides-between-appenders"),
+        (reads_above_the_ceiling, "a-catalog-and-a-stray-file"),
+        (removes_what_is_not_published, "a-catalog-decides-between-appenders"),
+    )
+}
