@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 import txlog
 from txlog.spark import delete as delete_by_tasks
@@ -147,3 +148,37 @@ def test_both_convert_the_same_folder_to_the_same_table(delta: SparkSession, rea
     delta.sql(f"delete from delta.`{ours}` where id = 3")
     txlog.Table.open(theirs).delete("id = 3")
     assert ids(txlog.Table.open(ours)) == ids_of(read_delta(theirs)) == [0, 1, 2, 4, 5, 6, 7]
+
+
+def test_spark_reads_and_changes_a_converted_iceberg_table(
+    delta: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    for way in ("read", "write"):  # Spark's Delta refuses tables mapped by id without
+        delta.conf.set(f"spark.sql.parquet.fieldId.{way}.enabled", "true")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/house")
+    catalog.create_namespace("n")
+    inner = pa.struct([("k", pa.int64()), ("t", pa.string())])
+    schema = pa.schema(
+        [("id", pa.int64()), ("a", pa.string()), ("s", inner), ("l", pa.list_(inner)), ("z", pa.int64())]
+    )
+    iceberg = catalog.create_table("n.t", schema=schema)
+    first = [{"id": n, "a": f"a{n}", "s": {"k": n, "t": "x"}, "l": [{"k": n, "t": None}], "z": n} for n in range(4)]
+    iceberg.append(pa.Table.from_pylist(first, schema))
+    with iceberg.update_schema() as update:
+        update.rename_column("a", "b")
+        update.delete_column("z")
+    last = {"id": 4, "b": "b4", "s": None, "l": None}
+    iceberg.append(pa.Table.from_pylist([last], schema.remove(4).set(1, pa.field("b", pa.string()))))
+    expected = sorted(iceberg.scan().to_arrow().to_pylist(), key=repr)
+    catalog.destroy_tables()
+    place = Path(iceberg.location().removeprefix("file://"))
+    txlog.Table.convert(place, properties={"delta.enableDeletionVectors": "true"})
+    assert sorted((row.asDict(recursive=True) for row in read_delta(place).collect()), key=repr) == expected
+    delta.sql(f"delete from delta.`{place}` where id = 2")
+    delta.sql(f"insert into delta.`{place}` select 9, 'b9', null, null")
+    table = txlog.Table.open(place)
+    table.update({"b": "'new'"}, "id = 1")
+    table.append(pa.table({"id": [10], "b": ["b10"]}))
+    found = sorted((row.id, row.b) for row in read_delta(place).collect())
+    assert found == [(0, "a0"), (1, "new"), (3, "a3"), (4, "b4"), (9, "b9"), (10, "b10")]
+    assert verify_table(table._open_table.store).is_sound

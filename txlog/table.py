@@ -1896,6 +1896,7 @@ class Table(Readable, metaclass=Hinted):
         keys: str | Iterable[str] | None = None,
         *,
         data_files: bool = True,
+        footers: bool = False,
         on_progress: Callable[[str, int, int], None] | None = None,
         workers: GivenWorkers | None = None,
     ) -> Verification:
@@ -1906,6 +1907,8 @@ class Table(Readable, metaclass=Hinted):
                 rows, in bounded memory; what does not fit goes to temporary files.
             data_files: Whether to look up each data file and its size. On an object store, a listing shows most of
                 them.
+            footers: Whether to read the footer of each data file: that it can be read, and has as many rows as its
+                statistics say. One or two requests a file.
             on_progress: Called with the name of a step, how much is done, and the total.
             workers: Where its tasks run, as for `open`. Default: the workers of this handle.
 
@@ -1922,6 +1925,7 @@ class Table(Readable, metaclass=Hinted):
         return verify_table(
             self._open_table.store,
             data_files=data_files,
+            footers=footers,
             keys=wanted,
             on_progress=on_progress,
             tasks=self._open_table.task_store(),

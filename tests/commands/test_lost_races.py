@@ -11,7 +11,11 @@ import pytest
 from msgspec.structs import force_setattr
 
 import txlog
+from txlog.commands.row_change.file_choice import FileChoice
 from txlog.store.commit_queue import OPEN
+from txlog.tasks.operations.delete import DeleteRows
+from txlog.tasks.operations.upsert import UpsertRows
+from txlog.verify.verify import verify_table
 
 
 def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txlog.Table:
@@ -95,3 +99,43 @@ def test_after_a_lost_race_the_rows_of_an_unchanged_file_go_by_what_is_decided_t
     expected = [(1, 10), (2, 25), (3, 30)] + ([(7, 0)] if other_file else [])
     assert sorted((row["k"], row["v"]) for row in table.to_arrow().to_pylist()) == expected
     assert table.verify().is_sound
+
+
+ROW = pa.table({"id": [5], "day": pa.array([5], pa.int32())})
+
+
+@pytest.mark.parametrize("name", ["delete", "upsert"])
+def test_after_lost_races_only_files_that_the_winners_changed_are_judged(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200 files one matches. The winner adds one that does, and one that does not, and changes a third."""
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = txlog.Table.create(tmp_path / "t", "id bigint, day int", "day", properties)
+    table.append(pa.table({"id": range(200), "day": pa.array(range(200), pa.int32())}))
+    seen: list[int] = []
+    matters = FileChoice._matters
+    candidates = {each: each.candidates for each in (DeleteRows, UpsertRows)}
+
+    def judging(operation: Any, files: pa.Table) -> Any:
+        seen.append(files.num_rows)
+        return candidates[type(operation)](operation, files)
+
+    def asking(*arguments: Any) -> bool:
+        seen.append(1)
+        return matters(*arguments)
+
+    for each in candidates:
+        monkeypatch.setattr(each, "candidates", judging)
+    monkeypatch.setattr(FileChoice, "_matters", asking)
+
+    def rival(other: txlog.Table) -> None:
+        other.append(pa.table({"id": [5, 1000], "day": pa.array([1, 2], pa.int32())}))
+        other.update({"id": "7000"}, "id = 7")
+
+    ours = losing_to(table, rival)
+    ours.delete("id = 5") if name == "delete" else ours.upsert(ROW, "id")
+    assert seen[0] == 200
+    assert sum(seen[1:]) <= 10, seen
+    left = sorted(txlog.Table.open(table.uri).to_arrow()["id"].to_pylist())
+    assert (left.count(5), left.count(7), left.count(1000)) == (int(name == "upsert"), 0, 1)
+    assert verify_table(table._open_table.store).is_sound

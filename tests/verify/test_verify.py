@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -402,3 +403,27 @@ def live_files(table: Path) -> list[str]:
 
 def live_file(table: Path) -> str:
     return live_files(table)[0]
+
+
+def test_footers_are_read_and_their_rows_compared_with_the_statistics(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint")
+    for number in range(4):
+        table.append(pa.table({"id": [number]}))
+    damaged, longer, whole, gone = sorted(table.files()["path"].to_pylist())
+    body = bytearray((tmp_path / "t" / damaged).read_bytes())
+    body[-20:-8] = b"\xff" * 12
+    (tmp_path / "t" / damaged).write_bytes(body)
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "t" / longer)
+    (tmp_path / "t" / gone).unlink()
+    with ThreadPoolExecutor(2) as workers:
+        found = table.verify(data_files=False, footers=True, workers=workers)
+    assert {(finding.rule, finding.path) for finding in found.findings} == {
+        ("bad-footer", damaged),
+        ("wrong-count", longer),
+    }
+    assert "has 3 rows, and its statistics say 1" in str(found.findings)
+    assert table.verify(data_files=False).is_sound
+    steps: list[tuple[str, int, int]] = []
+    table.verify(footers=True, on_progress=lambda *step: steps.append(step))
+    assert ("footers", 4, 4) in steps
+    assert whole not in str(found.findings)

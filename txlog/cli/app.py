@@ -226,6 +226,9 @@ def files(
 def verify(
     uri: Uri,
     data_files: Annotated[bool, typer.Option(help="look up each live data file, by name and size")] = True,
+    footers: Annotated[
+        bool, typer.Option("--footers", help="read the footer of each, and compare its rows with the log's statistics")
+    ] = False,
     keys: Annotated[
         list[str] | None,
         typer.Option(
@@ -250,7 +253,7 @@ def verify(
     """Check the invariants of a table. Exit code 1 if one is broken.
 
     Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size in
-    the log, but does not read the data files, except the columns of --keys.
+    the log, but does not read the data files, except with --footers and the columns of --keys.
     """
     txn_ids = _txn_ids(acknowledged)
     options = pairs(storage_options, "--storage-option")
@@ -265,6 +268,7 @@ def verify(
             verification = verify_table(
                 store,
                 data_files=data_files,
+                footers=footers,
                 keys=names(keys) if keys else None,
                 txn_ids=txn_ids,
                 on_progress=on_progress,

@@ -108,7 +108,6 @@ class RegionReplacement:
         live = builder.live(without_unseen(self._open_table, state, self._job, live))
         with TxlogError.located(self._open_table.uri, state.version):
             change.apply(state, builder, live)
-        change.declare_reads(builder)
         done, counts = change.done, change.done.metrics
         return Replaced(
             [*done.removed], done.added, counts.rows_deleted, counts.rows_copied, counts.vectors, done.dead_fractions

@@ -270,6 +270,16 @@ class DeltaLog:
             return iter((known,))
         return self.commits.read_range(first, last, files=True)
 
+    def commits_since(self, before: TableState, asked: ambient.Instant, state: TableState) -> list[Commit] | None:
+        """The commits after ``before`` up to ``state``, for who listed the files of ``before`` when they were ``asked``
+        for; None if that is too long ago to build on, as for `files`, or if they are cleaned up."""
+        if before.version > state.version or ambient.age_s(asked) > trusted_s(state.properties, _BUILT_ON_MAX_S):
+            return None
+        try:
+            return [*self.commits_between(before.version + 1, state.version)]
+        except NotFoundError:
+            return None
+
     def is_stray(self, version: int) -> bool:
         """See `CommitReader.is_stray`."""
         return self.commits.is_stray(version, self._state)
@@ -313,6 +323,14 @@ class DeltaLog:
                 live = self._files.files(self._on_short_tail(state))
             else:
                 live = self._files.files_from(table, version, state, self._last)
+        self._live = (state.version, asked, weakref.ref(live))
+        return live
+
+    def files_after(
+        self, known: pa.Table, commits: Sequence[Commit], state: TableState, asked: ambient.Instant
+    ) -> pa.Table:
+        """`files` of ``state``, from the list of an older version that was ``asked`` for, and all commits since."""
+        live = self._files.files_after(known, commits) if commits else known
         self._live = (state.version, asked, weakref.ref(live))
         return live
 

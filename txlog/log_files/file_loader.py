@@ -7,7 +7,7 @@ newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -132,6 +132,10 @@ class FileLoader:
         except NotFoundError:
             return self.files(state)
         return coalesced(reconcile(known.to_batches(), newest))
+
+    def files_after(self, known: pa.Table, commits: Sequence[Commit]) -> pa.Table:
+        """The live files after these commits, given those before them. Reads nothing."""
+        return coalesced(reconcile(known.to_batches(), fold_commits(commits)))
 
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
         """The newest checkpoint up to ``state`` in the log, written by any engine. Raises ``StorageError``."""

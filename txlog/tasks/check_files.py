@@ -15,10 +15,10 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import is_location
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.read.footers import path_in_store, why_missing
+from txlog.read.footers import path_in_store, read_footer, why_missing
 from txlog.tasks.task_table import TaskStore
 
-__all__ = ["CheckFiles", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
+__all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
 
 
 class FileProblem(msgspec.Struct, frozen=True):
@@ -116,3 +116,29 @@ class CheckVectors(msgspec.Struct, frozen=True):
             message = f"the deletion vector of {row['path']}, {at}, cannot be read: {error.message}"
             return FileProblem("unreachable-vector", message, error.path or row["path"])
         return None
+
+
+class CheckFooters(msgspec.Struct, frozen=True):
+    """The work of a task: read the footers of some live files."""
+
+    store: TaskStore
+    version: int
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> list[FileProblem]:
+        """Each of ``rows`` has the ``path`` and ``stats`` of a live file."""
+        return [found for row in rows if (found := self._problem(row["path"], row["stats"])) is not None]
+
+    def _problem(self, path: str, stats: str | None) -> FileProblem | None:
+        try:
+            place = path_in_store(self.store.uri, path)
+            rows = read_footer(self.store.files, place, path, version=self.version).num_rows
+        except NotFoundError:
+            return None  # which the check of names and sizes says
+        except CorruptLogError as error:
+            return FileProblem("bad-footer", error.message, path)
+        except TxlogError as error:
+            return FileProblem("footer-not-checked", error.message, path, is_warning=True)
+        counted = num_records(stats)
+        if counted is None or counted == rows:
+            return None
+        return FileProblem("wrong-count", f"has {rows} rows, and its statistics say {counted}", path)

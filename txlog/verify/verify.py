@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +54,9 @@ from txlog.verify.places import Places
 from txlog.workers.base import Workers, shares
 from txlog.workers.given import GivenWorkers
 
+if TYPE_CHECKING:
+    from txlog.verify.iceberg import IcebergProblem
+
 __all__ = ["Finding", "Verification", "verify_table"]
 
 EXAMPLES_MAX = 20
@@ -72,6 +76,7 @@ def verify_table(
     store: TableStore,
     *,
     data_files: bool = True,
+    footers: bool = False,
     keys: Sequence[str] | None = None,
     txn_ids: Mapping[int, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -81,7 +86,8 @@ def verify_table(
 ) -> Verification:
     """Check the table in ``store``.
 
-    ``data_files=False`` skips the check that each live file exists at its full size. ``keys`` are columns that should
+    ``data_files=False`` skips the check that each live file exists at its full size; ``footers`` reads the footer of
+    each. ``keys`` are columns that should
     identify a row: they are read whether or not ``data_files`` is set. ``txn_ids`` are acknowledged transactions by
     version, from ``WriteResult``: if a version now holds another transaction, a writer without conditional puts
     overwrote it; a version after the newest one was lost. ``workers`` look at data files, which they open as ``tasks``;
@@ -95,7 +101,7 @@ def verify_table(
         from txlog.verify.keys import require_keys
 
         require_keys(store, keys)
-    return verifier.run(data_files, keys)
+    return verifier.run(data_files, footers, keys)
 
 
 class _Verifier:
@@ -119,7 +125,7 @@ class _Verifier:
         self.newest = -1
         self.commits = self.checkpoints = self.data_files = 0
 
-    def run(self, data_files: bool, keys: Sequence[str] | None) -> Verification:
+    def run(self, data_files: bool, footers: bool, keys: Sequence[str] | None) -> Verification:
         hint = self._hint()  # before the listing, which then has the checkpoint that the hint names
         listed = self.store.log.list_from(version_prefix(0))
         listing = list_log(self.store, files=listed)
@@ -133,6 +139,8 @@ class _Verifier:
         if data_files and self.state.is_whole:
             self._data_files()
             self._vectors_and_iceberg()
+        if footers and self.state.is_whole:
+            self._footers()
         check = None if keys is None else self._keys(keys)
         counts = self.newest, self.commits, self.checkpoints, self.data_files
         return Verification(self.store.uri, *counts, tuple(self.findings), check)
@@ -418,11 +426,19 @@ class _Verifier:
         return iter(flags_of(is_whole).tolist())
 
     def _vectors_and_iceberg(self) -> None:
-        from txlog.verify.iceberg import IcebergProblem, check_iceberg
-        from txlog.verify.vectors import check_vectors
+        from txlog.verify.file_contents import check_vectors
+        from txlog.verify.iceberg import check_iceberg
 
-        problems: list[FileProblem | IcebergProblem] = [*check_vectors(self.store, self.places)]
-        problems += check_iceberg(self.store)
+        self._problems([*check_vectors(self.store, self.places), *check_iceberg(self.store)])
+
+    def _footers(self) -> None:
+        from txlog.verify.file_contents import check_footers
+
+        self._problems(
+            check_footers(self.store, self.places, lambda done, total: self.on_progress("footers", done, total))
+        )
+
+    def _problems(self, problems: Iterable[FileProblem | IcebergProblem]) -> None:
         for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)

@@ -24,6 +24,7 @@ from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
+from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics
 from txlog.tasks.change_files import RowChanges
 from txlog.util import ambient
@@ -94,6 +95,14 @@ class RowTasks(LookedInto, Protocol):
         """The estimated seconds that `replaced` would take."""
 
 
+class _Live(msgspec.Struct, frozen=True):
+    """Files of a version, and when they were asked for."""
+
+    state: TableState
+    asked: ambient.Instant
+    files: LiveFiles
+
+
 class RowChange:
     """A ``commit.plan.Plan``.
 
@@ -127,7 +136,9 @@ class RowChange:
         self._change_files = change_files
         self._txn_id = ambient.uuid4()
         self._choice = FileChoice(what)
-        self._live: LiveFiles | None = None  # kept, so listing a newer version reads only what is new
+        self._listed: pa.Table | None = None
+        self._commits: list[Commit] = []  # after the list
+        self._live: _Live | None = None
         self.done = RowsReplaced((), (), (), WriteMetrics())
         """What the last execution does."""
         self._metrics = WriteMetrics()
@@ -136,22 +147,23 @@ class RowChange:
     def metrics(self) -> WriteMetrics:
         return self._metrics
 
-    @property
     def live(self) -> pa.Table | None:
         """The live files of the last executed version; None before that."""
-        return None if self._live is None else self._live.table
+        if self._live is None or self._listed is None:
+            return None
+        return self._open_table.log.files_after(self._listed, self._commits, self._live.state, self._live.asked)
 
     def execute(self, state: TableState) -> Proposal:
         options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
         if commit.transaction is not None:
             builder.set_transaction(*commit.transaction)
-        files = self._open_table.log.files(state)
+        live = self._live_at(state)
         if self._definition is not None:  # then the change is only valid for its version
             require_definition(self._open_table, state, self._planned_on)
             builder.define(self._definition.metadata, self._definition.protocol)
         if self._change_files is not None:
             self._change_files.begin()
-        metrics = self.apply(state, builder, files)
+        metrics = self._apply(state, builder, live)
         if self._change_files is not None:
             metrics = replace(metrics, change_files=self._change_files.finish(builder))
         self._metrics = metrics
@@ -159,7 +171,7 @@ class RowChange:
         if options.is_reexecuted:
             builder.read_table()
         else:
-            self.declare_reads(builder)
+            self._declare_reads(builder, live)
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
@@ -175,8 +187,14 @@ class RowChange:
         )
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
-        """Put the change of these live files into ``builder``. Returns what it does."""
-        live = self._live_files(files)
+        """Put the change of these live files into ``builder``, which then depends on them by Delta's rules: the change
+        does not rerun. Returns what it does."""
+        live = LiveFiles.of(files)
+        metrics = self._apply(state, builder, live)
+        self._declare_reads(builder, live)
+        return metrics
+
+    def _apply(self, state: TableState, builder: ProposalBuilder, live: LiveFiles) -> WriteMetrics:
         self._tasks.follow(state, live)
         self._choice.forget({*live.keys})
         done = self.done = self._tasks.replaced(state, live, self._choice.new(live, self._tasks), self._choice)
@@ -191,22 +209,32 @@ class RowChange:
         builder.change_data(*done.change_data)
         return done.metrics
 
-    def declare_reads(self, builder: ProposalBuilder) -> None:
-        """After `apply`: declare which files the change depends on. For a change that does not rerun."""
+    def _declare_reads(self, builder: ProposalBuilder, live: LiveFiles) -> None:
         reads = self._what.reads
-        if reads is None or self._live is None:
+        if reads is None:
             builder.read_table()
         else:
-            builder.read_where(reads, [key[0][0] for key in self._live.keys if key not in self._choice.excluded])
+            builder.read_where(reads, [key[0][0] for key in live.keys if key not in self._choice.excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
-        live = self._live_files(self._open_table.log.files(state))
+        live = self._live_at(state)
         new = self._choice.new(live, self._tasks)
         repeated_s = self._change_files.seconds if self._change_files is not None else 0.0
         return _CLOSE_S + repeated_s + self._tasks.cost_s(live, new, self._choice)
 
-    def _live_files(self, files: pa.Table) -> LiveFiles:
-        """``files`` with their keys, which are made once per version's list."""
-        if self._live is None or self._live.table is not files:
-            self._live = LiveFiles.of(files)
-        return self._live
+    def _live_at(self, state: TableState) -> LiveFiles:
+        """The live files of ``state``; after the first execution only those that matter to the change, and those that
+        commits since then added, so that a lost race costs in proportion to what the winners changed."""
+        log, known = self._open_table.log, self._live
+        if known is not None and known.state.version == state.version:
+            return known.files
+        asked = ambient.instant()
+        commits = None if known is None else log.commits_since(known.state, known.asked, state)
+        if known is None or commits is None:
+            self._listed, self._commits = log.files(state), []
+            files = LiveFiles.of(self._listed)
+        else:
+            files = self._choice.mattering(known.files, self._tasks).after(commits)
+            self._commits += commits
+        self._live = _Live(state, asked, files)
+        return files

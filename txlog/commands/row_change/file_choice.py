@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.protocol.actions import AddFile, FileId, LiveKey
-from txlog.protocol.file_columns import add_files_of, live_keys
+from txlog.protocol.actions import AddFile, FileId, FileKey, LiveKey, RemoveFile
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.file_columns import add_files_of, adds_to_batch, live_keys
+from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,23 +26,48 @@ __all__ = ["FileChoice", "Judge", "LiveFiles", "LookedInto"]
 
 
 class LiveFiles(msgspec.Struct, frozen=True):
-    """The live files of a version, as ``FILES_SCHEMA``, and what identifies each."""
+    """Live files of a version, as ``FILES_SCHEMA``, and what identifies each; not all, if ``are_all`` is false."""
 
     table: pa.Table
     keys: list[LiveKey]
+    are_all: bool = True
 
     @classmethod
     def of(cls, table: pa.Table) -> LiveFiles:
         """The files of a table of live files."""
         return cls(table, live_keys(table))
 
+    def at(self, rows: list[int]) -> LiveFiles:
+        """Some of the files."""
+        return LiveFiles(self.take(rows), [self.keys[row] for row in rows], are_all=False)
+
+    def after(self, commits: Iterable[Commit]) -> LiveFiles:
+        """What the commits that follow leave of them, and the files that they add."""
+        gone: set[FileKey] = set()
+        new: dict[FileKey, AddFile] = {}
+        for commit in commits:
+            adds = [action for action in commit.actions if isinstance(action, AddFile)]
+            removed = {_canonical(*action.key) for action in commit.actions if isinstance(action, RemoveFile)}
+            added = {_canonical(*add.key): add for add in adds}
+            new = {key: add for key, add in new.items() if key not in removed} | added
+            gone |= {*removed, *added}
+        rows = [row for row, ((path, *_), vector) in enumerate(self.keys) if _canonical(path, vector) not in gone]
+        kept = [self.keys[row] for row in rows]
+        added_files = pa.Table.from_batches([adds_to_batch([*new.values()])]).cast(self.table.schema)
+        table = pa.concat_tables([self.take(rows), added_files])
+        return LiveFiles(table, [*kept, *(add.live_key for add in new.values())], self.are_all)
+
     def take(self, rows: list[int]) -> pa.Table:
         """Some of the files, as a table."""
-        return self.table.take(rows) if len(rows) < self.table.num_rows else self.table
+        return self.table.take(pa.array(rows, pa.int64())) if len(rows) < self.table.num_rows else self.table
 
     def adds(self, rows: list[int]) -> list[AddFile]:
         """Some of the files."""
         return add_files_of(self.take(rows)) if rows else []
+
+
+def _canonical(path: str, vector: str | None) -> FileKey:
+    return canonical_path(path), vector
 
 
 class Judge(Protocol):
@@ -59,6 +86,9 @@ class LookedInto(Protocol):
     def knows(self, key: LiveKey) -> bool:
         """Whether this file was looked into and needs no more work."""
 
+    def matches(self, key: LiveKey) -> bool:
+        """Whether this file, which was looked into, has a matching row."""
+
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
         """The ``files`` that need no look, since their content is known otherwise.
 
@@ -73,6 +103,20 @@ class FileChoice:
         self._judge = judge
         self.excluded: set[LiveKey] = set()
         self.whole: set[LiveKey] = set()
+        self._first: tuple[LiveFiles, list[int]] | None = None
+
+    def mattering(self, live: LiveFiles, looked: LookedInto) -> LiveFiles:
+        """The files of which the change knows a match, or nothing yet. After the first judgment of all files of a
+        version no other file is looked at."""
+        rows: Iterable[int] = range(len(live.keys))
+        if self._first is not None and self._first[0] is live:
+            rows = self._first[1]
+        return live.at([row for row in rows if self._matters(live.keys[row], looked)])
+
+    def _matters(self, key: LiveKey, looked: LookedInto) -> bool:
+        if key in self.whole:
+            return True
+        return key not in self.excluded and (not looked.knows(key) or looked.matches(key))
 
     def forget(self, live: set[LiveKey]) -> None:
         """Forget files that are no longer live, so a file that comes back (RESTORE) is judged again."""
@@ -93,9 +137,12 @@ class FileChoice:
         ]
         if not unknown:
             return []
+        is_first = len(unknown) == len(keys)
+        known: list[int] = []
         rows = live.take(unknown)
-        recalled = looked.recall(rows, are_all_live=rows is live.table)
+        recalled = looked.recall(rows, are_all_live=live.are_all and rows is live.table)
         if recalled:
+            known = [row for row in unknown if keys[row][0] in recalled]
             unknown = [row for row in unknown if keys[row][0] not in recalled]
             if not unknown:
                 return []
@@ -103,6 +150,8 @@ class FileChoice:
         is_candidate = self._judge.candidates(rows)
         self.exclude(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
         wanted = np.flatnonzero(is_candidate)
+        if is_first:
+            self._first = live, [*known, *(unknown[at] for at in wanted.tolist())]
         adds = add_files_of(rows.take(wanted)) if len(wanted) else []
         whole = {add.live_key for add in adds if self._judge.matches_whole_file(add)}
         self.whole |= whole

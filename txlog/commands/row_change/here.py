@@ -20,6 +20,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, FileId, LiveKey
+from txlog.protocol.file_columns import live_keys
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation, Touched
 from txlog.tasks.row_work import RowWork
@@ -62,17 +63,18 @@ class TasksHere:
             parquet=options.parquet,
             vectors=lambda: open_table.key_cache.vectors,
         )
-        self._live_keys: set[LiveKey] = set()
 
     def knows(self, key: LiveKey) -> bool:
         return self._work.knows(key[0])
+
+    def matches(self, key: LiveKey) -> bool:
+        return self._work.matches(key[0])
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
         return self._work.recall(files, are_all_live=are_all_live and self._options.commit.read_version is None)
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
-        self._live_keys = {*live.keys}
-        self._work.forget(self._live_keys)
+        self._work.forget({*live.keys})
 
     def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
         if not self._is_redefined and state.metadata is not self._bound_to:
@@ -114,13 +116,12 @@ class TasksHere:
     def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
         return self._work.cost_s(live.keys, new)
 
-    def remember(self, live: pa.Table) -> None:
-        """After the commit: let later changes of the handle know what was found and written. ``live`` are the files of
-        the last executed version."""
-        if not self._operation.uses_key_cache:
+    def remember(self, change: RowChange) -> None:
+        """After the commit: let later changes of the handle know what was found and written."""
+        if not self._operation.uses_key_cache or (live := change.live()) is None:
             return
         self._work.keep_written()
-        self._open_table.key_cache.hold(live, self._work.live_vectors(self._live_keys))
+        self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
 
 
 def change_here(

@@ -152,6 +152,9 @@ class TasksInParts:
     def knows(self, key: LiveKey) -> bool:
         return key in self._touched
 
+    def matches(self, key: LiveKey) -> bool:
+        return key in self._touched
+
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
         return ()
 

@@ -102,8 +102,7 @@ def run_prepared(
             change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
         )
         result = commit_row_change(open_table, state, options, change, unsent)
-        if change.live is not None:
-            tasks.remember(change.live)
+        tasks.remember(change)
         return result
 
 
@@ -151,6 +150,4 @@ def apply_in_transaction(
     change, _ = change_here(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )
-    done = change.apply(state, builder, builder.live(open_table.log.files(state)))
-    change.declare_reads(builder)
-    return done
+    return change.apply(state, builder, builder.live(open_table.log.files(state)))
