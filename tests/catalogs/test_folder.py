@@ -187,9 +187,7 @@ def test_a_registered_table_stays_where_it_is(on_disk: txlog.Catalog, tmp_path: 
         on_disk.register("ext.orders", tmp_path / "nothing")
 
 
-def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(
-    on_disk: txlog.Catalog, tmp_path: Path
-) -> None:
+def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(on_disk: txlog.Catalog, tmp_path: Path) -> None:
     mounted = tmp_path / "mounted"
     txlog.write(mounted / "t", ROWS)
     on_disk.register("a.t", mounted / "t")

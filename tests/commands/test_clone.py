@@ -82,7 +82,6 @@ LEFT = [0, 1, 2, 4, 5, 6, 7, 8, 9]
 # --- shallow --------------------------------------------------------------------------------------------------------
 
 
-
 def test_a_shallow_clone_names_no_file_that_its_readers_would_refuse(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "back\\slash", rows_of(1).schema)
     table.append(rows_of(1))
