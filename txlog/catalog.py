@@ -210,7 +210,8 @@ class Catalog:
         self.names.register(name, TablePlace(os.fspath(uri), name, storage_options))
 
     def rename(self, name: str, to: str) -> None:
-        """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile.
+        """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile; shallow clones
+        of it look for them where they were.
 
         Args:
             name: The table's name.
@@ -225,6 +226,9 @@ class Catalog:
 
     def drop(self, name: str, *, missing_ok: bool = False) -> None:
         """Remove a table: its name and all its files, or the name alone if the table was registered.
+
+        Let nobody write to it meanwhile: on an object store, an open handle would go on with a log that has no
+        beginning. Shallow clones of the table cannot be read after.
 
         Args:
             name: The table's name.

@@ -367,7 +367,8 @@ class Table(Readable, metaclass=Hinted):
         """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
 
         The columns are those of all files together, all nullable; statistics are read from the footers. Every file in
-        the folder is taken, but for names that begin with ``_`` or ``.``. Let no other program write there meanwhile.
+        the folder is taken, but for names that begin with ``_`` or ``.`` and symbolic links. Let no other program write
+        there meanwhile.
 
         If the folder is an Iceberg table, its metadata says which files and columns there are, and which rows are
         deleted. Columns keep their ids, so the table maps its columns, and deleted rows are marked by deletion vectors.
@@ -1031,8 +1032,8 @@ class Table(Readable, metaclass=Hinted):
 
         The table notes which files it has, in the version that has their rows: run it as often as you like, after any
         failure, or in several processes at once. A file counts by its location, so one that is written again under the
-        same name is not loaded again. Names that begin with ``_`` or ``.`` are left out. Rows are checked as by
-        `append`; if one file cannot be read, none is loaded.
+        same name is not loaded again. Names that begin with ``_`` or ``.`` and symbolic links are left out. Rows are
+        checked as by `append`; if one file cannot be read, none is loaded.
 
         Args:
             source: The folder, as for `open`. Folders in it are read too.

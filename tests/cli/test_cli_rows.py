@@ -56,6 +56,26 @@ def test_rows_are_deleted_updated_and_upserted(table: Path, rows: Path) -> None:
         assert operation in history
 
 
+def test_a_column_that_a_json_file_lacks_is_not_null(
+    make_table: Callable[..., txlog.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    table = make_table(pa.table({"id": [1], "v": ["a"], "w": [1]}))
+    lacking, whole = tmp_path / "lacking.json", tmp_path / "whole.json"
+    lacking.write_text('{"id": 1, "w": 2}\n')
+    whole.write_text('{"id": 7, "v": "b", "w": 2}\n')
+    merge = ("merge", table.uri, lacking, "--on", "target.id = source.id", "--update-all")
+    for refused in (("upsert", table.uri, lacking, "--key", "id"), merge):
+        done = run(*refused)
+        assert (done.exit_code, "lacks v" in done.output) == (1, True), done.output
+    together = run("upsert", table.uri, whole, lacking, "--key", "id")
+    assert "whole.json has the column v" in together.output
+    assert "lacking.json lacks it" in together.output
+    done = run("upsert", table.uri, lacking, "--key", "id", "--missing-columns", "default")
+    assert done.exit_code == 0, done.output
+    assert txlog.Table.open(table.uri).to_arrow().to_pylist() == [{"id": 1, "v": "a", "w": 2}]
+
+
 @pytest.mark.parametrize(
     ("command", "counts"),
     [

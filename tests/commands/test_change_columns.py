@@ -131,6 +131,7 @@ def test_the_history_of_changes_has_sparks_words(tmp_path: Path) -> None:
         (lambda t: t.drop_columns(["id", "s", "tags", "day"]), "day is the only column of the table"),
         (lambda t: t.drop_columns(["tags.element.k"]), r"the struct tags\.element, which can be dropped as a whole"),
         (lambda t: t.alter_column("id"), "pass one of type, nullable, comment, default, first, after"),
+        (lambda t: t.alter_column("id", nullable="no"), "Invalid nullable .no.: expected True or False"),
         (lambda t: t.alter_column("id", type="string"), r"from int to string: only to a wider one \(bigint, double"),
         (lambda t: t.alter_column("id", type="smallint"), "from int to smallint: only to a wider one"),
         (lambda t: t.alter_column("s", type="int"), r"name the field, such as 'a\.b'"),

@@ -82,6 +82,16 @@ LEFT = [0, 1, 2, 4, 5, 6, 7, 8, 9]
 # --- shallow --------------------------------------------------------------------------------------------------------
 
 
+def test_a_shallow_clone_names_no_file_that_its_readers_would_refuse(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "back\\slash", rows_of(1).schema)
+    table.append(rows_of(1))
+    with pytest.raises(InvalidInputError, match=r"cannot name the file .*slash.*another name"):
+        table.clone(tmp_path / "clone", shallow=True)
+    assert not Table.exists(tmp_path / "clone")
+    table.clone(tmp_path / "clone")
+    assert ids(Table.open(tmp_path / "clone")) == [1]
+
+
 def test_a_shallow_clone_has_the_rows_and_no_files(source: Table) -> None:
     clone = cloned(source, "clone", shallow=True)
     assert ids(clone) == LEFT

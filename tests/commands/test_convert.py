@@ -48,6 +48,14 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.parametrize("name", ["back\\slash.parquet", "new\nline.parquet", "p=tab\t/a.parquet"])
+def test_a_file_that_no_log_can_name_is_refused(tmp_path: Path, name: str) -> None:
+    put(tmp_path, name, id=[1])
+    with pytest.raises(InvalidInputError, match=r"cannot name the file .*(slash|line|tab).*another name"):
+        Table.convert(tmp_path)
+    assert not Table.exists(tmp_path)
+
+
 def test_a_folder_becomes_a_table_without_a_rewrite(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     done = Table.convert(folder, user_metadata="why")

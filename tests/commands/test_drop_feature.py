@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import json
 import os
 from collections.abc import Callable
@@ -86,6 +88,30 @@ def test_widened_columns_are_rewritten_where_files_have_them_narrow(tmp_path: Pa
     schema = Table.open(table.uri)._open_table.log.newest_state().metadata.schema_string
     assert "typeChanges" not in schema
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 6
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "text"),
+    [
+        ("int", "decimal(12,2)", "1.00"),
+        ("decimal(5,2)", "decimal(10,4)", "1.0000"),
+        ("date", "timestamp_ntz", "2026-11-26 00:00:00"),
+    ],
+)
+def test_partition_values_of_a_widened_type_are_written_as_its_readers_take_them(
+    tmp_path: Path, narrow: str, wide: str, text: str
+) -> None:
+    properties = {"delta.enableTypeWidening": "true"}
+    table = Table.create(tmp_path / "t", f"k int, p {narrow}", partition_by="p", properties=properties)
+    value = dt.date(2026, 11, 26) if narrow == "date" else decimal.Decimal(1)
+    table.append(pa.table({"k": [1, 2], "p": [value, None]}, table.snapshot().schema))
+    table.alter_column("p", type=wide)
+    before = table.to_arrow().sort_by("k").to_pylist()
+    table.drop_feature("typeWidening")
+    files = table.snapshot().files().to_pylist()
+    assert {dict(file["partitionValues"])["p"] for file in files} == {text, None}
+    assert table.to_arrow().sort_by("k").to_pylist() == before
+    assert deltalake.DeltaTable(table.uri).to_pyarrow_table().sort_by("k").to_pylist() == before
 
 
 def test_row_tracking_leaves_no_id_behind(tmp_path: Path) -> None:

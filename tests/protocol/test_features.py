@@ -302,6 +302,14 @@ def test_an_upgrade_to_lists_keeps_all_that_the_version_stood_for() -> None:
     }
 
 
+def test_a_writer_version_stands_for_no_feature_that_the_reader_version_lacks() -> None:
+    upgraded = upgraded_for(Protocol(1, 6), PLAIN, {"delta.feature.domainMetadata": "supported"})
+    assert upgraded is not None
+    assert (upgraded.min_reader_version, upgraded.reader_features) == (1, None), "columnMapping needs a later reader"
+    assert "columnMapping" not in (upgraded.writer_features or ())
+    assert "identityColumns" in (upgraded.writer_features or ())
+
+
 def test_an_upgrade_drops_no_feature_of_others() -> None:
     held = listed("their writer feature", reader=("their reader feature",))
     upgraded = upgraded_for(held, PLAIN, {"delta.appendOnly": "true"})

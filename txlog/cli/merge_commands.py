@@ -77,7 +77,8 @@ def merge(
     if not any(clauses.values()):
         raise typer.BadParameter("pass a clause, such as --update-all and --insert-all")
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
+        text_format = text_format_of(table, null_values, delimiter, no_header, keeps_missing=True)
+        data = open_data_files(files, file_format, text_format)
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             schema_mode: Any = "merge" if merge_schema else "strict"
             builder: MergeBuilder[WriteResult] = table.merge(

@@ -161,7 +161,10 @@ def upsert(
         "merge_engine": _merge_engine(merge_engine, pairs(merge_options, "--merge-option")),
     }
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
+        # A merge engine says itself what a null means.
+        keeps_missing = how["merge_engine"] is None and "txlog.merge-engine" not in table.snapshot().properties
+        text_format = text_format_of(table, null_values, delimiter, no_header, keeps_missing=keeps_missing)
+        data = open_data_files(files, file_format, text_format)
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)

@@ -26,6 +26,7 @@ from txlog.cli.options import (
     names,
     pairs,
 )
+from txlog.commands.data_files import computed_names
 
 __all__ = ["append", "check_format", "overwrite", "replayed_by_dry_run", "text_format_of"]
 
@@ -181,14 +182,24 @@ def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.
 
 
 def text_format_of(
-    table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
+    table: txlog.Table | None,
+    null_values: list[str] | None,
+    delimiter: str | None,
+    no_header: bool,
+    *,
+    keeps_missing: bool = False,
 ) -> TextFormat:
+    """With ``keeps_missing``, rows that are there already keep what the files lack."""
     mark = separator_of(delimiter)
     if no_header and table is None:
         raise txlog.InvalidInputError(
             "--no-header: the columns of a new table would have no names; create the table first with txlog create"
         )
-    return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
+    types = _column_types(table)
+    optional = frozenset(types)
+    if not keeps_missing and table is not None:
+        optional = computed_names(table._open_table.log.newest_state().schema)
+    return TextFormat(types, ("", *(null_values or ())), mark, not no_header, optional)
 
 
 def separator_of(delimiter: str | None) -> str | None:

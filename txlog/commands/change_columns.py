@@ -101,6 +101,8 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
     if asked == AlterColumn():
         names = ", ".join(map(argument, ("type", "nullable", "comment", "default", "first", "after")))
         raise InvalidInputError(f"nothing to change: pass one of {names}")
+    if asked.nullable not in (None, True, False):
+        raise invalid("nullable", asked.nullable, "True or False")
     path = column_path(column, state.schema)
     schema, before = state.schema, field_at(state.schema, path)
     if asked.type is not None:
@@ -111,7 +113,7 @@ def altered_column(state: TableState, column: Any, asked: AlterColumn) -> Defini
     needs: tuple[str, ...] = ()
     rule = None
     if asked.nullable is not None:
-        schema = with_field(schema, path, lambda field: replace(field, nullable=asked.nullable))
+        schema = with_field(schema, path, lambda field: replace(field, nullable=bool(asked.nullable)))
         if not asked.nullable and before is not None and before.nullable:
             rule, needs = _not_null(state.schema, path), ("invariants",)
     if asked.first and asked.after is not None:

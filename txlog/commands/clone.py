@@ -143,7 +143,8 @@ class _Clone:
 
     def _referring(self, found: Sequence[AddFile]) -> list[AddFile]:
         root = uri_of(self._source.uri)
-        return [referring(add, root) for add in found]
+        with TxlogError.located(self._source.uri, self._version.version):
+            return [referring(add, root) for add in found]
 
     def _copied(self, found: Sequence[AddFile], live: Sequence[AddFile], definition: Definition) -> list[AddFile]:
         """The files as the clone has them, after what it lacked was copied."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.deletion_vector_bytes import descriptor_in, vector_file_name
-from txlog.protocol.paths import DataPath, canonical_path, encode_path, resolve_data_path, stored_path
+from txlog.protocol.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
 from txlog.tasks.copy_files import FileCopy
 from txlog.util.patterns import pattern
 
@@ -39,7 +39,7 @@ def referring(add: AddFile, root: str) -> AddFile:
 
 
 def _absolute(found: DataPath, text: str, root: str) -> str:
-    return f"{root}/{encode_path(found.path)}" if found.is_relative else text
+    return readable_path(f"{root}/{encode_path(found.path)}") if found.is_relative else text
 
 
 def _as_new(add: AddFile) -> AddFile:

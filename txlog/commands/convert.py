@@ -26,7 +26,7 @@ from txlog.log.proposal import Isolation
 from txlog.protocol.actions import AddFile, operation_parameters
 from txlog.protocol.column_mapping import physical_name, schema_of
 from txlog.protocol.hive_paths import values_in_path
-from txlog.protocol.paths import encode_path, is_hidden
+from txlog.protocol.paths import encode_path, is_hidden, readable_path
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Struct, leaf_paths
 from txlog.result.maintenance import ConvertResult
@@ -109,6 +109,9 @@ def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
             " . are left out",
             table=open_table.uri,
         )
+    with TxlogError.located(open_table.uri):
+        for path in found:
+            readable_path(encode_path(path))
     return sorted(found)
 
 

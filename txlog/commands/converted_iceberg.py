@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, new_table
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.iceberg_files.foreign_files import Deletes, ForeignFile, ForeignFiles, read_foreign
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.bitmaps import bitmap_of, deserialized
@@ -29,7 +29,7 @@ from txlog.protocol.column_mapping import (
     physical_name,
 )
 from txlog.protocol.deletion_vector import bitmap_in_block, vector_files
-from txlog.protocol.paths import encode_path, is_location, uri_of
+from txlog.protocol.paths import encode_path, is_location, readable_path, uri_of
 from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
 from txlog.store.base import TableFiles
 from txlog.store.table_store import TableStore
@@ -81,7 +81,8 @@ def from_iceberg(
         configuration = {_VECTORS: "true", **configuration}
     definition = Definition(*new_table(schema, [field.name for field in columns], configuration, keeps_names=True))
     vectors = _vectors(store, found, unsent)
-    adds = [_add(found, file, facts[file.path], columns, vectors.get(file.path)) for file in found.files]
+    with TxlogError.located(store.uri):
+        adds = [_add(found, file, facts[file.path], columns, vectors.get(file.path)) for file in found.files]
     store.files.make_durable([file.path for file in found.files if not is_location(file.path)], with_contents=True)
     return definition, adds
 
@@ -241,7 +242,7 @@ def _add(
     values = {
         physical_name(field): _text(file.partition[names[field_id(field) or -1]], field.type) for field in columns
     }
-    path = uri_of(file.path) if is_location(file.path) else encode_path(file.path)
+    path = readable_path(uri_of(file.path) if is_location(file.path) else encode_path(file.path))
     size_bytes, modified_ms = facts.size_bytes, facts.modified_ms
     return AddFile(path, values, size_bytes, modified_ms, True, facts.stats, deletion_vector=vector)
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, inspected
+from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
 from txlog.commands.places import refuse_table_within, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
@@ -186,7 +186,8 @@ class _Load:
     def _inspected(self, state: TableState, new: Sequence[ObjectMeta]) -> DataFiles:
         options = self._options
         types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
-        text_format = TextFormat(types, ("", *options.null_values), options.delimiter, options.header)
+        nulls, optional = ("", *options.null_values), computed_names(state.schema)
+        text_format = TextFormat(types, nulls, options.delimiter, options.header, optional)
         return inspected([self._input(each) for each in new], options.format, text_format)
 
     def _input(self, file: ObjectMeta) -> InputFile:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -19,10 +19,12 @@ import pyarrow.parquet as pq
 from pyarrow import csv, json
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
 from txlog.util.wording import advice, setting
+from txlog.writer.generated_columns import is_computed
 
-__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "inspected"]
+__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "computed_names", "inspected"]
 
 BATCH_ROWS = 65_536
 
@@ -57,13 +59,14 @@ class TextFormat(msgspec.Struct, frozen=True):
     """How to parse text files: the known column types, and the strings that mean null in CSV.
 
     ``delimiter`` None means the usual one for a file's suffix. Without ``has_header``, CSV columns are the known ones,
-    in order.
+    in order. ``optional`` are the columns that rows may lack, which does not mean null.
     """
 
     column_types: Mapping[str, pa.DataType] = msgspec.field(default_factory=dict)
     null_values: tuple[str, ...] = ("",)
     delimiter: str | None = None
     has_header: bool = True
+    optional: frozenset[str] = frozenset()
 
 
 class DataFiles(msgspec.Struct, frozen=True):
@@ -107,6 +110,11 @@ class DataFiles(msgspec.Struct, frozen=True):
             advance(file.size_bytes - reported)
 
 
+def computed_names(schema: Struct) -> frozenset[str]:
+    """The columns of a table that it computes for rows that lack them."""
+    return frozenset(field.name for field in schema.fields if is_computed(field))
+
+
 def inspected(
     inputs: Sequence[InputFile], file_format: str | None = None, text_format: TextFormat | None = None
 ) -> DataFiles:
@@ -115,7 +123,8 @@ def inspected(
     Raises ``InvalidInputError`` for a file in another format or with columns that contradict another file's,
     ``OSError`` and what opening raises for a file that cannot be opened.
     """
-    files = tuple(_data_file(each, file_format, text_format or TextFormat()) for each in inputs)
+    text_format = text_format or TextFormat()
+    files = tuple(_data_file(each, file_format, text_format) for each in inputs)
     schemas = []
     for file in files:
         with file.opened() as (schema, _):
@@ -123,10 +132,23 @@ def inspected(
         name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
         if count > 1:
             raise InvalidInputError(f"{file.name} has {count} columns named {name!r}", path=file.name)
+    _check_optional(files, schemas, text_format.optional)
     try:
         return DataFiles(files, pa.unify_schemas(schemas, promote_options="permissive"))
     except pa.ArrowException as error:
         raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
+
+
+def _check_optional(files: Sequence[_DataFile], schemas: Sequence[pa.Schema], optional: Collection[str]) -> None:
+    """Rows of all files become one input, which has a column or lacks it."""
+    there = [{*map(fold_name, schema.names)} for schema in schemas]
+    for name in sorted(optional):
+        has = [fold_name(name) in names for names in there]
+        if any(has) and not all(has):
+            raise InvalidInputError(
+                f"{files[has.index(True)].name} has the column {name}, and {files[has.index(False)].name} lacks it:"
+                " written together, its rows would get nulls there. Write such files one after the other"
+            )
 
 
 def _contradiction(files: Sequence[_DataFile], schemas: Sequence[pa.Schema]) -> str | None:
@@ -257,8 +279,16 @@ class _DataFile(msgspec.Struct, frozen=True):
         return known is not None and (pa.types.is_date(known) or pa.types.is_timestamp(known))
 
     def _json_reader(self, source: Any) -> Any:
+        optional = self.text_format.optional
+        types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
+        if optional:  # a column of the schema that no row has would be null
+            with self.source.open() as again:
+                found = self._json_reader_of(self._decompressed(again), types).schema.names
+            types |= {name: kind for name, kind in self.text_format.column_types.items() if name in found}
+        return self._json_reader_of(source, types)
+
+    def _json_reader_of(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
-        types = self.text_format.column_types
         known = pa.schema([(name, pa.string() if self._is_time(name) else types[name]) for name in types])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
 

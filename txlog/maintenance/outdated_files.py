@@ -6,13 +6,16 @@ longer has, or a column in a type that it had before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
 from txlog.log.state import TableState
+from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.file_columns import add_files_of
+from txlog.protocol.partition_values import canonical_text
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.older_types import HasOlderTypes
@@ -42,10 +45,21 @@ def files_with_dropped_columns(
 def files_with_older_types(
     open_table: OpenTable, state: TableState, files: pa.Table, workers: GivenWorkers | None = None
 ) -> list[str]:
-    """The same of those ``files`` that hold a column in a narrower type that it had before. Raises the same errors."""
+    """The same of those ``files`` that hold a column in a narrower type that it had before, or whose partition values
+    the log has as text of such a type: readers of the new one alone need not take it. Raises the same errors."""
     if TYPE_CHANGES_KEY not in state.metadata.schema_string:
         return []
-    return _found(open_table, HasOlderTypes(open_table.task_table(state)), files, workers)
+    found = _found(open_table, HasOlderTypes(open_table.task_table(state)), files, workers)
+    return [*dict.fromkeys((*found, *_files_with_older_texts(state, files)))]
+
+
+def _files_with_older_texts(state: TableState, files: pa.Table) -> Iterator[str]:
+    fields = [field for name in state.partition_columns if (field := state.schema.find(name)) is not None]
+    types = {physical_name(field): field.type for field in fields if TYPE_CHANGES_KEY in field.metadata}
+    for add in add_files_of(files) if types else ():
+        texts = {key: add.partition_values.get(key) for key in types}
+        if any(text != canonical_text(text, types[key]) for key, text in texts.items()):
+            yield add.path
 
 
 def _found(

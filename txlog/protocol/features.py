@@ -163,9 +163,7 @@ def without_feature(protocol: Protocol, name: str, *, protects_history: bool = T
     """The protocol without a feature. If the feature is for readers, it protects the history, which they could not
     read: they start at a checkpoint. PROTOCOL.md, "Checkpoint Protection"."""
     reader = [each for each in _reader_features(protocol) if each != name]
-    # A writer version also stands for features of readers, which the reader version does not have.
-    writer = [each for each in _writer_features(protocol) if each in reader or not _is_reader_feature(each)]
-    writer = [each for each in writer if each != name]
+    writer = [each for each in _writer_features(protocol) if each != name]
     if protects_history and is_for_readers(name) and CHECKPOINT_PROTECTION not in writer:
         writer.append(CHECKPOINT_PROTECTION)
     found = _minimal((*writer, *reader), reader, 1, 1)
@@ -400,8 +398,11 @@ def _reader_features(protocol: Protocol) -> tuple[str, ...]:
 def _writer_features(protocol: Protocol) -> tuple[str, ...]:
     if protocol.min_writer_version == WRITER_FEATURES_VERSION:
         return protocol.writer_features or ()
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
     return tuple(
-        feature.name for feature in _FEATURES if feature.legacy and feature.legacy[1] <= protocol.min_writer_version
+        feature.name
+        for feature in _FEATURES
+        if feature.legacy and feature.legacy[0] <= reader and feature.legacy[1] <= writer
     )
 
 

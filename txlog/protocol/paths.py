@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 import pyarrow as pa
 
-from txlog.errors import ASK_VERIFY, CorruptLogError
+from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError
 from txlog.util.patterns import pattern
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "location_of",
     "partition_directory",
     "path_below",
+    "readable_path",
     "resolve_data_path",
     "stored_path",
     "uri_of",
@@ -145,6 +146,18 @@ def resolve_data_path(uri_text: str) -> DataPath:
     if any(segment in ("", ".", "..", "_delta_log") for segment in segments) or _FORBIDDEN.search(found.path):
         raise _bad_path(uri_text, "it may not leave its directory, enter _delta_log or hold control characters")
     return found
+
+
+def readable_path(uri_text: str) -> str:
+    """The same text, for a file that is to be named in a log. Raises InvalidInputError if readers would refuse it."""
+    try:
+        resolve_data_path(uri_text)
+    except CorruptLogError:
+        raise InvalidInputError(
+            f"a Delta table cannot name the file {_unescape(uri_text, uri_text)!r}: its path has a backslash, a control"
+            " character, or a folder that no path may name. Give it, or the folder, another name"
+        ) from None
+    return uri_text
 
 
 def path_below(root_uri: str, found: DataPath) -> str | None:
