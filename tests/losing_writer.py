@@ -7,15 +7,16 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
+from txlog.hooks import CommitHooks
 from txlog.store.commit_queue import OPEN
 from txlog.table import Table
 
 __all__ = ["losing_to"]
 
 
-def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
+def losing_to(table: Table, rival: Callable[[Table], Any], hooks: CommitHooks | None = None) -> Table:
     """Another handle whose first put comes after what the rival does."""
-    ours = Table.open(table.uri)
+    ours = Table.open(table.uri, hooks=hooks)
     force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []

@@ -6,15 +6,17 @@ hook is logged and dropped, so it can neither lose a commit nor cause a second o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
+from txlog.util import ambient
 from txlog.util.logs import logger
 
-__all__ = ["CommitHooks", "LostRace", "call"]
+__all__ = ["CommitHooks", "LostRace", "Step", "call", "timed"]
 
 
 class LostRace(msgspec.Struct, frozen=True):
@@ -35,11 +37,30 @@ class LostRace(msgspec.Struct, frozen=True):
     waited_s: float
 
 
+class Step(msgspec.Struct, frozen=True):
+    """A step of the work on a table that has ended.
+
+    Args:
+        name: ``"plan"``: an append or overwrite is checked against the table, or a change finds its rows and writes
+            their new versions; ``"write"``: rows become data files; ``"commit"``: from the first attempt to the answer;
+            ``"rerun"``: a change is planned again after a lost race, inside of its commit; ``"checkpoint"``, in the
+            background; ``"vacuum"``.
+        began_ms: When it began, in ms since the epoch.
+        seconds: How long it took.
+        error: What ended it early, if anything did.
+    """
+
+    name: str
+    began_ms: int
+    seconds: float
+    error: BaseException | None = None
+
+
 class CommitHooks:
     """Base class for hooks. Override the methods you need: ``Table.open(uri, hooks=MyHooks())``.
 
-    txlog calls the methods on the committing thread, so they should return quickly. Hooks belong to one process:
-    pickling a table handle drops them.
+    txlog calls the methods on the committing thread, and `on_step` for checkpoints on a thread of its own, so they
+    should return quickly. Hooks belong to one process: pickling a table handle drops them.
     """
 
     def on_commit(self, table: str, result: WriteResult) -> None:
@@ -65,6 +86,30 @@ class CommitHooks:
             table: The URI of the table.
             error: The error that is about to be raised. ``error.reasons`` names each winner and what it did.
         """
+
+    def on_step(self, table: str, step: Step) -> None:
+        """Called after each step of a write, of upkeep and of a vacuum, on the thread that did it.
+
+        Args:
+            table: The URI of the table.
+            step: What was done, and how long it took.
+        """
+
+
+@contextlib.contextmanager
+def timed(hooks: CommitHooks | None, table: str, name: str) -> Iterator[None]:
+    """Report the block as a step, also if it raises. Without hooks, no clock is read."""
+    if hooks is None:
+        yield
+        return
+    began_ms, began_s, error = ambient.now_ms(), ambient.monotonic_s(), None
+    try:
+        yield
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        call(hooks.on_step, table, Step(name, began_ms, ambient.monotonic_s() - began_s, error))
 
 
 def call(hook: Callable[..., None], *arguments: object) -> None:

@@ -77,14 +77,16 @@ def _write(
             if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
                 state = known or open_table.state_if_exists()
                 stream = DataStream(_columns_of(state), stream.batches) if state else stream
-            job = plan_write(open_table, stream.schema, options, known)
+            with open_table.timed("plan"):
+                job = plan_write(open_table, stream.schema, options, known)
             committer = GlobalCommitter(open_table)
             replayed = committer.replay_of(job, refresh=False)
             if replayed is not None:
                 return replayed
             if look is not None:
                 look.begin()
-            committable = write_task(open_table.store.files, job.plan, job.task(), stream)
+            with open_table.timed("write"):
+                committable = write_task(open_table.store.files, job.plan, job.task(), stream)
             unsent.own(file.path for file in committable.files)
         except TxlogError as error:
             if look is not None:

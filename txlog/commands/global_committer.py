@@ -33,6 +33,7 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.log.definition_changes import is_same_definition
+from txlog.log.joined import holds
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -68,6 +69,20 @@ class GlobalCommitter:
         """
         state = None if job.commit.app_id is None else self._open_table.state_if_exists(refresh=refresh)
         return None if state is None else self._replay(job, state, quietly=quietly)
+
+    def found(self, job: WriteJob) -> WriteResult | None:
+        """The commit of a job that an engine may commit twice, although it is not a checkpoint of an application.
+
+        It is among the versions after the one that the job was planned on, with the job's id.
+        """
+        state = self._open_table.state_if_exists()
+        if state is None or job.commit.transaction is not None:
+            return None
+        since = 0 if job.creates_table else job.read_version + 1
+        for commit in self._open_table.log.commits.read_range(since, state.version, files=False):
+            if holds(commit, job.job_id):
+                return WriteResult(commit.version, "already_committed", 0, job.job_id)
+        return None
 
     def commit(
         self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
@@ -353,7 +368,7 @@ class WriteExecution:
         self._job = job
         self._files = [file for committable in committables for file in committable.files]
         self._owner = owner
-        self._txn_id = ambient.uuid4()
+        self._txn_id = ambient.uuid4() if job.commit.transaction else job.job_id
         self._change_files: ChangeFiles | None = None
         self._region: RegionReplacement | None = None
         self._replaced = Replaced()

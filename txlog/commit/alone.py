@@ -37,7 +37,7 @@ from txlog.errors import (
     StorageError,
     TxlogError,
 )
-from txlog.hooks import CommitHooks, LostRace, call
+from txlog.hooks import CommitHooks, LostRace, call, timed
 from txlog.log.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide, decide_unread
 from txlog.log.joined import holds, members, txn_ids
 from txlog.log.proposal import Proposal
@@ -323,7 +323,8 @@ class CommitRun:
     def _execute(self) -> None:
         """Execute the plan, while no put of ours is open. The plan may stay behind the newest version."""
         assert not self.uncertain
-        self.proposal = self.reexecution.execute(self.proposal, self.state)
+        with timed(self.committer.hooks, self.log.uri, "rerun"):
+            self.proposal = self.reexecution.execute(self.proposal, self.state)
 
     # --- waiting, and what lands meanwhile --------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Reversible
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from txlog.commit.joining import JoiningCommitter
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
-from txlog.hooks import CommitHooks, call
+from txlog.hooks import CommitHooks, call, timed
 from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
@@ -78,7 +79,7 @@ class OpenTable:
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
         self._workers = self._given(workers)
         self.log = DeltaLog(store)
-        self.post_commit = PostCommit(self.log)
+        self.post_commit = PostCommit(self.log, hooks)
         self.last_read = LastRead()
         self.after_commit: Callable[[OpenTable, TableState], None] | None = None
         """Called with this table and the state after each commit; must not raise. For background work that commits."""
@@ -262,7 +263,7 @@ class OpenTable:
                 is_owned = self.store.versions.capabilities.publishes
                 check_owner(proposal.protocol, is_owned=is_owned, before=state.protocol if state else None)
         try:
-            with TxlogError.located(self.uri):
+            with TxlogError.located(self.uri), self.timed("commit"):
                 if unsent is not None and state is not None:
                     unsent.require_kept(state.properties.deleted_file_retention_ms)
                 outcome = self._committer.submit(proposal, state, plan=plan, unsent=unsent)
@@ -295,7 +296,8 @@ class OpenTable:
         the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
         """
         try:
-            proposal = plan.execute(state)
+            with self.timed("plan"):
+                proposal = plan.execute(state)
         except NotFoundError:  # vacuumed, or cleaned up: an error only if the newest version still needs it
             newest = self.log.reload()
             is_other = newest.protocol != state.protocol or not keeps_write_rules(state.metadata, newest.metadata)
@@ -313,6 +315,10 @@ class OpenTable:
     def is_on_disk(self, version: int) -> bool:
         """Whether this handle has made the version and all below it durable."""
         return version <= self._committer.durable_version
+
+    def timed(self, name: str) -> AbstractContextManager[None]:
+        """Report the block to the hooks, as the step of this name."""
+        return timed(self._hooks, self.uri, name)
 
     def report_conflict(self, error: ConflictError) -> None:
         """Call the hooks with a conflict that is about to be raised."""

@@ -95,7 +95,8 @@ def vacuum(
     on_step = on_step or (lambda what, done, total: None)
     # A local directory is changed by one thread at a time.
     places = open_table.workers(workers, 1 if open_table.store.has_cheap_calls else _DELETIONS_AT_ONCE)
-    return _Vacuum(open_table, options, retention_ms, on_step, places).run()
+    with open_table.timed("vacuum"):
+        return _Vacuum(open_table, options, retention_ms, on_step, places).run()
 
 
 class _Vacuum:

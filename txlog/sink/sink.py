@@ -148,6 +148,11 @@ class Sink:
         )
         self._staging = self._commits.staging
 
+    @property
+    def app_id(self) -> str:
+        """The application's name in the table's log; Spark's writes take it as ``txnAppId``."""
+        return self._app_id
+
     # --- a job without checkpoints ------------------------------------------------------------------------------
 
     def once(self, key: str, data: object) -> WriteResult:

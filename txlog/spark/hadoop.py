@@ -17,7 +17,7 @@ from txlog.util.arguments import invalid
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_session", "of_session", "storage_options"]
+__all__ = ["check_session", "is_sail", "of_session", "storage_options"]
 
 _S3A = {
     "access.key": "access_key_id",
@@ -90,6 +90,11 @@ def check_session(spark: Any) -> None:
     """Raises ``InvalidInputError`` for a first argument that is not a SparkSession, such as the table's location."""
     if not hasattr(spark, "range") or not hasattr(spark, "conf"):
         raise invalid("first argument", spark, "the SparkSession that does the work")
+
+
+def is_sail(spark: Any) -> bool:
+    """Whether the session is one of Sail, which speaks Spark Connect and has no SparkConf: every Spark has a name."""
+    return not hasattr(spark, "_jsparkSession") and spark.conf.get("spark.app.name", None) is None
 
 
 def of_session(spark: Any, path: str) -> dict[str, str]:

@@ -91,7 +91,12 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
 
 
 def commit(
-    options: SparkWriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
+    options: SparkWriteOptions,
+    job: WriteJob,
+    committables: Sequence[Committable],
+    *,
+    lives_on: bool = False,
+    may_be_second: bool = False,
 ) -> WriteResult | None:
     """Commit the files of every task as one version.
 
@@ -101,6 +106,7 @@ def commit(
         committables: What the tasks wrote.
         lives_on: Whether Spark keeps this process for later batches. If not, Spark may end it immediately, so this call
             also waits for a due Delta checkpoint.
+        may_be_second: Whether the engine commits in a task, and may run that again after it committed.
 
     Returns:
         The result, or None if no task had a row and ``skipEmpty`` is set.
@@ -111,7 +117,10 @@ def commit(
     if options.skip_empty and _adds_nothing(job, committables):
         return None
     # Another process may have planned the job on a newer version than this one knew before.
-    return _commit(process_table(options), job, committables, lives_on=lives_on)
+    open_table = process_table(options)
+    if may_be_second and (done := GlobalCommitter(open_table).found(job)) is not None:
+        return done
+    return _commit(open_table, job, committables, lives_on=lives_on)
 
 
 def _commit(

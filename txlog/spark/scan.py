@@ -15,8 +15,8 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from txlog.spark.columns import is_translatable
-from txlog.spark.hadoop import check_session, of_session
-from txlog.spark.native_files import groups_of, hadoop_root, reads_natively
+from txlog.spark.hadoop import check_session, is_sail, of_session
+from txlog.spark.native_files import FileGroup, groups_of, hadoop_root, reads_natively
 from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
 from txlog.spark.table_version import open_version
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from txlog.expressions.predicates import Predicate
+    from txlog.read.scan_task import ScanTask
 
 __all__ = ["read"]
 
@@ -87,13 +88,21 @@ def read(
     if root is None or not reads_natively(plan.selection) or not (predicate is None or is_translatable(predicate)):
         return python.of(tasks, plan.selection)
     native = NativeFrames(spark, table, plan.selection, root)
-    groups, others = groups_of(native.with_vectors_loaded(tasks))
+    groups, others = _groups_on_sail(tasks) if is_sail(spark) else groups_of(native.with_vectors_loaded(tasks))
     others += native.left_out
     with _few_listing_tasks(spark, root, len(tasks)):
         frames = [native.of(group) for group in groups]
     if others or not frames:
         frames.append(python.of(others, plan.selection))
     return functools.reduce(lambda left, right: left.union(right), frames)
+
+
+def _groups_on_sail(tasks: Sequence[ScanTask]) -> tuple[list[FileGroup], list[ScanTask]]:
+    """Sail's reader does not say which file, and where in it, a row comes from: it gets files whose rows all live, and
+    which have equal partition values."""
+    plain = [task for task in tasks if task.deletion_vector is None]
+    groups, others = groups_of(plain, branches_max=len(plain))
+    return groups, [*others, *(task for task in tasks if task.deletion_vector is not None)]
 
 
 @contextlib.contextmanager

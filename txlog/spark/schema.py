@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.protocol.schema_input import from_any
 
-__all__ = ["as_nullable", "frame_schema", "spark_type"]
+__all__ = ["as_nullable", "frame_schema", "spark_type", "struct_type"]
 
 _INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Keys that bind a column to the table it was read from (generation, identity, mapping ids, collation, char length)."""
@@ -46,6 +47,15 @@ def frame_schema(spark_schema: Any) -> Struct:
     plain = _without_internal_metadata(from_any(document))
     assert isinstance(plain, Struct)
     return plain
+
+
+def struct_type(given: Any) -> Any:
+    """The schema that an engine passes to a data source, as a pyspark ``StructType``: Sail passes Arrow's."""
+    if not isinstance(given, pa.Schema):
+        return given
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(given, prefer_timestamp_ntz=True)
 
 
 def as_nullable(data_type: DataType) -> DataType:

@@ -14,8 +14,10 @@ import msgspec
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.properties import KNOWN_KEYS
 from txlog.spark.options import SparkWriteOptions
+from txlog.writer.write_intent import OVERWRITE
+from txlog.writer.write_plan import WriteJob
 
-__all__ = ["SessionSettings"]
+__all__ = ["SessionSettings", "require_own_mode"]
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -120,3 +122,18 @@ class SessionSettings(msgspec.Struct, frozen=True):
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()
         return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def require_own_mode(options: SparkWriteOptions, job: WriteJob) -> None:
+    """Check that an overwrite says itself which partitions it replaces, where the session's settings cannot be seen.
+
+    Raises:
+        InvalidInputError: The table has partitions, and whether their rows stay depends on a setting of the session.
+    """
+    if job.intent == OVERWRITE and job.plan.partition_columns and options.partition_overwrite_mode is None:
+        raise InvalidInputError(
+            f"what this overwrite of a table with partitions replaces depends on the session's {OVERWRITE_MODE}, which"
+            " Sail does not show. Nothing was written. Add .option('partitionOverwriteMode', 'static') to replace all"
+            " rows, 'dynamic' to replace the partitions that the new rows are in, or replaceWhere",
+            table=job.plan.table,
+        )

@@ -8,9 +8,11 @@ the messages of the tasks pass between them. No task touches the log; the commit
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
@@ -18,13 +20,13 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 from txlog.errors import TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
-from txlog.spark.settings import SessionSettings
-from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+from txlog.spark.schema import struct_type
+from txlog.spark.settings import SessionSettings, require_own_mode
+from txlog.spark.task import TaskMessage, numbered, warn_of_orphans, write_in_task
 from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
 from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from txlog.spark.reader import TxlogReader
@@ -50,8 +52,11 @@ class TxlogDataSource(DataSource):
 
         with crossing():
             options = parse_write_options(self.options)
-            job, is_replay = plan(options, schema, overwrite=overwrite)
-            return TxlogWriter(options, job, is_replay=is_replay)
+            job, is_replay = plan(options, struct_type(schema), overwrite=overwrite)
+            is_on_sail = isinstance(schema, pa.Schema)
+            if is_on_sail:
+                require_own_mode(options, job)
+            return TxlogWriter(options, job, is_replay=is_replay, is_on_sail=is_on_sail)
 
     def schema(self) -> StructType:
         """The columns of the version to read. A batch read pins the version here, since Spark keeps this object.
@@ -61,6 +66,7 @@ class TxlogDataSource(DataSource):
         from txlog.spark.read_options import has_stream_option, parse_read_options, parse_stream_read_options
         from txlog.spark.reader import opened, read_schema, stream_schema
         from txlog.spark.table_version import open_version
+        from txlog.spark.task_reader import spark_arrow_schema
 
         with crossing():
             self._is_inferred = True
@@ -70,7 +76,8 @@ class TxlogDataSource(DataSource):
             options = parse_read_options(self.options)
             table = opened(options)
             self._pinned_version = table.state.version
-            return read_schema(table, options)
+            found = read_schema(table, options)
+            return spark_arrow_schema(found) if "pysail" in sys.modules else found  # Sail takes Arrow's types too
 
     def reader(self, schema: StructType) -> TxlogReader:
         """Plan a batch read. Raises every error in the schema and the options."""
@@ -79,7 +86,7 @@ class TxlogDataSource(DataSource):
 
         with crossing():
             options = parse_read_options(self.options)
-            return TxlogReader(options, opened(options, self._pinned_version), schema)
+            return TxlogReader(options, opened(options, self._pinned_version), struct_type(schema))
 
     def streamReader(self, schema: StructType) -> TxlogStreamReader:
         """The reader of a stream, for the driver or for tasks. Every error in the options is raised here."""
@@ -105,12 +112,14 @@ class TxlogWriter(DataSourceArrowWriter):
     """One planned batch write. Spark pickles it once, for the tasks and for the commit.
 
     ``is_replay``: the table already contained this write when it was planned, so the tasks write nothing.
+    ``is_on_sail``: the tasks know neither their partition nor the session's settings, and one of them commits.
     """
 
-    def __init__(self, options: SparkWriteOptions, job: WriteJob, *, is_replay: bool) -> None:
+    def __init__(self, options: SparkWriteOptions, job: WriteJob, *, is_replay: bool, is_on_sail: bool = False) -> None:
         self.options = options
         self.job = job
         self.is_replay = is_replay
+        self.is_on_sail = is_on_sail
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Runs in a task: writes its rows.
@@ -119,8 +128,7 @@ class TxlogWriter(DataSourceArrowWriter):
             TxlogErrorInSpark: A row is invalid (a null in a NOT NULL column, a bad value), or the store failed.
         """
         context = TaskContext.get()
-        assert context is not None
-        settings = SessionSettings.seen_by(context.getLocalProperty)
+        settings = SessionSettings() if context is None else SessionSettings.seen_by(context.getLocalProperty)
         try:
             job = self._job_in(settings)
         except TxlogError:
@@ -141,7 +149,11 @@ class TxlogWriter(DataSourceArrowWriter):
             if self.is_replay:
                 confirm_replay(self.options, job)
             else:
-                commit(self.options, job, [message.committable for message in messages])
+                found = [message.committable for message in messages]
+                if self.is_on_sail:
+                    commit(self.options, job, numbered(found), may_be_second=True)
+                else:
+                    commit(self.options, job, found)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""

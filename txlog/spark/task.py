@@ -7,10 +7,11 @@ can reach the log.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.catalogs.open import open_place
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import TaskContext
 
-__all__ = ["TaskMessage", "warn_of_orphans", "write_in_task"]
+__all__ = ["TaskMessage", "numbered", "warn_of_orphans", "write_in_task"]
 
 
 @dataclass
@@ -59,14 +60,15 @@ class TaskMessage(WriterCommitMessage):
 
 
 def write_in_task(
-    options: SparkWriteOptions, job: WriteJob, context: TaskContext, batches: Iterator[pa.RecordBatch]
+    options: SparkWriteOptions, job: WriteJob, context: TaskContext | None, batches: Iterator[pa.RecordBatch]
 ) -> Committable:
     """Write and seal one task's rows.
 
     Args:
         options: The options of the write.
         job: The planned write.
-        context: Spark's context of this task, with the partition, the attempt and the number of cores.
+        context: Spark's context of this task, with the partition, the attempt and the number of cores. Sail has none:
+            `numbered` then tells its tasks apart.
         batches: The task's rows.
 
     Returns:
@@ -77,12 +79,22 @@ def write_in_task(
         InvalidInputError: A row holds a value that cannot be written.
         StorageError: The store failed.
     """
-    task = job.task(context.partitionId(), context.taskAttemptId())
+    task = job.task() if context is None else job.task(context.partitionId(), context.taskAttemptId())
     files = open_place(options.path, options.storage_options).files
     if options.changelog is not None:
         return _write_changes(ChangelogWriter(files, job.plan, task, options.changelog), batches)
     # Use only the cores that Spark assigned to this task: the other cores belong to other tasks.
-    return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, context.cpus()))
+    cores = 1 if context is None else context.cpus()
+    return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, cores))
+
+
+def numbered(committables: Iterable[Committable]) -> list[Committable]:
+    """The committables of tasks that do not know their partitions, by partition.
+
+    The files of each run of a task have names of their own. Sail passes the message of one run of each partition, in
+    the order of partitions, and fails if a partition has two: so a message's place is its task's number.
+    """
+    return [replace(each, task_id=at) for at, each in enumerate(committables)]
 
 
 def _write_changes(writer: ChangelogWriter, batches: Iterator[pa.RecordBatch]) -> Committable:

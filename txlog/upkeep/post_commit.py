@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from txlog.hooks import CommitHooks, timed
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
@@ -46,8 +47,9 @@ class PostCommit:
     An ending process waits for the work, as `Background` says.
     """
 
-    def __init__(self, log: DeltaLog) -> None:
+    def __init__(self, log: DeltaLog, hooks: CommitHooks | None = None) -> None:
         self._log = log
+        self._hooks = hooks
         self._lock = new_lock()
         self._background = Background("txlog-post-commit")
         self._publisher = Background("txlog-publish")
@@ -146,7 +148,8 @@ class PostCommit:
         state = self._log.on_newest_checkpoint(state)
         if not self._log.checkpoint_is_due(state, is_first=is_first):
             return False  # another writer's came first
-        logger.debug("%s: checkpoint at v%d", self._log.uri, self._log.write_checkpoint(state))
+        with timed(self._hooks, self._log.uri, "checkpoint"):
+            logger.debug("%s: checkpoint at v%d", self._log.uri, self._log.write_checkpoint(state))
         return True
 
     def _checksum(self, txn_id: str | None, state: TableState) -> bool:

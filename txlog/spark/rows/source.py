@@ -42,7 +42,8 @@ NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
 """The columns of a materialized source: a row's number, its size in bytes, its key (null if a part of it is null), and
 the row as a struct."""
 
-_PARTITION_SHIFT = 33
+_NUMBERED = "__txlog_number"
+_SAIL_FOLDER = "execution.checkpoint.path"
 _SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 
 
@@ -90,7 +91,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
                 f" {', '.join(shape.schema.names)}"
             )
     with typed_errors():
-        keyed = frame.mapInArrow(_keying(shape, table), _spark_type_of(shape)).localCheckpoint()
+        keyed = _kept(_numbered(frame).mapInArrow(_keying(shape, table), _spark_type_of(shape)))
         facts = _facts(keyed, shape, spec)
         num_given = num_rows = facts["rows"]
         if spec.needs_distinct_keys:
@@ -107,6 +108,30 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, target: TaskTable, table:
         for at, kind in enumerate(types)
     ]
     return keyed, Extent(spec, shape, num_rows, num_given, tuple(ends), few)
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """The rows with a number each, as the last column."""
+    from pyspark.sql import functions as F
+
+    return frame.select("*", F.monotonically_increasing_id().alias(_NUMBERED))
+
+
+def _kept(frame: DataFrame) -> DataFrame:
+    """The rows, computed now and only once, and kept by the engine.
+
+    Raises ``InvalidInputError`` if this is a Sail server that was not told where to keep them.
+    """
+    try:
+        return frame.localCheckpoint()
+    except Exception as error:
+        if _SAIL_FOLDER not in str(error):
+            raise
+        raise InvalidInputError(
+            f"Sail keeps the rows of the source in the folder {_SAIL_FOLDER}, which is not set: set the environment"
+            " variable SAIL_EXECUTION__CHECKPOINT__PATH to a folder (which all its workers reach) before its server"
+            " starts"
+        ) from error
 
 
 def part_source(rows: pa.Table) -> PartSource:
@@ -127,23 +152,20 @@ def _spark_type_of(shape: SourceShape) -> Any:
 
 def _keying(shape: SourceShape, table: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def keyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        first, number = context.partitionId() << _PARTITION_SHIFT, 0
+        number = 0
         for batch in batches:
             with crossing():
-                yield _keyed(batch, shape, table, first, number)
+                yield _keyed(batch, shape, table, number)
             number += batch.num_rows
 
     return keyed
 
 
-def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, row: int) -> pa.RecordBatch:
-    """Convert source rows to the types in use, and add each row's number, average size in bytes, and key."""
+def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, row: int) -> pa.RecordBatch:
+    """Convert numbered source rows to the types in use, and add each row's average size in bytes, and key."""
     left_out = {fold_name(name) for name in shape.left_out}
-    batch = batch.select([at for at, name in enumerate(batch.schema.names) if fold_name(name) not in left_out])
+    numbers, names = batch.column(batch.num_columns - 1), batch.schema.names[:-1]
+    batch = batch.select([at for at, name in enumerate(names) if fold_name(name) not in left_out])
     fitted = completed(shape.schema, batch, shape.computed, table, row)
     fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
     keys = [compared_as(key.of(fitted), type_to_arrow(key.type)) for key in shape.source_keys]
@@ -155,7 +177,7 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, ro
     names = [f"k{at}" for at in range(len(keys))]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(np.arange(fitted.num_rows, dtype=np.int64) + first + row),
+            numbers,
             pa.repeat(pa.scalar(size, pa.int64()), fitted.num_rows),
             pa.StructArray.from_arrays(keys, names=names, mask=pa.array(is_null)),
             pa.StructArray.from_arrays(fitted.columns, names=fitted.schema.names),
@@ -229,4 +251,4 @@ def _last_of_each_key(keyed: DataFrame, spec: SourceSpec) -> DataFrame:
 
     order = Window.partitionBy(KEYS).orderBy(F.col(f"{DATA}.`{_sequence(spec)}`").desc(), F.col(NUMBER).desc())
     ranked = keyed.withColumn("rank", F.row_number().over(order))
-    return ranked.where("rank = 1").drop("rank").localCheckpoint()
+    return _kept(ranked.where("rank = 1").drop("rank"))

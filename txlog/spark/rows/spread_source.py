@@ -119,8 +119,8 @@ def _writing(
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        assert context is not None
-        task = TaskIdentity(job_id, context.partitionId(), context.taskAttemptId())
+        numbers = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        task = TaskIdentity(job_id, *numbers)
         parts = (part_source(pa.Table.from_batches(chunk)) for chunk in _chunks(batches))
         with crossing():
             written = write_new_rows(

@@ -1,0 +1,91 @@
+"""Assets of Dagster kept in tables, in real runs: `make hunt PART=integrations`."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import deltalake
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.integrations.dagster import TxlogIOManager
+
+DAILY = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23")
+SIZES: list[int] = [2]
+
+
+@dg.asset(partitions_def=DAILY, metadata={"partition_expr": "day"}, key_prefix="sales")
+def orders(context: dg.AssetExecutionContext) -> pa.Table:
+    days = [key for key in context.partition_keys for _ in range(SIZES[-1])]
+    return pa.table({"id": range(len(days)), "day": pa.array(days).cast(pa.date32())})
+
+
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(["de", "fr"]), metadata={"partition_expr": "country"})
+def customers(context: dg.AssetExecutionContext) -> pd.DataFrame:
+    return pd.DataFrame({"country": [context.partition_key], "name": ["x"]})
+
+
+@dg.asset(ins={"orders": dg.AssetIn(key=["sales", "orders"])}, partitions_def=DAILY, metadata={"partition_expr": "day"})
+def counts(context: dg.AssetExecutionContext, orders: pd.DataFrame) -> pa.Table:
+    return pa.table({"day": pa.array([context.partition_key]).cast(pa.date32()), "orders": [len(orders)]})
+
+
+@dg.asset
+def total(counts: pa.Table) -> pa.Table:
+    return pa.table({"orders": [sum(counts["orders"].to_pylist())]})
+
+
+@dg.asset(partitions_def=DAILY)
+def unnamed() -> pa.Table:
+    return pa.table({"id": [1]})
+
+
+ASSETS = [orders, customers, counts, total, unnamed]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "tables"
+
+
+def run(root: Path, asset: dg.AssetsDefinition, partition: str | None = None, **more: Any) -> dg.ExecuteInProcessResult:
+    resources = {"io_manager": TxlogIOManager(root=str(root))}
+    return dg.materialize(ASSETS, selection=[asset], resources=resources, partition_key=partition, **more)
+
+
+def rows(root: Path, *key: str) -> list[dict[str, Any]]:
+    return deltalake.DeltaTable(str(root.joinpath(*key))).to_pyarrow_table().to_pylist()
+
+
+def test_a_materialization_replaces_its_partition_and_says_what_it_wrote(root: Path) -> None:
+    for day in ("2026-11-20", "2026-11-18", "2026-11-20"):
+        result = run(root, orders, day)
+    assert sorted(str(row["day"]) for row in rows(root, "sales", "orders")) == 2 * ["2026-11-18"] + 2 * ["2026-11-20"]
+    (event,) = result.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    assert (metadata["version"].value, metadata["dagster/row_count"].value) == (2, 2)
+    assert metadata["size_bytes"].value > 0
+    assert txlog.Table.open(root / "sales" / "orders").history(1)[0]["userMetadata"] == f"dagster run {result.run_id}"
+
+
+def test_assets_that_follow_get_the_rows_of_their_partition(root: Path) -> None:
+    for day in ("2026-11-18", "2026-11-19"):
+        run(root, orders, day)
+        run(root, counts, day)
+    assert [row["orders"] for row in rows(root, "counts")] == [2, 2]
+    run(root, total)
+    run(root, total)
+    assert rows(root, "total") == [{"orders": 4}]
+
+
+def test_partitions_that_are_no_times_are_rows_too(root: Path) -> None:
+    for country in ("de", "fr", "de"):
+        run(root, customers, country)
+    assert sorted(row["country"] for row in rows(root, "customers")) == ["de", "fr"]
+
+
+def test_a_partition_whose_column_is_not_named_is_refused(root: Path) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="partition_expr"):
+        run(root, unnamed, "2026-11-18")

@@ -1,0 +1,85 @@
+"""Dagster: an IO manager that keeps each asset in a table, and each of its partitions in rows of the table.
+
+In: what assets return: anything that ``Table.append`` accepts. Out: Arrow tables, or pandas' and Polars' DataFrames.
+Needs ``pip install dagster``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+from dagster import ConfigurableIOManager, DagsterInvariantViolationError, InputContext, OutputContext
+from pydantic import Field
+
+import txlog
+from txlog.errors import InvalidInputError
+
+__all__ = ["TxlogIOManager"]
+
+
+class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
+    """Materializing an asset replaces its rows, and materializing a partition replaces the partition's, in one version.
+
+    So a materialization that is run again leaves the same rows. An asset with partitions names the column that tells
+    them apart: ``@asset(partitions_def=..., metadata={"partition_expr": "day"})``. A time window is compared as a date,
+    or as a date with a time if it does not begin at midnight. Each materialization has the table's version, the number
+    of rows and the size as metadata.
+    """
+
+    root: str = Field(description="The folder or bucket of the tables; an asset's key is its path below it.")
+    storage_options: dict[str, str] = Field(default={}, description="As for txlog.Table.open.")
+
+    def handle_output(self, context: OutputContext, obj: Any) -> None:
+        """Replace the rows of the asset, or of its partitions. Raises what ``Table.overwrite`` raises."""
+        where = _condition(context, context.definition_metadata) if context.has_asset_partitions else None
+        note, uri = f"dagster run {context.run_id}", self._uri(context)
+        if txlog.Table.exists(uri, storage_options=self.storage_options):
+            table = txlog.Table.open(uri, storage_options=self.storage_options)
+            result = table.overwrite(obj, where=where, user_metadata=note)
+        else:
+            result = txlog.write(uri, obj, user_metadata=note, storage_options=self.storage_options)
+        facts = {"uri": uri, "version": result.version, "dagster/row_count": result.metrics.rows}
+        context.add_output_metadata({**facts, "size_bytes": result.metrics.bytes, "files": result.metrics.files})
+
+    def load_input(self, context: InputContext) -> Any:
+        """Read the asset, or its partitions, as the type that the input asks for. Raises what ``Table.open`` raises."""
+        upstream = context.upstream_output
+        metadata = {} if upstream is None else upstream.definition_metadata
+        where = _condition(context, metadata) if context.has_asset_partitions else None
+        rows = txlog.Table.open(self._uri(context), storage_options=self.storage_options).to_arrow(where=where)
+        wanted = context.dagster_type.typing_type
+        library = getattr(wanted, "__module__", "").partition(".")[0]
+        if library == "pandas":
+            return rows.to_pandas()
+        if library == "polars":
+            import polars
+
+            return polars.from_arrow(rows)
+        if wanted in (Any, pa.Table, object):
+            return rows
+        raise InvalidInputError(f"an input of type {wanted} cannot be loaded: use pyarrow.Table, or a DataFrame")
+
+    def _uri(self, context: InputContext | OutputContext) -> str:
+        return "/".join([self.root.rstrip("/"), *context.asset_key.path])
+
+
+def _condition(context: InputContext | OutputContext, metadata: Any) -> Any:
+    """The rows of the partitions of a run, as a condition."""
+    column = (metadata or {}).get("partition_expr")
+    if not isinstance(column, str):
+        raise InvalidInputError(
+            f"asset {context.asset_key.to_user_string()} has partitions, and nothing says which rows belong to one:"
+            ' name the column by metadata={"partition_expr": "..."}'
+        )
+    try:
+        window = context.asset_partitions_time_window
+    except (ValueError, DagsterInvariantViolationError):  # the partitions are no windows of time
+        return txlog.col(column).isin(context.asset_partition_keys)
+    return (txlog.col(column) >= _moment(window.start)) & (txlog.col(column) < _moment(window.end))
+
+
+def _moment(when: datetime) -> str:
+    utc = when.astimezone(timezone.utc)
+    return utc.strftime("%Y-%m-%d" if (utc.hour, utc.minute, utc.second) == (0, 0, 0) else "%Y-%m-%d %H:%M:%S")

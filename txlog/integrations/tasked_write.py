@@ -1,0 +1,101 @@
+"""A write whose rows come from an engine's tasks: planned here, written there, committed here as one version.
+
+In: a table, and what the write is. Out: a `TaskedWrite`, plain data that an engine sends to its tasks, and the result.
+A task that runs twice writes files with other names, and the commit names those of one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.write_options import WriteOptions, check_mode
+from txlog.commands.write_planning import plan_write
+from txlog.errors import InvalidInputError
+from txlog.protocol.identity import without_counted
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteResult
+from txlog.sink.sink import Sink
+from txlog.sink.sink_task import SinkTask
+from txlog.table import Table
+from txlog.tasks.task_table import TaskStore
+from txlog.writer.changelog.spec import ChangelogSpec, changelog_of
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
+from txlog.writer.committable import Committable
+from txlog.writer.write_plan import WriteJob
+
+__all__ = ["Target", "TaskedWrite"]
+
+
+class TaskedWrite(msgspec.Struct, frozen=True):
+    """A planned write. Its tasks need txlog and access to the table's location."""
+
+    store: TaskStore
+    job: WriteJob
+    changelog: ChangelogSpec | None
+
+    def run(self, task_id: int, pieces: Iterable[Any]) -> bytes:
+        """One task: writes its rows, and returns what the commit needs. Raises what ``SinkTask`` raises."""
+        with SinkTask(self.store.files.files, self.job, task_id, 0, self.changelog) as task:
+            for piece in pieces:
+                task.write(piece)
+        return task.committable.to_bytes()
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A table, and how rows are written to it: the arguments that engines' functions share.
+
+    ``mode`` is "append", "overwrite" (all rows) or "upsert" with ``keys``. ``app_id`` and ``key`` make the write happen
+    once, as `Sink.once`.
+    """
+
+    table: Table
+    mode: str = "append"
+    keys: str | Sequence[str] | None = None
+    app_id: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        check_mode(self.mode, ("append", "overwrite", "upsert"))
+        if (self.app_id is None) != (self.key is None):
+            raise InvalidInputError("a write that happens once needs both app_id, the job, and key, the run: pass both")
+
+    def sink(self) -> Sink | None:
+        """The sink of the write's key, if it has one."""
+        if self.app_id is None or self.key is None:
+            return None
+        return Sink(self.table, self.app_id, mode=self.mode, keys=self.keys).for_key(self.key)
+
+    def write(self, work: Callable[[TaskedWrite], Sequence[bytes]]) -> WriteResult:
+        """Plan the write, have ``work`` run its tasks, and commit what they return.
+
+        ``work`` is not called if the table has the key. Raises what `Table.append` and `Sink.commit` raise.
+        """
+        sink = self.sink()
+        known = None if sink is None else sink.committed(0)
+        if known is not None:
+            return known
+        planned = self.plan(sink)
+        return self.commit(planned, work(planned))
+
+    def plan(self, sink: Sink | None) -> TaskedWrite:
+        open_table = self.table._open_table
+        changelog = changelog_of(self.mode, self.keys, None, None, None)
+        state = open_table.writable_state()
+        options = WriteOptions(
+            mode=self.mode,
+            keys=() if changelog is None else changelog.keys,
+            commit=PLAIN_COMMIT if sink is None else CommitOptions(sink.app_id, 0),
+        )
+        job = plan_write(open_table, to_arrow(without_counted(state.schema)), options, state)
+        return TaskedWrite(open_table.task_store(), job, changelog)
+
+    def commit(self, planned: TaskedWrite, written: Sequence[bytes]) -> WriteResult:
+        committer = GlobalCommitter(self.table._open_table)
+        committables = [Committable.from_bytes(each) for each in written]
+        result = committer.commit(planned.job, committables)
+        committer.remove_keys(committables)
+        return result
