@@ -131,13 +131,10 @@ df = spark.createDataFrame(data)
 
 BEFORE: dict[str, dict[int, str]] = {
     "README.md": {
-        1: 'events = spark.readStream.schema(df.schema).parquet(str(folder / "landed"))',
-        3: "rows = data.slice(0, 1).append_column('note', pa.array(['a']))",
-        5: """
-for name in ("exports", "landing/orders"):
-    (folder / name).mkdir(parents=True)
-    pq.write_table(rows, folder / name / "1.parquet")
-""",
+        1: "rows = data.slice(0, 1).append_column('note', pa.array(['a']))",
+        3: 'events = spark.readStream.schema(df.schema).parquet(str(folder / "landed"))',
+        4: "uri = path",
+        5: "while table.version < 45: table.append(rows)",
     },
     "docs/change-columns.md": {2: "table.add_columns('tags array<int>')"},
     "docs/change-rows.md": {
@@ -204,19 +201,35 @@ schema, rows = nested, pa.Table.from_pylist(some, schema=nested)
 table = txlog.Table.create(uri, "id bigint, ts bigint", properties={"delta.enableDeletionVectors": "true",
     "txlog.merge-engine": "deduplicate", "txlog.sequence.field": "ts"})
 """,
+        2: """
+sold = spark.createDataFrame([(1, 23.0, 5, "+I")], "product bigint, price double, sold bigint, op string")
+sold.write.parquet(str(folder / "sold"))
+changes = spark.readStream.schema(sold.schema).parquet(str(folder / "sold"))
+""",
+    },
+    "docs/spark-batch.md": {
+        0: """
+path = str(folder / "daily")
+df = spark.createDataFrame([(1, "2026-11-20", "eu")], "id bigint, day string, region string")
+""",
+        1: 'df = spark.createDataFrame([("one",)], "id string")',
     },
     "docs/spark.md": {
         0: """
 df = spark.readStream.schema(frame.schema).parquet(str(folder / "landed"))
 """,
         2: """
+txlog.Table.create("s3://bucket/customers", "id bigint, name string")
 row = "struct<id bigint, name string>"
 debezium = f"op string, source struct<lsn bigint>, before {row}, after {row}"
 change = spark.createDataFrame([("c", (1,), None, (7, "Ada"))], debezium)
 change.write.parquet(str(folder / "debezium"))
 events = spark.readStream.schema(debezium).parquet(str(folder / "debezium"))
 """,
-        4: 'checkpoints = str(folder / "checkpoints-countries")',
+        5: """
+checkpoints = str(folder / "checkpoints-countries")
+txlog.Table.create("s3://bucket/countries", "country string, count bigint")
+""",
         6: """
 df = spark.createDataFrame(data)
 uri, changes, batches = path, spark.createDataFrame(rows), [df, df]

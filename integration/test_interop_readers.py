@@ -158,23 +158,20 @@ def test_each_reader_does_with_each_feature_what_the_pages_say(name: str, tmp_pa
     table.append(rows)
     table.delete("id = 1")
     by_call = {call: _outcome(CALLS[call], table.uri, rows.slice(1).to_pylist()) for call in CALLS}
-    for page in ("README.md", "docs/read.md"):
-        engine, others, polars = _cells_of(page)[name]
-        assert by_call["QueryBuilder"] == engine
-        assert {by_call[call] for call in ("to_pyarrow_table", "to_pandas", "to_pyarrow_dataset")} == {others}
-        plain, _, with_pyarrow = polars.partition("; ")
-        assert {by_call["read_delta"], by_call["scan_delta"]} == {plain}
-        assert by_call["use_pyarrow"] == (with_pyarrow.split()[0] if with_pyarrow else plain)
+    engine, others, polars = _cells_of("docs/read.md")[name]
+    assert by_call["QueryBuilder"] == engine
+    assert {by_call[call] for call in ("to_pyarrow_table", "to_pandas", "to_pyarrow_dataset")} == {others}
+    plain, _, with_pyarrow = polars.partition("; ")
+    assert {by_call["read_delta"], by_call["scan_delta"]} == {plain}
+    assert by_call["use_pyarrow"] == (with_pyarrow.split()[0] if with_pyarrow else plain)
     assert table.snapshot().to_arrow().to_pylist() == rows.slice(1).to_pylist()
 
 
 def test_the_pages_name_the_versions_of_the_readers_that_were_tried() -> None:
-    for page in ("README.md", "docs/read.md"):
-        head = next(
-            line for line in (ROOT / page).read_text().splitlines() if line.startswith("| turned on in the table")
-        )
-        for library, version in (("deltalake", deltalake.__version__), ("Polars", pl.__version__)):
-            assert f"{library} {version.rpartition('.')[0]}," in head
+    lines = (ROOT / "docs" / "read.md").read_text().splitlines()
+    head = next(line for line in lines if line.startswith("| turned on in the table"))
+    for library, version in (("deltalake", deltalake.__version__), ("Polars", pl.__version__)):
+        assert f"{library} {version.rpartition('.')[0]}," in head
 
 
 def test_a_table_with_the_default_properties_asks_nothing_special_of_its_readers(tmp_path: Path) -> None:

@@ -89,7 +89,12 @@ writes = {
     "writeTo with a path": lambda t, p: rows.writeTo(t).option("path", p).append(),
     "saveAsTable with a path": lambda t, p: rows.write.format("txlog").option("path", p).mode("append").saveAsTable(t),
 }
-found = {}
+reads = {
+    "table with a path": lambda t, p: spark.read.option("path", p).table(t).count(),
+    "SELECT WITH": lambda t, p: spark.sql(f"SELECT * FROM {t} WITH (path='{p}')").count(),
+    "table": lambda t, p: spark.table(t).count(),
+}
+found, read = {}, {}
 for name, place in (("by_location", "LOCATION '{}'"), ("by_option", "OPTIONS (path '{}')")):
     spark.sql(f"CREATE TABLE {name} (id BIGINT) USING txlog {place.format(root + '/' + name)}")
     for way, write in writes.items():
@@ -99,17 +104,22 @@ for name, place in (("by_location", "LOCATION '{}'"), ("by_option", "OPTIONS (pa
         except Exception as exc:
             error = error_from(exc)
             found[f"{name} {way}"] = error.message if error else "NOT OURS " + str(exc)
+    for way, count in reads.items():
+        try:
+            read[f"{name} {way}"] = count(name, root + "/" + name)
+        except Exception as exc:
+            read[f"{name} {way}"] = error_from(exc).message
 found["made"] = str(spark.catalog.tableExists("made"))
-print("found " + json.dumps(found))
+print("found " + json.dumps([found, read]))
 """
 
 
-def test_a_catalog_table_is_written_if_the_write_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_catalog_table_is_written_and_read_if_the_command_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
     """In a session without Delta's catalog, which takes no Python sources at all."""
     command = [sys.executable, "-c", CATALOG_JOB, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    reported = json.loads(
+    reported, read = json.loads(
         next(line for line in done.stdout.splitlines() if line.startswith("found ")).removeprefix("found ")
     )
     assert reported.pop("made") == "False"
@@ -120,6 +130,8 @@ def test_a_catalog_table_is_written_if_the_write_names_its_path(spark: SparkSess
     assert len(refusals) == 1
     assert "neither LOCATION nor OPTIONS" in refusals.pop()
     for name in ("by_location", "by_option"):
+        assert (read[f"{name} table with a path"], read[f"{name} SELECT WITH"]) == (3, 3)
+        assert "A name in Spark's catalog does not say where the table is" in read[f"{name} table"]
         assert (ids(tmp_path / name), txlog.Table.open(tmp_path / name).version) == ([7, 7, 7], 3)
 
 

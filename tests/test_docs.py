@@ -122,10 +122,10 @@ def test_every_page_is_in_the_navigation(page: Path) -> None:
     assert re.search(rf": {re.escape(page.as_posix())}$", navigation, re.MULTILINE)
 
 
-def test_the_site_names_the_version_and_the_licence() -> None:
-    licence = re.search(r'^license = "(.*)"$', PROJECT, re.MULTILINE)
-    assert licence is not None
-    assert f"\ncopyright: txlog {txlog.__version__}, {licence[1]}\n" in (ROOT / "mkdocs.yml").read_text()
+def test_the_site_names_the_version_and_the_license() -> None:
+    license_ = re.search(r'^license = "(.*)"$', PROJECT, re.MULTILINE)
+    assert license_ is not None
+    assert f"\ncopyright: txlog {txlog.__version__}, {license_[1]}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
 @pytest.mark.parametrize(("name", "package"), [row for row in COMPATIBLE.items() if row[0] != "Spark's own Delta"])

@@ -22,6 +22,7 @@ from txlog.cli import main
 from txlog.cli.app import app
 from txlog.cli.show import history_shown
 from txlog.result import human_size
+from txlog.util.extras import how_to_install
 
 
 def _txlog(*arguments: str) -> Result:
@@ -300,5 +301,5 @@ def test_without_the_extra_the_command_says_what_to_install(missing: str) -> Non
     program = f"import sys; sys.modules[{missing!r}] = None; from txlog.cli import main; main()"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.returncode == 1
-    assert run.stderr == f"The txlog command needs {missing}: in a checkout of txlog, run pip install '.[cli]'\n"
+    assert run.stderr == f"The txlog command needs {missing}: {how_to_install('cli')}\n"
     assert "Traceback" not in run.stderr

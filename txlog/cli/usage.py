@@ -25,6 +25,7 @@ _INSTEAD = {
     "cleanup": "clean-up-log",
     "compact": "optimize",
     "config": "set URI KEY=VALUE",
+    "count": "show",
     "fsck": "verify",
     "gc": "vacuum",
     "info": "show",

@@ -50,7 +50,8 @@ def create_table(
             pass  # a concurrent writer created it first
     if not exist_ok:
         raise TableExistsError(
-            f"there is already a table here; {advice('open an existing table', 'Table.open opens it')}",
+            "there is already a table here; "
+            + advice("open an existing table", "Table.open opens it, and so does exist_ok=True"),
             table=open_table.uri,
         )
     state = open_table.log.reload()

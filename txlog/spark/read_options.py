@@ -48,7 +48,8 @@ LATEST = "latest"
 """``startingVersion`` for the next version to be committed."""
 
 _NO_PATH = (
-    "read with .load(path) or .option('path', path); in SQL, CREATE TEMPORARY VIEW v USING txlog OPTIONS (path '...')"
+    "read with .load(path) or .option('path', path). A name in Spark's catalog does not say where the table is:"
+    " SELECT ... FROM t WITH (path='...'), or CREATE TEMPORARY VIEW v USING txlog OPTIONS (path '...')"
 )
 
 

@@ -7,4 +7,4 @@ __all__ = ["how_to_install"]
 
 def how_to_install(extra: str) -> str:
     """What to do if an extra's packages are missing, as in the README: no package index has txlog yet."""
-    return f"in a checkout of txlog, run pip install '.[{extra}]'"
+    return f"with a wheel, pip install 'THE_WHEEL.whl[{extra}]'; in a checkout of txlog, run pip install '.[{extra}]'"

@@ -1,0 +1,23 @@
+"""The pages whose blocks of Python use Spark run as shown, from the first block to the last, in one session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pages import PAGES, needs_spark, run_page
+
+import txlog.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
+def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
+    page: str, delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    txlog.spark.register(delta)
+    run_page(page, tmp_path, delta)
