@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from txlog.cli import show
-from txlog.cli.data_files import open_data_files
 from txlog.cli.opened import opened
 from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
 from txlog.cli.row_commands import without_spaces
@@ -19,7 +18,7 @@ from txlog.cli.write_commands import (
     NoHeader,
     NullValues,
     check_format,
-    text_format_of,
+    data_for,
 )
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.result import WriteResult
@@ -77,8 +76,7 @@ def merge(
     if not any(clauses.values()):
         raise typer.BadParameter("pass a clause, such as --update-all and --insert-all")
     with opened(uri, storage_options, as_json, workers) as (table, out):
-        text_format = text_format_of(table, null_values, delimiter, no_header, keeps_missing=True)
-        data = open_data_files(files, file_format, text_format)
+        data = data_for(table, files, file_format, (null_values, delimiter, no_header), keeps_missing=True)
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             schema_mode: Any = "merge" if merge_schema else "strict"
             builder: MergeBuilder[WriteResult] = table.merge(

@@ -10,7 +10,6 @@ import typer
 import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.data_files import open_data_files
 from txlog.cli.opened import opened
 from txlog.cli.options import AppId, CheckpointId, Json, Storage, Uri, UserMetadata, Workers, commit_arguments, pairs
 from txlog.cli.write_commands import (
@@ -21,8 +20,8 @@ from txlog.cli.write_commands import (
     NoHeader,
     NullValues,
     check_format,
+    data_for,
     replayed_by_dry_run,
-    text_format_of,
 )
 
 __all__ = ["delete", "update", "upsert", "without_spaces"]
@@ -163,8 +162,7 @@ def upsert(
     with opened(uri, storage_options, as_json, workers) as (table, out):
         # A merge engine says itself what a null means.
         keeps_missing = how["merge_engine"] is None and "txlog.merge-engine" not in table.snapshot().properties
-        text_format = text_format_of(table, null_values, delimiter, no_header, keeps_missing=keeps_missing)
-        data = open_data_files(files, file_format, text_format)
+        data = data_for(table, files, file_format, (null_values, delimiter, no_header), keeps_missing=keeps_missing)
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
             _result(out, table, known)
@@ -172,13 +170,10 @@ def upsert(
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
             if dry_run:
-                preview = _upsert_preview(table, reader, keys, how)
+                done: Any = _upsert_preview(table, reader, keys, how)
             else:
-                result = table.upsert(reader, keys, **how, **commit)
-        if dry_run:
-            _preview(out, table, preview)
-        else:
-            _result(out, table, result)
+                done = table.upsert(reader, keys, **how, **commit)
+        (_preview if dry_run else _result)(out, table, done)
 
 
 def _upsert_preview(table: txlog.Table, reader: Any, keys: list[str], how: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -28,7 +28,7 @@ from txlog.cli.options import (
 )
 from txlog.commands.data_files import computed_names
 
-__all__ = ["append", "check_format", "overwrite", "replayed_by_dry_run", "text_format_of"]
+__all__ = ["append", "check_format", "data_for", "overwrite", "replayed_by_dry_run"]
 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
@@ -88,8 +88,7 @@ def append(
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = txlog.Table.open(uri, storage_options=options) if existing else None
-        text_format = text_format_of(table, null_values, delimiter, no_header)
-        data = open_data_files(files, file_format, text_format)
+        data = data_for(table, files, file_format, (null_values, delimiter, no_header))
         if table is None:
             data.require_types()
         arguments = {**_file_arguments(parquet, merge_schema=merge_schema), **commit}
@@ -135,7 +134,7 @@ def overwrite(
     out = Output(as_json)
     with out.reporting():
         table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
-        data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
+        data = data_for(table, files, file_format, (null_values, delimiter, no_header))
         arguments = {"where": where, **_file_arguments(parquet, merge_schema=merge_schema)}
         known = replayed_by_dry_run(table, commit) if dry_run else None
         if known is not None:
@@ -181,15 +180,19 @@ def replayed_by_dry_run(table: txlog.Table, commit: Mapping[str, Any]) -> txlog.
     return replayed(table._open_table, table._open_table.writable_state(), options)
 
 
-def text_format_of(
+def data_for(
     table: txlog.Table | None,
-    null_values: list[str] | None,
-    delimiter: str | None,
-    no_header: bool,
+    files: Sequence[Path],
+    file_format: str | None,
+    text: tuple[list[str] | None, str | None, bool],
     *,
     keeps_missing: bool = False,
-) -> TextFormat:
-    """With ``keeps_missing``, rows that are there already keep what the files lack."""
+) -> DataFiles:
+    """The files as rows for a table. ``text`` is --null-value, --delimiter and --no-header.
+
+    With ``keeps_missing``, rows that are there already keep what the files lack.
+    """
+    null_values, delimiter, no_header = text
     mark = separator_of(delimiter)
     if no_header and table is None:
         raise txlog.InvalidInputError(
@@ -199,7 +202,8 @@ def text_format_of(
     optional = frozenset(types)
     if not keeps_missing and table is not None:
         optional = computed_names(table._open_table.log.newest_state().schema)
-    return TextFormat(types, ("", *(null_values or ())), mark, not no_header, optional)
+    text_format = TextFormat(types, ("", *(null_values or ())), mark, not no_header, optional)
+    return open_data_files(files, file_format, text_format)
 
 
 def separator_of(delimiter: str | None) -> str | None:
