@@ -93,13 +93,39 @@ def test_the_catalog_learns_each_change_of_the_definition(server: UnityServer, t
 
 
 def test_a_table_is_made_with_its_first_rows_by_its_name(server: UnityServer) -> None:
+    assert not txlog.Table.exists("uc://main.s.new")
     assert txlog.write("uc://main.s.new", rows(1, 2)).version == 0
+    assert txlog.Table.exists("uc://main.s.new")
     assert txlog.write("uc://main.s.new", rows(3)).version == 1
     assert ids(txlog.Table.open("uc://main.s.new")) == [1, 2, 3]
     with pytest.raises(txlog.TableExistsError):
         txlog.write("uc://main.s.new", rows(3), mode="error")
     assert txlog.Table.create("uc://main.s.new", "id bigint, note string", exist_ok=True).version == 1
     assert txlog.Catalog(server.uri).tables("main.s") == ["main.s.new"]
+
+
+def test_an_external_table_is_found_by_name_and_committed_to_by_path(server: UnityServer, tmp_path: Path) -> None:
+    plain = txlog.Table.create(tmp_path / "external", "id bigint, note string")
+    server._create(
+        "main.s",
+        {
+            "name": "external",
+            "location": f"file://{tmp_path}/external",
+            "table-type": "EXTERNAL",
+            "columns": {"type": "struct", "fields": []},
+            "protocol": {"min-reader-version": 1, "min-writer-version": 2},
+            "properties": {},
+        },
+    )
+    assert txlog.Table.open("uc://main.s.external").append(rows(1)).version == 1
+    assert ids(plain) == [1]
+
+
+def test_the_catalog_lists_its_tables_page_by_page(server: UnityServer, table: txlog.Table) -> None:
+    record = server.table(NAME)
+    server._book["tables"].update({f"main.s.t{each:03}": record for each in range(120)})
+    catalog = txlog.Catalog(server.uri)
+    assert catalog.tables() == catalog.tables("main.s") == sorted(server._book["tables"])
 
 
 def test_what_the_catalog_keeps_to_itself_is_refused_unless_it_allows_it(table: txlog.Table) -> None:

@@ -16,7 +16,7 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
-from txlog.errors import InvalidInputError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.errors import StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
 from txlog.store.table_store import TableStore
 
 __all__ = ["UnityCatalog"]
@@ -74,14 +74,17 @@ class UnityCatalog:
         return make(_owned(place, owner, properties))
 
     def tables(self, schema: str | None = None) -> list[str]:
-        if schema is None:
-            raise InvalidInputError(
-                "name the schema whose tables are listed, such as main.sales: a server may hold too many",
-                table=self.uri,
-            )
-        catalog, own = name_parts(schema, 2)
-        found = self._client.names(catalog, own)
-        return sorted(f"{catalog}.{own}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
+        if schema is not None:
+            return self._in_schema(*name_parts(schema, 2))
+        found: list[str] = []
+        for catalog in self._client.names("catalogs"):
+            for own in self._client.names("schemas", catalog_name=catalog.name):
+                found += self._in_schema(catalog.name, own.name)
+        return sorted(found)
+
+    def _in_schema(self, catalog: str, schema: str) -> list[str]:
+        found = self._client.tables(catalog, schema)
+        return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
     def register(self, name: str, place: TablePlace) -> None:
         raise UnsupportedFeatureError(

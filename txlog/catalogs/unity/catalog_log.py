@@ -212,7 +212,7 @@ class CatalogLog:
     def _gone(self) -> TableNotFoundError:
         """The table was open, and its name names nothing: it was dropped or renamed. Looks for a new name."""
         try:
-            names = self._client.names(self._name.catalog, self._name.schema)
+            names = self._client.tables(self._name.catalog, self._name.schema)
         except TxlogError:
             names = []
         renamed = next((each.name for each in names if each.table_id == self._table_id), None)
