@@ -18,6 +18,7 @@ from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
 from txlog.errors import StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
 from txlog.store.table_store import TableStore
+from txlog.util import ambient
 
 __all__ = ["UnityCatalog"]
 
@@ -47,13 +48,13 @@ class UnityCatalog:
         return self._client.server
 
     def resolve(self, name: str) -> TablePlace:
-        wanted = _named(name)
+        wanted, asked = _named(name), ambient.instant()
         loaded = self._client.get(wanted.path, LoadedTable)
         location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
         place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
         if loaded.metadata.table_type != "MANAGED":
             return place
-        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=loaded))
+        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked)))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         wanted = _named(name)
@@ -127,7 +128,7 @@ class UnityCatalog:
         name: TableName,
         table_id: str,
         staged_at: str | None = None,
-        loaded: LoadedTable | None = None,
+        loaded: tuple[LoadedTable, ambient.Instant] | None = None,
     ) -> CatalogLog:
         maintains = not self._allows_maintenance
         try:

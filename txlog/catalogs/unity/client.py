@@ -45,7 +45,7 @@ _ROOT = "/api/2.1/unity-catalog"
 _TIMEOUT_S = 60.0
 _IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
 _ANSWER_BYTES_MAX = 64 << 20
-_READ_ATTEMPTS = 5
+_READ_ATTEMPTS = 8  # some seconds: a server may be started again
 _READ_FIRST_WAIT_S = 0.1
 _SHOWN_CHARACTERS = 500
 
