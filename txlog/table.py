@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TableExistsError, TxlogError
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
@@ -426,7 +426,10 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: The location or a storage option is invalid.
             StorageError: The store failed.
         """
-        return _open_table(uri, storage_options, None, credential_provider).log.exists()
+        try:
+            return _open_table(uri, storage_options, None, credential_provider).log.exists()
+        except TableNotFoundError:  # the name's catalog says so
+            return False
 
     @property
     def uri(self) -> str:

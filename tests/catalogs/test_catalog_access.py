@@ -193,5 +193,5 @@ def test_a_way_to_authenticate_crosses_to_tasks(server: UnityServer, tmp_path: P
     (tmp_path / "token").write_text(SECRET)
     client = UnityClient(server.uri, FileToken(str(tmp_path / "token")))
     copy = pickle.loads(pickle.dumps(client))
-    assert copy.names("main", "s")[0].name == "t"
+    assert copy.tables("main", "s")[0].name == "t"
     assert Switches().rights == {}

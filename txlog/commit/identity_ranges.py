@@ -25,6 +25,7 @@ from txlog.protocol.actions import operation_parameters
 from txlog.protocol.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_mark
 from txlog.result import WriteMetrics
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.values import repr_without
 
@@ -37,7 +38,8 @@ def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
     if IDENTITY_PREFIX not in metadata.schema_string:
         return None
     options = dict(open_table.storage_options or {})
-    found = TableNumbers(open_table.uri, options, state.version, metadata.id, metadata.created_time)
+    owned = None if open_table.store.owner is None else open_table.store
+    found = TableNumbers(open_table.uri, options, state.version, metadata.id, metadata.created_time, owned)
     found.__dict__["_open_table"] = open_table
     return found
 
@@ -45,8 +47,9 @@ def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
 class TableNumbers(msgspec.Struct, frozen=True, dict=True):
     """The `Numbers` of a table that was defined as at a version. In another process, it opens the table there.
 
-    ``table_id`` and ``created_ms`` tell a table from a later one at the same place. ``storage_options`` may hold
-    secrets, so the repr leaves them out.
+    ``table_id`` and ``created_ms`` tell a table from a later one at the same place. ``owned`` are the stores of a table
+    whose versions have an owner, which its location alone does not tell. ``storage_options`` may hold secrets, so the
+    repr leaves them out.
     """
 
     uri: str
@@ -54,6 +57,7 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
     version: int
     table_id: str
     created_ms: int | None
+    owned: TableStore | None = None
 
     __repr__ = repr_without("storage_options")
 
@@ -66,6 +70,8 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _open_table(self) -> OpenTable:
+        if self.owned is not None:
+            return OpenTable(self.owned, storage_options=self.storage_options)
         return _open_in_process(self.uri, tuple(sorted(self.storage_options.items())))
 
 

@@ -211,15 +211,21 @@ class UnityServer:
 
     def _old(self, method: str, path: list[str], query: dict[str, str]) -> tuple[int, Any]:
         with self._lock:
+            names = [name.split(".") for name in self._book["schemas"]]
+            if (method, path) == ("GET", ["catalogs"]):
+                return 200, {"catalogs": [{"name": name} for name in sorted({each[0] for each in names})]}
+            if (method, path) == ("GET", ["schemas"]):
+                own = sorted(each[1] for each in names if each[0] == query["catalog_name"])
+                return 200, {"schemas": [{"name": name} for name in own]}
             if (method, path) == ("GET", ["tables"]):
                 folder = f"{query['catalog_name']}.{query['schema_name']}"
                 if folder not in self._book["schemas"]:
                     raise _Answer(404, "SCHEMA_NOT_FOUND", f"Schema not found: {folder}")
-                names = [name for name in sorted(self._book["tables"]) if name.rpartition(".")[0] == folder]
+                tables = [name for name in sorted(self._book["tables"]) if name.rpartition(".")[0] == folder]
                 first = int(query.get("page_token") or 0)
                 last = first + int(query.get("max_results") or 50)
-                found = [self._old_table(name) for name in names[first:last]]
-                return 200, {"tables": found, "next_page_token": str(last) if last < len(names) else None}
+                found = [self._old_table(name) for name in tables[first:last]]
+                return 200, {"tables": found, "next_page_token": str(last) if last < len(tables) else None}
             if method == "GET" and path[0] == "tables" and len(path) == 2:
                 if path[1] not in self._book["tables"]:
                     raise _Answer(404, "TABLE_NOT_FOUND", f"Table not found: {path[1]}")

@@ -117,7 +117,7 @@ class _Client:
         self._store.list_from("")
         return self._loaded()
 
-    def names(self, catalog: str, schema: str) -> list[Any]:
+    def tables(self, catalog: str, schema: str) -> list[Any]:
         return []
 
     def send(self, method: str, path: str, kind: Any, body: Any) -> Any:

@@ -16,8 +16,9 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
-from txlog.errors import InvalidInputError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.errors import StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
 from txlog.store.table_store import TableStore
+from txlog.util import ambient
 
 __all__ = ["UnityCatalog"]
 
@@ -47,13 +48,13 @@ class UnityCatalog:
         return self._client.server
 
     def resolve(self, name: str) -> TablePlace:
-        wanted = _named(name)
+        wanted, asked = _named(name), ambient.instant()
         loaded = self._client.get(wanted.path, LoadedTable)
         location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
         place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
         if loaded.metadata.table_type != "MANAGED":
             return place
-        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=loaded))
+        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked)))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         wanted = _named(name)
@@ -74,14 +75,17 @@ class UnityCatalog:
         return make(_owned(place, owner, properties))
 
     def tables(self, schema: str | None = None) -> list[str]:
-        if schema is None:
-            raise InvalidInputError(
-                "name the schema whose tables are listed, such as main.sales: a server may hold too many",
-                table=self.uri,
-            )
-        catalog, own = name_parts(schema, 2)
-        found = self._client.names(catalog, own)
-        return sorted(f"{catalog}.{own}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
+        if schema is not None:
+            return self._in_schema(*name_parts(schema, 2))
+        found: list[str] = []
+        for catalog in self._client.names("catalogs"):
+            for own in self._client.names("schemas", catalog_name=catalog.name):
+                found += self._in_schema(catalog.name, own.name)
+        return sorted(found)
+
+    def _in_schema(self, catalog: str, schema: str) -> list[str]:
+        found = self._client.tables(catalog, schema)
+        return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
     def register(self, name: str, place: TablePlace) -> None:
         raise UnsupportedFeatureError(
@@ -124,7 +128,7 @@ class UnityCatalog:
         name: TableName,
         table_id: str,
         staged_at: str | None = None,
-        loaded: LoadedTable | None = None,
+        loaded: tuple[LoadedTable, ambient.Instant] | None = None,
     ) -> CatalogLog:
         maintains = not self._allows_maintenance
         try:

@@ -74,10 +74,11 @@ class CatalogLog:
         *,
         maintains: bool = True,
         staged_at: str | None = None,
-        loaded: LoadedTable | None = None,
+        loaded: tuple[LoadedTable, ambient.Instant] | None = None,
     ) -> None:
         """``folder`` is the log's folder. ``maintains``: whether the catalog alone maintains the table. ``staged_at``
-        is the location of a table that is not made yet; ``loaded`` is what the catalog has just said."""
+        is the location of a table that is not made yet; ``loaded`` is what the catalog has said, and when it was asked.
+        """
         self._client, self._name, self._table_id, self._folder = client, name, table_id, folder
         self._published_files = FolderVersions(folder)
         self._staged_at = staged_at
@@ -86,9 +87,10 @@ class CatalogLog:
         self._published = -1  # up to here, every version is known to be in the folder, and durable
         self._sent: dict[tuple[int, bytes], str] = {}  # by version and digest: the name under which it was staged
         self._round_trip = RoundTrip()
-        self._first_look = ambient.instant() if loaded is not None else None
+        self._first_look: ambient.Instant | None = None
         if loaded is not None:
-            self._learn(loaded)
+            self._learn(loaded[0])
+            self._first_look = loaded[1]
         self.capabilities = LogCapabilities(
             lists_completely=True,
             has_cheap_calls=False,
@@ -106,10 +108,12 @@ class CatalogLog:
 
     def read(self, version: int) -> bytes:
         record = self._record(version)
-        if record is not None:
-            with contextlib.suppress(NotFoundError):  # published, and removed since
-                return self._staged_bytes(record)
-        return self._published_files.read(version)
+        if record is None:
+            return self._published_files.read(version)
+        try:
+            return _whole(record, self._folder.read(_staged_path(record.file_name)))
+        except NotFoundError:  # published, and removed since
+            return _whole(record, self._published_files.read(version))
 
     def stat(self, version: int) -> ObjectMeta:
         record = self._record(version)
@@ -150,19 +154,6 @@ class CatalogLog:
         if version > known.latest:
             raise NotFoundError(f"the newest version of {self._name} is {known.latest}", version=version)
         return known.commits.get(version)
-
-    def _staged_bytes(self, record: CommitRecord) -> bytes:
-        """The bytes of an accepted commit. Raises NotFoundError, and CorruptLogError if they are not all there."""
-        path = _staged_path(record.file_name)
-        body = self._folder.read(path)
-        if len(body) != record.file_size:
-            raise CorruptLogError(
-                f"the catalog accepted version {record.version} with {record.file_size} bytes, but its file has"
-                f" {len(body)}",
-                version=record.version,
-                path=path,
-            )
-        return body
 
     # --- what the catalog says ----------------------------------------------------------------------------------
 
@@ -212,7 +203,7 @@ class CatalogLog:
     def _gone(self) -> TableNotFoundError:
         """The table was open, and its name names nothing: it was dropped or renamed. Looks for a new name."""
         try:
-            names = self._client.names(self._name.catalog, self._name.schema)
+            names = self._client.tables(self._name.catalog, self._name.schema)
         except TxlogError:
             names = []
         renamed = next((each.name for each in names if each.table_id == self._table_id), None)
@@ -337,7 +328,7 @@ class CatalogLog:
     def _publish(self, record: CommitRecord) -> None:
         target = FolderVersions.name_of(record.version)
         try:
-            body = self._staged_bytes(record)
+            body = _whole(record, self._folder.read(_staged_path(record.file_name)))
         except NotFoundError:
             self._published_files.make_durable(record.version)  # published, and removed since
             return
@@ -406,6 +397,17 @@ def _opened(client: UnityClient, name: TableName, table_id: str, folder: LogStor
 
 def _staged_path(name: str) -> str:
     return f"{STAGED}/{name}"
+
+
+def _whole(record: CommitRecord, body: bytes) -> bytes:
+    """The bytes of an accepted commit. Raises CorruptLogError if they are not those that were accepted."""
+    if len(body) != record.file_size:
+        raise CorruptLogError(
+            f"the catalog accepted version {record.version} as {record.file_size} bytes, and its file has {len(body)}",
+            version=record.version,
+            path=_staged_path(record.file_name),
+        )
+    return body
 
 
 def _meta(record: CommitRecord) -> ObjectMeta:

@@ -13,12 +13,12 @@ import http.client
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from txlog.catalogs.unity.messages import OldTable, OldTables, Refusal
+from txlog.catalogs.unity.messages import OldName, OldNames, Refusal
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.store.options import redact
 from txlog.util import ambient
@@ -45,7 +45,7 @@ _ROOT = "/api/2.1/unity-catalog"
 _TIMEOUT_S = 60.0
 _IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
 _ANSWER_BYTES_MAX = 64 << 20
-_READ_ATTEMPTS = 5
+_READ_ATTEMPTS = 8  # some seconds: a server may be started again
 _READ_FIRST_WAIT_S = 0.1
 _SHOWN_CHARACTERS = 500
 
@@ -203,16 +203,19 @@ class UnityClient:
             return NotFoundError(f"{at} says: {refused.message}")
         return StorageError(f"{at} refuses: {refused}")
 
-    def names(self, catalog: str, schema: str) -> list[OldTable]:
-        """The tables of a schema. Raises what `get` raises."""
-        found: list[OldTable] = []
-        query = {"catalog_name": catalog, "schema_name": schema}
+    def names(self, kind: Literal["catalogs", "schemas", "tables"], **query: str) -> list[OldName]:
+        """The catalogs, the schemas of a catalog, or the tables of a schema. Raises what `get` raises."""
+        found: list[OldName] = []
         while True:
-            page = self.get("/tables", OldTables, **query)
-            found += page.tables
+            page = self.get(f"/{kind}", OldNames, **query)
+            found += getattr(page, kind)
             if not page.next_page_token:
                 return found
             query["page_token"] = page.next_page_token
+
+    def tables(self, catalog: str, schema: str) -> list[OldName]:
+        """The tables of a schema. Raises what `get` raises."""
+        return self.names("tables", catalog_name=catalog, schema_name=schema)
 
     # --- the connection -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ __all__ = [
     "CreateTable",
     "Credentials",
     "LoadedTable",
-    "OldTables",
+    "OldName",
+    "OldNames",
     "ProtocolInfo",
     "Refusal",
     "StagedTable",
@@ -128,14 +129,16 @@ class _Error(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class OldTables(msgspec.Struct, frozen=True):
-    """A page of names of the old API."""
+class OldNames(msgspec.Struct, frozen=True):
+    """A page of names of the old API: of catalogs, of the schemas of one, or of the tables of one."""
 
-    tables: Sequence[OldTable] = ()
+    catalogs: Sequence[OldName] = ()
+    schemas: Sequence[OldName] = ()
+    tables: Sequence[OldName] = ()
     next_page_token: str | None = None
 
 
-class OldTable(msgspec.Struct, frozen=True):
+class OldName(msgspec.Struct, frozen=True):
     name: str
     table_id: str = ""
     table_type: str = ""

@@ -1,0 +1,122 @@
+"""Delta's Java kernel and its catalog client on the same managed tables, through the same server: it reads what txlog
+writes, published or not, and txlog reads what it commits.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from caches import cache_folder
+from java_home import java_home
+from spark_jars import ivy_settings
+
+import txlog
+from txlog.testing.unity_server import UnityServer
+
+VERSION = "4.4.0"
+WHOLE = ("delta-kernel-unitycatalog",)
+ALONE = ("delta-kernel-api", "delta-kernel-defaults")
+"""Without what they depend on, which pyspark brings."""
+NAME = "main.s.t"
+PROGRAM = Path(__file__).with_name("ManagedTable.java")
+
+Kernel = Callable[..., list[int]]
+
+
+@pytest.fixture(scope="session")
+def class_path() -> str:
+    """The kernel's jars, from Maven, and those of pyspark."""
+    pyspark = pytest.importorskip("pyspark")
+    folder, of_spark = cache_folder("kernel") / VERSION, Path(pyspark.__file__).parent / "jars"
+    wanted = [folder / f"{name}-{VERSION}.jar" for name in (*WHOLE, *ALONE)]
+    settings = cache_folder("ivy") / "settings-kernel.xml"
+    settings.write_text(ivy_settings(os.environ))
+    for jar in wanted:
+        if jar.exists():
+            continue
+        name = jar.name.removesuffix(f"-{VERSION}.jar")
+        command = [f"{java_home()}/bin/java", "-cp", f"{of_spark}/*", "org.apache.ivy.Main"]
+        command += ["-settings", str(settings), "-cache", str(folder / "cache"), "-confs", "default"]
+        command += ["-dependency", "io.delta", name, VERSION, *(["-notransitive"] if name in ALONE else [])]
+        command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+        subprocess.run(command, capture_output=True, check=False, timeout=300)
+        if not jar.exists():
+            pytest.skip(f"NOT TESTED: with Delta's Java kernel: {jar.name} cannot be fetched")
+    return f"{folder}/*:{of_spark}/*"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> UnityServer:
+    return UnityServer(tmp_path / "server")
+
+
+@pytest.fixture
+def kernel(class_path: str, server: UnityServer) -> Kernel:
+    """Runs the program: the version, then the first column of each row, sorted."""
+
+    def run(*more: str) -> list[int]:
+        record = server.table(NAME)
+        command = [f"{java_home()}/bin/java", "-cp", class_path, str(PROGRAM), server.uri, NAME, record["uuid"]]
+        done = subprocess.run([*command, record["location"], *more], capture_output=True, text=True, timeout=300)
+        if "jdk.compiler" in done.stderr:
+            pytest.skip("NOT TESTED: with Delta's Java kernel: this Java has no compiler")
+        assert done.returncode == 0, done.stderr[-3000:]
+        version, *rows = map(int, done.stdout.split())
+        return [version, *sorted(rows)]
+
+    return run
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "note": [str(each) for each in ids]})
+
+
+def test_the_kernel_sees_each_row_and_txlog_sees_its_commit(kernel: Kernel, server: UnityServer) -> None:
+    with server:
+        table = txlog.Catalog(server.uri).create(NAME, "id bigint, note string", partition_by="note")
+        for first in range(0, 24, 2):
+            table.append(rows(first, first + 1))
+        table.create_checkpoint()
+        table.delete("id < 5")
+        table.upsert(rows(23, 40), ["id"])
+        table._open_table.post_commit.drain()
+        expected = [*range(5, 24), 40]
+        assert kernel() == [14, *expected]
+        assert kernel("by.kernel") == [14, *expected]
+        again = txlog.Catalog(server.uri).table(NAME)
+        assert (again.version, again.history(1)[0]["operation"]) == (15, "Manual Update")
+        assert table.append(rows(50)).version == 16
+        assert kernel() == [16, *expected, 50]
+        assert again.verify().is_sound
+
+
+def test_the_kernel_reads_versions_that_nobody_has_published(kernel: Kernel, server: UnityServer) -> None:
+    with server:
+        table = txlog.Catalog(server.uri).create(NAME, "id bigint, note string")
+        for each in range(4):
+            table.append(rows(each))
+        table._open_table.post_commit.drain()
+        log = Path(table.uri) / "_delta_log"
+        for version in range(1, 5):  # as if each writer had died before it published
+            (log / f"{version:020}.json").unlink(missing_ok=True)
+        record = server.table(NAME)
+        staged = {path.name[:20]: path for path in (log / "_staged_commits").iterdir()}
+        record["commits"] = [_record(version, staged[f"{version:020}"]) for version in range(4, 0, -1)]
+        assert kernel() == [4, 0, 1, 2, 3]
+        assert txlog.Catalog(server.uri).table(NAME).to_arrow().num_rows == 4
+
+
+def _record(version: int, path: Path) -> dict[str, object]:
+    size = path.stat().st_size
+    return {
+        "version": version,
+        "timestamp": version,
+        "file-name": path.name,
+        "file-size": size,
+        "file-modification-timestamp": 1,
+    }
