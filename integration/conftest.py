@@ -30,6 +30,7 @@ SESSIONS = {
             "test_spark_conflicts",
             "test_spark_delta_peer",
             "test_spark_features",
+            "test_feature_matrix",
         ),
         *("test_spark_merge", "test_spark_overwrite", "test_spark_pages", "test_spark_rows", "test_spark_turns"),
     ),

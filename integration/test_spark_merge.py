@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rows import assert_sound
@@ -248,7 +249,7 @@ class Compared:
         names = {"source_alias": "s", "target_alias": "t"}
         one = rows_after(tables[0], with_clauses(tables[0].merge(table_of(new), on, **names), clauses))
         by_tasks = txlog.spark.merge(spark, tables[1].uri, frame, on, **names)
-        theirs = rows_after_sparks(spark, tables[2].uri, clauses, on)
+        theirs = self._merged_by_spark(tables[2].uri, clauses, on)
         assert rows_after(tables[1], with_clauses(by_tasks, clauses)) == one, case
         if theirs is not None:
             assert one == theirs, case
@@ -257,6 +258,17 @@ class Compared:
         self.outcomes["both" if theirs is not None else "neither" if one is None else "txlog alone"] += 1
         for table in tables[:2]:
             assert_sound(table.uri)
+
+    def _merged_by_spark(self, uri: str, clauses: list[str], on: str) -> list[Row] | None:
+        """As `rows_after_sparks`. With vectors, Spark's Delta takes a row without a partner for a match if the join
+        is true of the row and nulls, as of a null key in ``coalesce(t.id, -1) = coalesce(s.id, -1)``, and fails."""
+        try:
+            return rows_after_sparks(self.spark, uri, clauses, on)
+        except Py4JJavaError as error:
+            if "did not match any merge clause" not in str(error):
+                raise
+            self.outcomes["Spark failed"] += 1
+            return None
 
 
 def metrics_of(table: txlog.Table) -> dict[str, str]:
@@ -281,7 +293,7 @@ def test_a_merge_by_any_condition_leaves_the_rows_of_sparks_own_delta(
 
 @pytest.mark.parametrize(
     ("seed", "count"),
-    [(1, 4), *(pytest.param(seed, 50, marks=pytest.mark.hunt(part="spark")) for seed in range(2, 8))],
+    [(1, 4), *(pytest.param(seed, 50, marks=pytest.mark.hunt(part="merges")) for seed in range(2, 8))],
 )
 def test_merges_by_random_conditions_leave_the_rows_and_metrics_of_sparks_own_delta(
     tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int, count: int
@@ -291,3 +303,4 @@ def test_merges_by_random_conditions_leave_the_rows_and_metrics_of_sparks_own_de
     for number in range(count):
         compared.merge(number, random_condition(chance), chance)
     assert compared.outcomes["both"] >= count // 4, compared.outcomes
+    assert compared.outcomes["Spark failed"] <= count // 10, compared.outcomes
