@@ -49,6 +49,17 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+def test_files_of_a_delta_table_in_the_folder_are_not_taken(tmp_path: Path) -> None:
+    put(tmp_path, "a.parquet", id=[1])
+    (tmp_path / "_delta_log").mkdir()  # as a conversion leaves it that was killed
+    inner = Table.create(tmp_path / "inner", "id bigint")
+    inner.append(pa.table({"id": [2]}))
+    with pytest.raises(InvalidInputError, match="is in the folder of the Delta table inner"):
+        Table.convert(tmp_path)
+    (tmp_path / "inner").rename(tmp_path.parent / f"{tmp_path.name}-moved")
+    assert Table.convert(tmp_path).files == 1
+
+
 def test_the_first_columns_of_the_table_have_statistics_in_whatever_order_a_file_has_them(tmp_path: Path) -> None:
     put(tmp_path, "a.parquet", x=[1], y=[2])
     put(tmp_path, "b.parquet", y=[3], x=[4])

@@ -1,17 +1,48 @@
-"""Whether two folders are the same, whatever leads to them: for commands on two places.
+"""Folders that other programs filled, and whether two folders are the same, whatever leads to them: for commands on two
+places.
 
-In: the location of a table or folder. Out: one spelling for it.
+In: the location of a table or folder. Out: one spelling for it, and its files.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
+from txlog.errors import InvalidInputError
 from txlog.protocol.paths import canonical_path, uri_of
+from txlog.store.base import ObjectMeta, TableFiles
 
-__all__ = ["root_of"]
+__all__ = ["files_in", "root_of"]
 
 
 def root_of(uri: str) -> str:
     """The beginning of the locations of a folder's files, in one spelling: links are followed, and s3a is s3."""
     return canonical_path(uri_of(uri if "://" in uri else os.path.realpath(uri))).rstrip("/")
+
+
+def files_in(
+    store: TableFiles, is_left_out: Callable[[str], bool], is_wanted: Callable[[str], bool] = lambda name: True
+) -> list[ObjectMeta]:
+    """The wanted files of a folder, by name. Raises InvalidInputError if one is in a Delta table's folder, whose log
+    says which files and rows it has."""
+    tables: set[str] = set()
+
+    def skip(folder: str) -> bool:
+        if folder.endswith("/_delta_log"):
+            tables.add(folder.removesuffix("_delta_log"))
+        return is_left_out(folder)
+
+    found: list[ObjectMeta] = []
+    for page in store.files.list(skip=skip):
+        found += [each for each in page if not is_left_out(each.name) and is_wanted(each.name)]
+    for each in found:
+        table = next((table for table in tables if each.name.startswith(table)), None)
+        if table is not None:
+            raise InvalidInputError(
+                f"{each.name} is in the folder of the Delta table {table.rstrip('/')}, which may have deleted its rows:"
+                " append the rows of the table, or leave its folder out",
+                table=store.uri,
+                path=each.name,
+            )
+    return sorted(found, key=lambda each: each.name)
