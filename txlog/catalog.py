@@ -210,8 +210,8 @@ class Catalog:
         self.names.register(name, TablePlace(os.fspath(uri), name, storage_options))
 
     def rename(self, name: str, to: str) -> None:
-        """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile; shallow clones
-        of it look for them where they were.
+        """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile. Shallow clones
+        of it then look for them where they were.
 
         Args:
             name: The table's name.

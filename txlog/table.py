@@ -393,7 +393,8 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             SchemaMismatchError: A column has different types in two files; the message names both.
-            InvalidInputError: There is no file, one is not a readable Parquet file, or directories differ.
+            InvalidInputError: There is no file, one is not a readable Parquet file or belongs to another Delta table,
+                or directories differ.
             UnsupportedFeatureError: A file has a column that Delta or this release lacks, or Iceberg metadata names
                 equality deletes or files that are not Parquet.
             NotFoundError: A file was deleted meanwhile.
@@ -1059,7 +1060,8 @@ class Table(Readable, metaclass=Hinted):
             The files that were loaded and their rows, and how many were loaded before.
 
         Raises:
-            InvalidInputError: A file cannot be read, or a row cannot be stored; the message names the file or row.
+            InvalidInputError: A file cannot be read or is one of a Delta table, or a row cannot be stored; the message
+                names the file or row.
             SchemaMismatchError: The files have other columns than the table.
             UnsupportedFeatureError: This release cannot write the table.
             ConflictError: Other commits came first, a hundred times.

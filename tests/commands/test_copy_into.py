@@ -435,3 +435,17 @@ def test_a_table_does_not_load_a_folder_in_its_own(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="its own folder"):
         table.copy_into(tmp_path / "t" / "day=a")
     assert table.count() == 1
+
+
+def test_files_of_a_delta_table_are_not_loaded_since_its_log_says_which_rows_live(table: Table, folder: Path) -> None:
+    other = Table.create(folder / "in" / "other", "id bigint")
+    other.append(pa.table({"id": [1, 2]}))
+    other.delete("id = 1")
+    put(folder, "a.csv", csv(3))
+    with pytest.raises(InvalidInputError, match="is in the folder of the Delta table in/other"):
+        table.copy_into(folder)
+    with pytest.raises(InvalidInputError, match="this is a Delta table, whose log says"):
+        table.copy_into(other.uri)
+    assert ids(table) == []
+    table.copy_into(folder, pattern="*.csv")
+    assert ids(table) == [3]

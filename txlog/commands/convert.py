@@ -17,7 +17,7 @@ from txlog.commands.converted_iceberg import from_iceberg
 from txlog.commands.converted_schema import merged_schema, names_given, partition_fields
 from txlog.commands.create_table import probe_new_location
 from txlog.commands.footers import footer_facts
-from txlog.commands.places import refuse_table_within
+from txlog.commands.places import files_in
 from txlog.commands.table_definition import Definition, definition_builder, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TxlogError
@@ -95,14 +95,7 @@ def convert(
 def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
     """The files in the folder but for hidden ones, sorted. A directory of a partition column is not hidden."""
     columns = names_given(partition_by)
-    found: list[str] = []
-
-    def is_left_out(folder: str) -> bool:
-        refuse_table_within(folder, open_table.uri)
-        return is_hidden(folder, columns)
-
-    for page in open_table.store.files.list(skip=is_left_out):
-        found += [each.name for each in page if not is_hidden(each.name, columns)]
+    found = [each.name for each in files_in(open_table.store, lambda name: is_hidden(name, columns))]
     if not found:
         raise InvalidInputError(
             "there is no file to convert: expected Parquet files in this folder or below it. Names that begin with _ or"
@@ -112,7 +105,7 @@ def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
     with TxlogError.located(open_table.uri):
         for path in found:
             readable_path(encode_path(path))
-    return sorted(found)
+    return found
 
 
 def _facts_again(

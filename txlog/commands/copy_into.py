@@ -16,13 +16,14 @@ import msgspec
 import pyarrow as pa
 
 from txlog.commands.data_files import FORMATS, DataFiles, InputFile, TextFormat, computed_names, inspected
-from txlog.commands.places import refuse_table_within, root_of
+from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
+from txlog.log_files.listing import list_log
 from txlog.protocol.actions import Protocol, operation_parameters
 from txlog.protocol.features import merged, upgraded_for
 from txlog.protocol.identity import without_counted
@@ -107,6 +108,11 @@ class _Load:
                 "a table cannot load its own folder, nor one in it: `add_files` takes files that are there",
                 table=open_table.uri,
             )
+        if list_log(source).commits:
+            raise InvalidInputError(
+                "this is a Delta table, whose log says which of its files have live rows: append its rows",
+                table=source.uri,
+            )
 
     def run(self) -> CopyResult:
         """One attempt, on the newest version. Raises ConflictError if another commit came first."""
@@ -133,18 +139,12 @@ class _Load:
         """The files of the folder that the pattern names, by name; none whose name begins with _ or a dot, and none of
         the table itself, which may be in the folder."""
         pattern = self._options.pattern
-        found: list[ObjectMeta] = []
-        for page in self._source.files.list(skip=self._is_left_out):
-            for each in page:
-                if not self._is_left_out(each.name) and (pattern is None or fnmatch.fnmatchcase(each.name, pattern)):
-                    found.append(each)
-        return sorted(found, key=lambda each: each.name)
+        return files_in(
+            self._source, self._is_left_out, lambda name: pattern is None or fnmatch.fnmatchcase(name, pattern)
+        )
 
     def _is_left_out(self, name: str) -> bool:
-        if f"{self._location(name)}/".startswith(f"{self._own}/"):
-            return True
-        refuse_table_within(name, self._source.uri)
-        return is_hidden(name)
+        return is_hidden(name) or f"{self._location(name)}/".startswith(f"{self._own}/")
 
     # --- one version --------------------------------------------------------------------------------------------------
 

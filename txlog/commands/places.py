@@ -1,17 +1,19 @@
-"""Folders that commands take files from: whether two are the same, and whether a table of its own lies in one.
+"""Folders that other programs filled, and whether two folders are the same, whatever leads to them: for commands on two
+places.
 
-In: the location of a table or folder, and what a listing shows. Out: one spelling for it, or an error.
+In: the location of a table or folder. Out: one spelling for it, and its files.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from txlog.errors import InvalidInputError
-from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
 from txlog.protocol.paths import canonical_path, uri_of
+from txlog.store.base import ObjectMeta, TableFiles
 
-__all__ = ["refuse_table_within", "root_of"]
+__all__ = ["files_in", "root_of"]
 
 
 def root_of(uri: str) -> str:
@@ -19,14 +21,28 @@ def root_of(uri: str) -> str:
     return canonical_path(uri_of(uri if "://" in uri else os.path.realpath(uri))).rstrip("/")
 
 
-def refuse_table_within(folder: str, uri: str) -> None:
-    """Raises ``InvalidInputError`` if this folder below ``uri`` is the log of a Delta table: files that the table no
-    longer uses would count as its rows."""
-    above, _, name = folder.rstrip("/").rpartition("/")
-    if name == LOG_DIRECTORY and above:
-        raise InvalidInputError(
-            f"the folder contains another Delta table, {above}, and only its log says which of its files have"
-            " live rows: take another folder, move that table away, or read it by txlog.Table.open",
-            table=uri,
-            path=above,
-        )
+def files_in(
+    store: TableFiles, is_left_out: Callable[[str], bool], is_wanted: Callable[[str], bool] = lambda name: True
+) -> list[ObjectMeta]:
+    """The wanted files of a folder, by name. Raises InvalidInputError if one is in a Delta table's folder, whose log
+    says which files and rows it has."""
+    tables: set[str] = set()
+
+    def skip(folder: str) -> bool:
+        if folder.endswith("/_delta_log"):
+            tables.add(folder.removesuffix("_delta_log"))
+        return is_left_out(folder)
+
+    found: list[ObjectMeta] = []
+    for page in store.files.list(skip=skip):
+        found += [each for each in page if not is_left_out(each.name) and is_wanted(each.name)]
+    for each in found:
+        table = next((table for table in tables if each.name.startswith(table)), None)
+        if table is not None:
+            raise InvalidInputError(
+                f"{each.name} is in the folder of the Delta table {table.rstrip('/')}, which may have deleted its rows:"
+                " append the rows of the table, or leave its folder out",
+                table=store.uri,
+                path=each.name,
+            )
+    return sorted(found, key=lambda each: each.name)
