@@ -125,11 +125,12 @@ release:  ## wheel, sdist and release notes in dist/, checked and installed in e
 	$(PYTHON) integration/release.py
 
 docs: $(INSTALLED)  ## the site of docs/, built into build/site; a broken link fails; needs Python 3.11 or newer
-	$(BIN)/zensical build --strict
+	@if [ -x $(BIN)/zensical ]; then $(BIN)/zensical build --clean --strict; \
+	else echo "not built: the builder of the site needs Python 3.11 or newer"; fi
 
 format: $(INSTALLED)  ## format and fix the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import notebook
 import pytest
-from pages import PAGES, ROOT, blocks, needs_spark, run_page
+from pages import PAGES, ROOT, blocks, pages_that_run, run_page
+
+import txlog
 
 NOTEBOOK, NOTEBOOK_PAGE = ROOT / "docs" / "tutorial.ipynb", "docs/tutorial.md"
 
@@ -55,9 +57,7 @@ def test_every_block_of_python_passes_a_strict_type_checker(tmp_path: Path) -> N
     assert (done.stdout, done.stderr) == ("", "")
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page) and not needs_spark(page) and page != NOTEBOOK_PAGE]
-)
+@pytest.mark.parametrize("page", pages_that_run(with_spark=False))
 def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +65,16 @@ def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
     names = run_page(page, tmp_path)
     if page == "docs/follow-changes.md":
         assert names["saved"] == [46], "its loop stored the next position once"
+
+
+def test_the_page_on_sail_runs_in_a_process_without_java(tmp_path: Path) -> None:
+    program = "\n".join(["import txlog, txlog.spark", *blocks("docs/sail.md")]).replace("/tmp/", f"{tmp_path}/")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "JAVA_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert txlog.Table.open(tmp_path / "numbers").count() == 1000
 
 
 def test_the_notebook_runs_and_prints_what_it_and_its_page_show() -> None:

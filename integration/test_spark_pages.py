@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pages import PAGES, needs_spark, run_page
+from pages import pages_that_run, run_page
 
 import txlog.spark
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if needs_spark(page)])
+@pytest.mark.parametrize("page", pages_that_run(with_spark=True))
 def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
     page: str, delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

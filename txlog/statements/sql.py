@@ -37,7 +37,7 @@ def sql(
         txlog.sql("delete from sales.orders where id = :id", "./warehouse", {"id": 7})
 
     The words are those of Spark's SQL with Delta. Statements that change tables are calls of `Table`, with its
-    guarantees; each is one version. Queries run in duckdb (``pip install 'txlog-delta[sql]'``), and each table of a
+    guarantees; each is one version. Queries run in duckdb (the extra ``sql``), and each table of a
     query is read at one version. The whole text is read, and its tables are looked up, before the first statement runs.
 
     Args:
