@@ -190,6 +190,13 @@ rows = pa.table({"id": [1], "at": [datetime.datetime(2026, 11, 20, 9, tzinfo=dat
 """,
         1: 'uri, rows = str(folder / "numbered"), pa.table({"customer": ["Ada"]})',
     },
+    "docs/integrations.md": {
+        0: """
+import dask.dataframe
+frame = dask.dataframe.from_pandas(data.to_pandas(), npartitions=2)
+table = txlog.Table.create("s3://bucket/frames", data.schema)
+""",
+    },
     "docs/keep-fast.md": {
         1: """
 nested = schema.append(pa.field("place", pa.struct({"city": pa.string()})))
