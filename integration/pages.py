@@ -207,11 +207,10 @@ rows = pa.table({"id": [1], "at": [datetime.datetime(2026, 11, 20, 9, tzinfo=dat
         1: 'uri, rows = str(folder / "numbered"), pa.table({"customer": ["Ada"]})',
     },
     "docs/integrations.md": {
-        1: """
-import pyarrow.csv
-table = txlog.Table.create("s3://bucket/from-dask", data.schema)
-(folder / "orders-in").mkdir()
-pyarrow.csv.write_csv(data, folder / "orders-in" / "1.csv")
+        0: """
+import dask.dataframe
+frame = dask.dataframe.from_pandas(data.to_pandas(), npartitions=2)
+table = txlog.Table.create("s3://bucket/frames", data.schema)
 """,
     },
     "docs/keep-fast.md": {

@@ -35,7 +35,7 @@ table = txlog.Table.open("t")
 sink = txlog.Sink(table, "app")
 path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
-df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
+frame: Any; df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
 changes: Any; corrections: Any; customers: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
 load_position: Callable[[], int]; handle: Callable[[pa.Table], None]; save_position: Callable[[int], None]
 adjusted: Callable[[pa.Table], pa.Table]; deleted: Any; report: Any; found: Any; friday: Any

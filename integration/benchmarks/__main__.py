@@ -42,6 +42,7 @@ BENCHMARKS = (
         "vacuum",
         "spark_write",
         "spark_append",
+        "engines",
     ),
     *("stream", "stream_growth", "sustained", "log_scale", "reading", "read_stream", "iceberg", "week"),
 )

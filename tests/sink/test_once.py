@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator
 
 import deltalake
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -101,6 +102,13 @@ def test_a_key_whose_record_expired_counts_as_new(table: txlog.Table) -> None:
     table.create_checkpoint()
     reopened = txlog.Table.open(table.uri)
     assert txlog.Sink(reopened, "daily").committed("a") is None
+
+
+def test_rows_of_duckdb_are_taken_once(table: txlog.Table) -> None:
+    daily = duckdb.sql("select 1::bigint as id, 5::bigint as amount")
+    assert txlog.Sink(table, "dbt").once("a", daily).metrics.rows == 1
+    assert txlog.Sink(table, "dbt").once("a", daily).outcome == "already_committed"
+    assert duckdb.from_arrow(table.to_dataset()).fetchall() == [(1, 5)]
 
 
 def test_many_tasks_write_for_one_key(table: txlog.Table) -> None:

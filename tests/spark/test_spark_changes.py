@@ -79,6 +79,16 @@ def test_the_changes_of_all_tasks_land_as_one_version(path: Path) -> None:
     assert named <= {file.name for file in path.glob("*.parquet")}
 
 
+def test_the_first_changes_create_the_table(tmp_path: Path) -> None:
+    more = {"sequenceBy": "at", "partitionBy": "v", "delta.enableDeletionVectors": "true"}
+    write(tmp_path / "new", [[("u", 1, 11, 1), ("d", 2, None, 2)], [("u", 4, 41, 4)]], **more)
+    table = txlog.Table.open(tmp_path / "new")
+    assert [entry["operation"] for entry in table.history()] == ["MERGE", "CREATE TABLE"]
+    assert (table.schema.names, table.partition_columns) == (["k", "v", "at"], ("v",))
+    assert table.properties["delta.enableDeletionVectors"] == "true"
+    assert rows(tmp_path / "new") == {1: 11, 4: 41}
+
+
 def test_of_one_key_in_two_tasks_the_sequence_decides_and_without_one_it_is_refused(path: Path) -> None:
     tasks = [[("u", 1, 12, 2), ("d", 3, None, 1)], [("u", 1, 11, 1), ("u", 3, 33, 2)]]
     with pytest.raises(TxlogErrorInSpark, match=r"tasks 0 and 1 .*df\.repartition.*or set sequenceBy"), crossing():
@@ -102,8 +112,10 @@ def test_contradictory_options_of_changes_are_refused_before_any_task(path: Path
 
     with pytest.raises(txlog.InvalidInputError, match=r"an overwrite .* replaces all"):
         planned(path, overwrite=True, **CHANGES)
-    with pytest.raises(txlog.TableNotFoundError, match=r"txlog\.Table\.create"):
-        planned(tmp_path / "other", **CHANGES)
+    for wrong in ({"upsertKeys": "other"}, {"upsertKeys": "k", "rowKindColumn": "kind"}):
+        with pytest.raises(txlog.InvalidInputError, match="no column"):
+            planned(tmp_path / "other", **wrong)
+        assert not txlog.Table.exists(tmp_path / "other")
     with pytest.raises(txlog.InvalidInputError, match="the DataFrame has no column kind; it has op, k, v, at"):
         planned(path, upsertKeys="k", rowKindColumn="kind")
     with pytest.raises(txlog.SchemaMismatchError, match="at"):

@@ -68,10 +68,14 @@ ADVICE = [
     "table.restore(version)",
     "table.restore(timestamp=...)",
     "table.verify()",
+    "table.uri",
+    "table.history()",
+    "table.tags()",
+    "table.snapshot()",
 ]
 
 
-ADVICE_WITHOUT_CALL = ("begin", "close", "create_write_transaction", "delete_tag")
+ADVICE_WITHOUT_CALL = ("add_feature", "begin", "close", "create_write_transaction", "delete_tag", "to_dask", "to_ray")
 
 
 @pytest.mark.parametrize("advice", ADVICE)

@@ -22,6 +22,7 @@ from txlog.sink.sink import Sink
 from txlog.sink.sink_task import SinkTask
 from txlog.table import Table
 from txlog.tasks.task_table import TaskStore
+from txlog.util.wording import argument
 from txlog.writer.changelog.spec import ChangelogSpec, changelog_of
 from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.committable import Committable
@@ -61,7 +62,9 @@ class Target(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         check_mode(self.mode, ("append", "overwrite", "upsert"))
         if (self.app_id is None) != (self.key is None):
-            raise InvalidInputError("a write that happens once needs both app_id, the job, and key, the run: pass both")
+            raise InvalidInputError(
+                f"a write that happens once needs both {argument('app_id')}, the job, and {argument('key')}, the run"
+            )
 
     def sink(self) -> Sink | None:
         """The sink of the write's key, if it has one."""

@@ -33,6 +33,7 @@ from txlog.protocol.schema import (
     type_name,
 )
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY, is_widening
+from txlog.protocol.upgrade_note import readers_note
 
 __all__ = [
     "OF_ONE_TABLE",
@@ -129,7 +130,10 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
             yield f"{inner}: a collated string (__COLLATIONS), which txlog cannot compare: leave the collation out"
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
         if bad and not any_name:
-            yield f"{inner}: its name has {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
+            yield (
+                f"{inner}: its name has {', '.join(map(repr, bad))}, which Delta allows only under column mapping: name"
+                f" it otherwise, or set delta.columnMapping.mode=name on the table. {readers_note('columnMapping')}"
+            )
         folded = fold_name(member.name)
         if folded in spelled:
             yield f"{inner}: its name equals {spelled[folded]!r}, as case does not count"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from txlog.commands import write_planning
+from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.upsert.merged_rows import merge_engine_of
 from txlog.commands.write_options import WriteOptions
@@ -19,7 +20,6 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
-    TableNotFoundError,
     TxlogError,
 )
 from txlog.log.state import TableState
@@ -38,6 +38,7 @@ from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.conform import completer_for, nullable
 from txlog.writer.generated_columns import generated_of, without_generated
+from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.write_intent import USUAL
 from txlog.writer.write_plan import WriteJob
@@ -70,7 +71,6 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     Raises:
         SchemaMismatchError: The DataFrame does not fit the table.
         InvalidInputError: An option does not fit the table or another option.
-        TableNotFoundError: The write changes rows of a table that does not exist.
         UnsupportedFeatureError: A column or the table needs a feature that txlog cannot write.
     """
     open_table = process_table(options)
@@ -288,18 +288,15 @@ def _planned_changes(
             " use .mode('append'), which upserts if the option is set, or leave the option out",
             table=open_table.uri,
         )
-    if state is None:
-        raise TableNotFoundError(
-            "there is no Delta table here, and option upsertKeys needs an existing table: create it with"
-            " txlog.Table.create(path, schema)",
-            table=open_table.uri,
-        )
     own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
-    with TxlogError.located(open_table.uri, state.version):
-        write_planning.check_counted_columns(state)
+    with TxlogError.located(open_table.uri):
         for name in own:
             if columns.find(name) is None:
                 raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
+    if state is None:
+        state = _created(open_table, columns, changelog, options)
+    with TxlogError.located(open_table.uri, state.version):
+        write_planning.check_counted_columns(state)
         engine, asked_engine = _merge_engine(state, changelog, options.merge_engine)
         _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
@@ -323,6 +320,27 @@ def _planned_changes(
         plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}),
         mismatch=options.mismatch or USUAL,
     )
+
+
+def _created(
+    open_table: OpenTable, columns: Struct, changelog: ChangelogSpec, options: SparkWriteOptions
+) -> TableState:
+    """The new table of a write that changes rows: version 0, without rows, with the DataFrame's columns but for the
+    kind of each row. Another writer may create it at the same time."""
+    with TxlogError.located(open_table.uri):
+        key_columns(changelog.keys, columns)
+        kind = None if changelog.row_kind is None else columns.find(changelog.row_kind)
+        schema = Struct(tuple(field for field in columns.fields if field != kind))
+        create_table(
+            open_table,
+            schema,
+            options.partition_by,
+            options.properties,
+            cluster_by=options.cluster_by,
+            exist_ok=True,
+            user_metadata=options.commit.user_metadata,
+        )
+    return open_table.writable_state()
 
 
 def _merge_engine(
