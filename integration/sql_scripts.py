@@ -42,13 +42,13 @@ insert into v (k, l) select '2026-01-01 10:00:00', '2026-01-01 10:00:00';
 insert into v (g) values (1.23456);
 --refused insert into v (a) values (300);
 --refused insert into v (c) values ('twelve');
-select * from v order by c, d, g;
+select * from v order by c, d, g, k;
 update v set j = '2026-12-31', g = 1.5, c = '9' where a = 1;
 select a, c, g, j from v order by a, c, g, j;
 create table n (a array<int>, m map<string, int>, s struct<x: int, y: struct<z: string>>) using delta;
 insert into n values (array(1, 2), map('k', 1), named_struct('x', 1, 'y', named_struct('z', 'deep')));
 insert into n values (array(), null, null);
-select a[0], m['k'], s.x, s.y.z from n order by s.x;
+select size(a), m['k'], s.x, s.y.z from n order by s.x;
 update n set s.x = 5, s.y.z = 'changed' where s.x = 1;
 select s.x, s.y.z from n order by s.x;
 """,
@@ -124,10 +124,10 @@ select * from t order by id;
 --refused alter table t drop column absent;
 --refused alter table t add columns (id int);
 comment on table t is 'another text';
-alter table t set tblproperties ('owner' = 'me', 'delta.appendOnly' = 'false');
-alter table t unset tblproperties ('owner');
---refused alter table t unset tblproperties ('owner');
-alter table t unset tblproperties if exists ('owner');
+alter table t set tblproperties ('team' = 'me', 'delta.appendOnly' = 'false');
+alter table t unset tblproperties ('team');
+--refused alter table t unset tblproperties ('team');
+alter table t unset tblproperties if exists ('team');
 describe history t;
 """,
     "constraints": """

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Run = Callable[[str], "pa.Table | None"]
 REFUSED = "--refused "
 DONE = ("done",)
+OF_ROWS = {"CREATE TABLE AS SELECT": "WRITE", "CREATE OR REPLACE TABLE AS SELECT": "WRITE", "TRUNCATE": "DELETE"}
+"""What Spark's Delta calls operations that are writes and deletes of txlog."""
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +96,7 @@ def of_frame(found: Any) -> pa.Table | None:
 def shown(text: str, rows: Any) -> Any:
     word = text.split()[0].lower()
     if text.lower().startswith("describe history"):
-        return [(row["version"], row["operation"]) for row in rows.to_pylist()]
+        return [(row["version"], OF_ROWS.get(row["operation"], row["operation"])) for row in rows.to_pylist()]
     if text.lower().startswith("describe"):
         columns = [(row["col_name"], row["data_type"], row["comment"] or None) for row in rows.to_pylist()]
         return columns[: next((at for at, row in enumerate(columns) if not row[0] or row[0][0] == "#"), len(columns))]
@@ -117,10 +119,11 @@ def plain(value: Any) -> Any:
 
 
 def left(spark: SparkSession, location: str) -> Any:
-    """What Spark's Delta finds at a location: columns, rows, partitioning, versions and operations."""
+    """What Spark's Delta finds at a location: columns, rows, partitioning and operations."""
     frame = spark.read.format("delta").load(location)
     detail = spark.sql(f"describe detail delta.`{location}`").first()
-    history = spark.sql(f"describe history delta.`{location}`").select("version", "operation").collect()
+    commits = spark.sql(f"describe history delta.`{location}`").collect()
+    history = [OF_ROWS.get(row.operation, row.operation) for row in commits if row.operation != "RESERVE IDENTITY"]
     identity = {field.name for field in frame.schema if "delta.identity.start" in field.metadata}
     rows = sorted(
         repr({key: value for key, value in row.asDict().items() if key not in identity}) for row in frame.collect()

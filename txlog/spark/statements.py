@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.catalog import Catalog
@@ -123,8 +124,6 @@ class SparkEngine:
             writer = writer.option(name, value)
         for name, value in (storage or {}).items():
             writer = writer.option(f"storage.{name}", value)
-        if options.get("partition_by"):
-            writer = writer.partitionBy(*options["partition_by"])
         try:
             writer.save(uri)
         except Exception as error:
@@ -150,6 +149,7 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
     found = {_OPTIONS[name]: str(value) for name, value in options.items() if name in _OPTIONS}
     if (mode := options.get("schema_mode")) is not None:
         found[_SCHEMA_MODES[mode]] = "true"
-    if options.get("cluster_by"):
-        found["clusterBy"] = ",".join(options["cluster_by"])
+    for name, key in (("partition_by", "partitionBy"), ("cluster_by", "clusterBy")):
+        if options.get(name):
+            found[key] = msgspec.json.encode(options[name]).decode()
     return found | {key: str(value) for key, value in (options.get("properties") or {}).items()}
