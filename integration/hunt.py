@@ -117,6 +117,7 @@ PARTS: dict[str, Part] = {
     ),
     "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
+    "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 2400),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
         2700,

@@ -109,6 +109,7 @@ CASES = {
     "hooks": Case({"hooks": f"{__name__}:hooks"}),
     "skipEmpty": Case({"skipEmpty": "true"}, {"id": [], "day": []}, beside={"txnAppId": "orders"}),
     "skipEmpty=false": Case({"skipEmpty": "false"}, {"id": [], "day": []}),
+    "mustCreate": Case({"mustCreate": "true"}),
     **{f"commit.retry.{name}": Case({f"commit.retry.{name}": value}) for name, value in RETRIES.items()},
     "skipCommittedBatches": Case({"skipCommittedBatches": "true"}, batches=(5, 4)),
     "checkpointLocation": Case({"checkpointLocation": "CHECKPOINTS"}),
@@ -119,6 +120,7 @@ CASES = {
 IS_WHAT_HAPPENS_ANYWAY = {
     ("mergeSchema", "overwrite of the schema"),
     ("skipEmpty", "create"),  # the version has the table's schema
+    ("mustCreate", "create"),
     ("skipEmpty", "stream that appends"),
     ("skipEmpty", "stream that upserts"),
     *(("skipEmpty=false", mode) for mode in MODES if not mode.startswith("stream")),

@@ -35,7 +35,7 @@ def test_an_alias_is_left_out_of_the_columns_of_an_update_and_a_delete() -> None
         "update sales.orders as o set o.n = o.n + o.place.o.x, `a b` = 'o.n' where o.id = 1 and upper(o.s) = 'O'"
     )
     assert isinstance(update, Update)
-    assert update.values == (("n", "n + place.o.x"), ("`a b`", "'o.n'"))
+    assert update.values == ((("n",), "n + place.o.x"), (("a b",), "'o.n'"))
     assert update.where == "id = 1 and upper(s) = 'O'"
     delete = one("delete from sales.orders where orders.id = 1")
     assert isinstance(delete, Delete)
@@ -51,7 +51,7 @@ def test_a_case_in_a_value_does_not_end_the_clause() -> None:
         "merge into t using s on t.id = s.id when matched then update set a = case when s.x > 1 then 2 end, b = 1"
         " when not matched then insert *"
     )
-    assert merge.clauses[0].values == (("a", "case when s.x > 1 then 2 end"), ("b", "1"))
+    assert merge.clauses[0].values == ((("a",), "case when s.x > 1 then 2 end"), (("b",), "1"))
 
 
 def test_every_clause_of_a_merge_is_read() -> None:
@@ -72,9 +72,9 @@ def test_every_clause_of_a_merge_is_read() -> None:
     assert merge.clauses == (
         Clause("matched", "delete", None, "y.gone"),
         Clause("matched", "update", None, None),
-        Clause("not matched", "insert", (("id", "y.id"), ("n", "y.n + 1")), "y.n > 0"),
+        Clause("not matched", "insert", ((("id",), "y.id"), (("n",), "y.n + 1")), "y.n > 0"),
         Clause("not matched", "insert", None, None),
-        Clause("not matched by source", "update", (("n", "0"),), "x.old"),
+        Clause("not matched by source", "update", ((("n",), "0"),), "x.old"),
         Clause("not matched by source", "delete", None, None),
     )
 

@@ -28,9 +28,10 @@ from txlog.errors import (
 )
 from txlog.store import disk
 from txlog.store.open import open_store
+from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
-__all__ = ["FolderCatalog"]
+__all__ = ["FolderCatalog", "delete_table_files"]
 
 Made = TypeVar("Made")
 _DEFAULT = ("default",)
@@ -223,15 +224,21 @@ class FolderCatalog:
                 after = f"{schema}/{table}/{_LAST}" if inside else name
 
     def _delete_objects(self, parts: tuple[str, ...]) -> None:
-        """The log goes first, so a drop that was broken off leaves no table; dropping again goes on."""
-        files = open_store(self._path(parts), self._options, self._provider).files
-        found = False
-        for folder in (_LOG, ""):
-            for page in files.list(folder):
-                files.delete_many([meta.name for meta in page])
-                found = True
-        if not found:
+        if not delete_table_files(open_store(self._path(parts), self._options, self._provider)):
             raise _absent(".".join(parts), self.uri)
+
+
+def delete_table_files(store: TableStore) -> bool:
+    """Delete all of a table, and return whether there was a file.
+
+    The log goes first, so a drop that was broken off leaves no table; dropping again goes on. Raises StorageError.
+    """
+    found = False
+    for folder in (_LOG, ""):
+        for page in store.files.list(folder):
+            store.files.delete_many([meta.name for meta in page])
+            found = True
+    return found
 
 
 def _valid_names(folder: str) -> list[str]:

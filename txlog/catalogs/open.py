@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.store.table_store import TableStore
+from txlog.util.extras import how_to_install
 
 __all__ = ["CATALOG", "made_at_name", "named_table", "open_catalog", "open_place", "place_at", "resolved"]
 
@@ -39,10 +40,18 @@ def open_catalog(
         allows = str(options.pop("catalog_allows_maintenance", "")).lower() == "true"
         found = token or given or (FileToken(file) if file else None)
         return UnityCatalog(uri, found, options or None, credential_provider, allows_maintenance=allows)
+    if token is not None:
+        raise InvalidInputError("this catalog needs no token: pass what the store needs as storage_options")
+    if isinstance(uri, str) and uri.lower().startswith("glue:"):
+        try:
+            from txlog.catalogs.glue import GlueCatalog
+        except ImportError:
+            raise InvalidInputError(
+                f"Glue is reached by boto3, which is not installed: {how_to_install('glue')}"
+            ) from None
+        return GlueCatalog(uri, storage_options, credential_provider)
     from txlog.catalogs.folder import FolderCatalog
 
-    if token is not None:
-        raise InvalidInputError("a folder of tables needs no token: pass what the store needs as storage_options")
     return FolderCatalog(uri, storage_options, credential_provider)
 
 

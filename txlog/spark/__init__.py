@@ -5,6 +5,7 @@ it in a thread that the program started: use ``ThreadPoolExecutor(8, initializer
 returns a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any size;
 `optimize`, `purge`, `vacuum`, `verify`, `add_files` and `add_constraint` do their work in Spark's tasks, and so does a
 handle opened with `workers`.
+`sql` runs statements on tables by name, `catalog` has those of the session.
 `foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes on Hadoop's
 credentials. `error_from` rebuilds the typed error from Spark's exception. Importing this module does not import
 pyspark.
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from txlog.spark.registration import register
     from txlog.spark.rows.calls import ChangeOptions, delete, merge, update, upsert
     from txlog.spark.scan import read
+    from txlog.spark.session_catalog import catalog
+    from txlog.spark.statements import sql
 
 __all__ = [
     "ChangeOptions",
     "MicroBatch",
     "add_constraint",
     "add_files",
+    "catalog",
     "delete",
     "error_from",
     "foreach_batch",
@@ -37,6 +41,7 @@ __all__ = [
     "purge",
     "read",
     "register",
+    "sql",
     "storage_options",
     "update",
     "upsert",
@@ -51,12 +56,14 @@ _HOME = {
     **dict.fromkeys(
         ["add_constraint", "add_files", "optimize", "purge", "vacuum", "verify", "workers"], "txlog.spark.maintenance"
     ),
+    "catalog": "txlog.spark.session_catalog",
     "delete": "txlog.spark.rows.calls",
     "error_from": "txlog.spark.errors",
     "foreach_batch": "txlog.spark.micro_batch",
     "merge": "txlog.spark.rows.calls",
     "read": "txlog.spark.scan",
     "register": "txlog.spark.registration",
+    "sql": "txlog.spark.statements",
     "storage_options": "txlog.spark.hadoop",
     "update": "txlog.spark.rows.calls",
     "upsert": "txlog.spark.rows.calls",

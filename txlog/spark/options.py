@@ -87,6 +87,7 @@ KNOWN = (
     "isolationLevel",
     "hooks",
     "skipEmpty",
+    "mustCreate",
     "commit.retry.num-retries",
     "commit.retry.min-wait-ms",
     "commit.retry.max-wait-ms",
@@ -104,7 +105,7 @@ _OF_OVERWRITES = (
     "onConflict",
     "readVersion",
 )
-_NOT_OF_STREAMS = (*_OF_BATCHES, *_OF_OVERWRITES)
+_NOT_OF_STREAMS = (*_OF_BATCHES, *_OF_OVERWRITES, "mustCreate")
 KNOWN_OF_STREAMS = (
     *(name for name in KNOWN if name not in _NOT_OF_STREAMS),
     "skipCommittedBatches",
@@ -121,6 +122,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     ``merge_engine`` holds the table properties that define how rows with the same key are merged, and ``mismatch`` says
     what happens to changes that do not fit the table's rows. ``hooks`` is ``module:name``, imported by the process that
     commits. ``parquet`` holds the settings of data files. With ``skip_empty``, an append without rows makes no version.
+    With ``must_create``, an existing table is an error.
     ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
@@ -142,6 +144,7 @@ class SparkWriteOptions(msgspec.Struct, frozen=True):
     retry: RetryPolicy | None = None
     hooks: str | None = None
     skip_empty: bool | None = None
+    must_create: bool = False
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     storage_options: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -184,6 +187,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         retry=_retry(given),
         hooks=given.take("hooks", object_name),
         skip_empty=given.take("skipEmpty", flag),
+        must_create=bool(given.take("mustCreate", flag)),
         properties=_properties(given),
         storage_options=given.take_storage(),
     )
@@ -350,6 +354,8 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     checkpoint_location = given.take("checkpointLocation", str)
     given.take("queryName", str)
     write = parse_write_options(given.rest, KNOWN_OF_STREAMS)
+    if write.must_create:
+        raise InvalidInputError("option mustCreate is not for streams, which go on with the table that they made")
     if write.skip_empty is False:
         raise InvalidInputError(
             "option skipEmpty=false is not for streams, which make no version for a micro-batch without rows: leave it"

@@ -261,6 +261,7 @@ def _planned(
         schema_mode="overwrite" if options.overwrite_schema else "merge" if options.merge_schema else "strict",
         commit=options.commit,
         create=True,
+        must_create=options.must_create,
         partition_by=partition_by,
         cluster_by=options.cluster_by,
         properties=options.properties,
@@ -287,6 +288,10 @@ def _planned_changes(
             "option upsertKeys changes single rows, but an overwrite (or a stream's complete mode) replaces all rows:"
             " use .mode('append'), which upserts if the option is set, or leave the option out",
             table=open_table.uri,
+        )
+    if options.must_create:
+        raise InvalidInputError(
+            "option mustCreate makes a table, and upsertKeys changes rows of one: use one of the two"
         )
     own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
     with TxlogError.located(open_table.uri):

@@ -72,7 +72,7 @@ def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
     moved = [column for column in columns if column.after is not None]
     if not moved:
         return table.add_columns(ddl)
-    with table.transaction() as transaction:
+    with table.transaction(operation="ADD COLUMNS") as transaction:
         transaction.add_columns(ddl)
         for column in moved:
             path = ".".join(f"`{part}`" for part in (*column.path, column.name))

@@ -31,6 +31,7 @@ class _Dialect(Databricks):
     class Tokenizer(Databricks.Tokenizer):
         COMMANDS = set()  # noqa: RUF012
         KEYWORDS = {word: kind for word, kind in Databricks.Tokenizer.KEYWORDS.items() if " " not in word}  # noqa: RUF012
+        NUMERIC_LITERALS = {}  # noqa: RUF012
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
 
@@ -75,6 +76,13 @@ class Cursor:
         """What texts name the table by; it is left out where it is in front of a column."""
 
     # --- words ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._tokens) - self._at
+
+    def copy(self) -> Cursor:
+        """Another cursor at the same place."""
+        return Cursor(self._script, self._tokens[self._at :])
 
     @property
     def is_at_end(self) -> bool:
@@ -142,12 +150,9 @@ class Cursor:
             found.append(self.name(what))
         return tuple(found)
 
-    def column(self, alias: str | None = None) -> str:
-        """A column or a field of a struct, as `Table` takes it. The table's ``alias`` in front is left out."""
-        names = self.names("a column")
-        if len(names) > 1 and names[0].lower() == (alias or self.alias).lower():
-            names = names[1:]
-        return ".".join(f"`{each}`" if _needs_quotes(each) else each for each in names)
+    def column(self) -> str:
+        """A column or a field of a struct, as `Table` takes it."""
+        return ".".join(f"`{each}`" if _needs_quotes(each) else each for each in self.names("a column"))
 
     def key(self) -> str:
         """The key of a property: words with dots, or a string."""

@@ -61,7 +61,7 @@ class Engine(Protocol):
     def stored(self, rows: Any, fields: Sequence[Field], constants: Mapping[Field, str]) -> Any:
         """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows."""
 
-    def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> WriteResult:
+    def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
         """Append to or overwrite a table, or create one at a place: with the arguments of `txlog.write`."""
 
     def merge(self, table: Table, rows: Any, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:

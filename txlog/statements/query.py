@@ -50,6 +50,11 @@ class Query(msgspec.Struct, frozen=True):
         """The text with these names in place of the tables."""
         return self.pieces[0] + "".join(f"{name}{piece}" for name, piece in zip(names, self.pieces[1:], strict=True))
 
+    def escaped(self) -> Query:
+        """The query for Python's ``str.format``."""
+        pieces = tuple(piece.replace("{", "{{").replace("}", "}}") for piece in self.pieces)
+        return msgspec.structs.replace(self, pieces=pieces)
+
     @property
     def only(self) -> Reading | None:
         """The table, if the query is nothing but the name of one."""

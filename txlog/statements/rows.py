@@ -6,7 +6,7 @@ docs.delta.io "Table deletes, updates, and merges".
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -15,12 +15,14 @@ from txlog.statements.names import TableName, read_as_of, read_table_name
 from txlog.statements.query import Query, query_of, read_query
 
 __all__ = [
+    "Assignments",
     "Clause",
     "CopyInto",
     "Delete",
     "Insert",
     "Merge",
     "Update",
+    "is_default",
     "read_copy",
     "read_delete",
     "read_insert",
@@ -30,6 +32,9 @@ __all__ = [
 ]
 
 _WHEN = ("WHEN",)
+
+Assignments: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
+"""Columns, or fields of structs, by their paths, and the texts of their values."""
 
 
 class Insert(msgspec.Struct, frozen=True):
@@ -44,6 +49,8 @@ class Insert(msgspec.Struct, frozen=True):
     where: str | None = None
     partition: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] | None = None
+    with_defaults: tuple[tuple[str, ...], ...] = ()
+    """The rows of VALUES, if DEFAULT is among them."""
     by_name: bool = False
     merges_schema: bool = False
 
@@ -55,7 +62,7 @@ class Delete(msgspec.Struct, frozen=True):
 
 class Update(msgspec.Struct, frozen=True):
     table: TableName
-    values: tuple[tuple[str, str], ...]
+    values: Assignments
     where: str | None = None
 
 
@@ -64,7 +71,7 @@ class Clause(msgspec.Struct, frozen=True):
 
     when: Literal["matched", "not matched", "not matched by source"]
     then: Literal["update", "insert", "delete"]
-    values: tuple[tuple[str, str], ...] | None = None
+    values: Assignments | None = None
     condition: str | None = None
 
 
@@ -101,8 +108,24 @@ def read_insert(cursor: Cursor) -> Insert:
         by_name = False
     if where is not None and overwrites == "OVERWRITE":
         raise cursor.refused("REPLACE WHERE goes with INSERT INTO")
+    defaults = _rows_with_defaults(cursor)
     query = read_query(cursor)
-    return Insert(table, query, overwrites == "OVERWRITE", where, partition, columns, by_name, merges_schema)
+    given = overwrites == "OVERWRITE", where, partition, columns, defaults, by_name, merges_schema
+    return Insert(table, query, *given)
+
+
+def _rows_with_defaults(cursor: Cursor) -> tuple[tuple[str, ...], ...]:
+    if not (cursor.looks_at("VALUES", "(") and "DEFAULT" in (cursor.word(ahead) for ahead in range(len(cursor)))):
+        return ()
+    ahead = cursor.copy()
+    ahead.expect("VALUES")
+    rows = ahead.whole_list(lambda row: row.inside().whole_list(lambda each: each.text("a value", ",")))
+    return rows if any(is_default(value) for row in rows for value in row) else ()
+
+
+def is_default(text: str) -> bool:
+    """Whether a value is the word DEFAULT."""
+    return text.upper() == "DEFAULT"
 
 
 def _replaces(cursor: Cursor) -> bool:
@@ -137,7 +160,7 @@ def read_truncate(cursor: Cursor) -> Delete:
 def read_update(cursor: Cursor) -> Update:
     table, cursor.alias = _target(cursor, "SET")
     cursor.expect("SET")
-    values = cursor.list(lambda each: _assignment(each, None, ",", "WHERE"))
+    values = cursor.list(lambda each: _assignment(each, each.alias, ",", "WHERE"))
     where = cursor.text("a condition") if cursor.take("WHERE") else None
     return Update(table, values, where)
 
@@ -149,11 +172,13 @@ def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str]:
     return table, table.parts[-1]
 
 
-def _assignment(cursor: Cursor, alias: str | None, *stops: str) -> tuple[str, str]:
-    column = cursor.column(alias)
+def _assignment(cursor: Cursor, alias: str, *stops: str) -> tuple[tuple[str, ...], str]:
+    path = cursor.names("a column")
+    if len(path) > 1 and path[0].lower() == alias.lower():
+        path = path[1:]
     if not cursor.take("=") and not cursor.take("=="):
         raise cursor.refused("expected =")
-    return column, cursor.text("a value", *stops)
+    return path, cursor.text("a value", *stops)
 
 
 def read_merge(cursor: Cursor) -> Merge:
@@ -205,10 +230,10 @@ def _clause(cursor: Cursor, alias: str) -> Clause:
     return Clause(when, "update", cursor.list(lambda each: _assignment(each, alias, ",", *_WHEN)), condition)
 
 
-def _inserted(cursor: Cursor) -> tuple[tuple[str, str], ...] | None:
+def _inserted(cursor: Cursor) -> Assignments | None:
     if cursor.take("*"):
         return None
-    columns = cursor.inside().whole_list(lambda each: each.column())
+    columns = cursor.inside().whole_list(lambda each: each.names("a column")[-1:])
     cursor.expect("VALUES")
     values = cursor.inside().whole_list(lambda each: each.text("a value", ","))
     if len(columns) != len(values):

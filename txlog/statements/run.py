@@ -26,7 +26,7 @@ from txlog.statements.changes import AlterTable, RenameTable
 from txlog.statements.engine import Engine, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading
-from txlog.statements.rows import CopyInto, Delete, Insert, Merge, Update
+from txlog.statements.rows import Assignments, CopyInto, Delete, Insert, Merge, Update, is_default
 from txlog.statements.show import (
     Describe,
     DescribeDetail,
@@ -36,7 +36,7 @@ from txlog.statements.show import (
     ShowProperties,
     ShowTables,
 )
-from txlog.statements.stored import as_cast
+from txlog.statements.stored import as_cast, set_text
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
 from txlog.table import Table
@@ -70,7 +70,7 @@ class Runner:
         """The tables that statements so far make, and remove."""
         for statement in statements:
             for name in _needed(statement):
-                if not made.get(name.key, True) or not (name.key in made or self._exists(name)):
+                if not made.get(name.key, True) or not (name.key in made or self._is_there(name, statement)):
                     raise TableNotFoundError(
                         f"there is no table {name.text}, which is named at {name.at}; nothing was run",
                         table=name.location or (self._catalog.uri if self._catalog else None),
@@ -87,9 +87,20 @@ class Runner:
     def _exists(self, name: TableName) -> bool:
         if name.location is not None:
             return Table.exists(name.location, storage_options=self._options)
-        if self._engine.has_table(name.text):
-            return True
         return self._named(name).exists(name.text)
+
+    def _is_there(self, name: TableName, statement: Any) -> bool:
+        is_written = name is getattr(statement, "table", None)
+        return (not is_written and self._is_engines(name)) or self._exists(name)
+
+    def _is_engines(self, name: TableName) -> bool:
+        """Whether the engine has a table or view of this name, which the catalog does not hide."""
+        if name.location is not None or not self._engine.has_table(name.text):
+            return False
+        try:
+            return self._catalog is None or not self._catalog.exists(name.text)
+        except InvalidInputError:  # no name that this catalog could have
+            return True
 
     def _named(self, name: TableName) -> Catalog:
         if self._catalog is None:
@@ -120,16 +131,16 @@ class Runner:
         return table.snapshot(as_of.version)
 
     def _rows(self, query: Query, target: Table | None = None) -> tuple[Any, int | None]:
-        """The rows of a query, and the version of ``target`` that it reads, if it does."""
+        """The rows of a query; and the newest version of ``target``, if it reads that table at any version."""
         opened: dict[str, tuple[Table, Snapshot]] = {}
         sources = [self._source(reading, opened) for reading in query.readings]
-        read = next((each.snapshot for each in sources if each and target and each.table.uri == target.uri), None)
+        read = next((known for table, known in opened.values() if target and table.uri == target.uri), None)
         return self._engine.query(query, sources), None if read is None else read.version
 
     def _source(self, reading: Reading, opened: dict[str, tuple[Table, Snapshot]]) -> Source | None:
         """A table of a query. The newest version is the same wherever a statement names the table."""
         name = reading.table
-        if name.location is None and self._engine.has_table(name.text):
+        if self._is_engines(name):
             return None
         if name.key not in opened:
             table = self._open(name)
@@ -152,8 +163,9 @@ class Runner:
     @_run.register
     def _(self, statement: Insert) -> Any:
         table = self._open(statement.table)
-        rows, read_version = self._rows(statement.query, table)
         fields = list(table.snapshot().delta_schema.fields)
+        query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
+        rows, read_version = self._rows(query, table)
         constants = {_field(fields, name): text for name, text in statement.partition}
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
@@ -186,7 +198,7 @@ class Runner:
     def _(self, statement: Update) -> Any:
         table = self._open(statement.table)
         schema = table.snapshot().delta_schema
-        return table.update(_values(schema, statement.values), statement.where)
+        return table.update(_values(schema, statement.values, ""), statement.where)
 
     @_run.register
     def _(self, statement: Merge) -> Any:
@@ -206,7 +218,8 @@ class Runner:
             elif clause.values is None:
                 getattr(merge, f"{how}_all")(clause.condition)
             else:
-                getattr(merge, how)(_values(schema, clause.values), clause.condition)
+                values = _values(schema, clause.values, f"`{statement.alias}`.")
+                getattr(merge, how)(values, clause.condition)
         return merge.execute()
 
     @_run.register
@@ -390,18 +403,38 @@ def _field(fields: Sequence[Field], name: str) -> Field:
     raise InvalidInputError(f"there is no column {name}: there are {', '.join(field.name for field in fields)}")
 
 
-def _values(schema: Struct, values: Sequence[tuple[str, str]]) -> dict[str, object]:
-    """The values to set, each cast to its column; DEFAULT is the column's, or null."""
-    found: dict[str, object] = {}
-    types = {fold_name(field.name): field for field in schema.fields}
-    for column, text in values:
-        field = types.get(fold_name(column.strip("`")))
-        if text.upper() == "DEFAULT":
-            text = str(field.metadata.get("CURRENT_DEFAULT") or "NULL") if field else "NULL"
-        if column in found:
-            raise InvalidInputError(f"{column} is set twice")
-        found[column] = text if field is None else as_cast(text, field.type)
-    return found
+def _values(schema: Struct, values: Assignments, prefix: str) -> dict[str, object]:
+    """The values to set by column, each cast to its column; DEFAULT is the column's, or null.
+
+    ``prefix`` is what texts name the table by.
+    """
+    fields = {fold_name(field.name): field for field in schema.fields}
+    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for path, text in values:
+        field = fields.get(fold_name(path[0]))
+        default = _default(field) if field is not None and is_default(text) else text
+        found.setdefault(path[0] if field is None else field.name, []).append((path[1:], default))
+    return {
+        name: set_text(field, given, f"{prefix}`{name}`")
+        if (field := fields.get(fold_name(name))) is not None
+        else given[0][1]
+        for name, given in found.items()
+    }
+
+
+def _default(field: Field) -> str:
+    return str(field.metadata.get("CURRENT_DEFAULT") or "NULL")
+
+
+def _with_defaults(statement: Insert, fields: Sequence[Field]) -> Query:
+    """The rows of VALUES with each DEFAULT in the words of its column."""
+    columns = fields if statement.columns is None else [_field(fields, name) for name in statement.columns]
+    rows = [
+        [_default(field) if is_default(value) else value for value, field in zip(row, columns, strict=False)]
+        for row in statement.with_defaults
+    ]
+    text = ", ".join(f"({', '.join(row)})" for row in rows)
+    return Query((f"VALUES {text}",), (), statement.query.at)
 
 
 def _moment(text: str) -> Any:

@@ -1,0 +1,61 @@
+"""A session's catalog: tables that Spark's Delta entered are found by name, and ours are found by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import txlog
+import txlog.spark
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture
+def schema(delta: SparkSession, tmp_path: Path) -> Iterator[str]:
+    delta.sql(f"create database names location '{tmp_path / 'names'}'")
+    yield "names"
+    delta.sql("drop database names cascade")
+
+
+def test_a_table_that_spark_entered_is_found_written_and_read_by_name(
+    delta: SparkSession, schema: str, tmp_path: Path
+) -> None:
+    delta.sql(f"create table names.theirs (id bigint) using delta location '{tmp_path / 'elsewhere'}'")
+    delta.sql("create table names.other (id bigint) using parquet")
+    catalog = txlog.spark.catalog(delta)
+    assert catalog.tables(schema) == ["names.theirs"]
+    catalog.table("names.theirs").append(ROWS)
+    assert delta.sql("select count(*) from names.theirs").first()[0] == 2
+    assert txlog.spark.sql(delta, "select sum(id) from names.theirs where id > 1", catalog).first()[0] == 2
+    txlog.spark.sql(delta, "update spark_catalog.names.theirs set id = 7 where id = 1", catalog)
+    assert sorted(row.id for row in delta.table("names.theirs").collect()) == [2, 7]
+    with pytest.raises(InvalidInputError, match=r"names\.other of Spark's catalog is not a Delta table"):
+        catalog.table("names.other")
+    with pytest.raises(TableNotFoundError):
+        catalog.table("names.absent")
+
+
+def test_a_table_that_txlog_creates_is_one_of_sparks(delta: SparkSession, schema: str, tmp_path: Path) -> None:
+    catalog = txlog.spark.catalog(delta)
+    catalog.write("names.ours", ROWS)
+    assert [row.id for row in delta.table("names.ours").orderBy("id").collect()] == [1, 2]
+    with pytest.raises(TableExistsError):
+        catalog.create("names.ours", ROWS.schema)
+    catalog.rename("names.ours", "names.renamed")
+    assert catalog.tables(schema) == ["names.renamed"]
+    txlog.write(tmp_path / "elsewhere", ROWS)
+    catalog.register("names.registered", tmp_path / "elsewhere")
+    assert delta.table("names.registered").count() == 2
+    for name in ("names.renamed", "names.registered"):
+        catalog.drop(name)
+    assert catalog.tables(schema) == []
+    assert txlog.Table.open(tmp_path / "elsewhere").count() == 2

@@ -1,0 +1,135 @@
+"""The same SQL through Spark's Delta and through txlog: equal rows, columns, refusals and histories.
+
+Each script runs three times: by Spark's Delta, by `txlog.sql` with duckdb, and by `txlog.spark.sql`. Spark's Delta then
+reads what all three left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from sql_scripts import SCRIPTS, SHORT
+
+import txlog
+import txlog.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Run = Callable[[str], "pa.Table | None"]
+REFUSED = "--refused "
+DONE = ("done",)
+OF_ROWS = {"CREATE TABLE AS SELECT": "WRITE", "CREATE OR REPLACE TABLE AS SELECT": "WRITE", "TRUNCATE": "DELETE"}
+"""What Spark's Delta calls operations that are writes and deletes of txlog."""
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return iter(range(1000))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.hunt(part="sql")) for name in SCRIPTS]
+)
+def test_a_script_does_what_it_does_in_sparks_delta(
+    delta: SparkSession, tmp_path: Path, numbers: Iterator[int], name: str, engine: str
+) -> None:
+    delta.conf.set("spark.sql.session.timeZone", "UTC")
+    database = f"scripts_{next(numbers)}"
+    catalog = txlog.Catalog(tmp_path / "ours")
+    delta.sql(f"create database {database} location '{tmp_path / 'theirs'}'")
+    delta.sql(f"use {database}")
+    try:
+        theirs = outcomes(SCRIPTS[name], lambda text: of_spark(delta, text))
+        run = {
+            "duckdb": lambda text: of_arrow(txlog.sql(text, catalog)),
+            "spark": lambda text: of_frame(txlog.spark.sql(delta, text, catalog)),
+        }[engine]
+        delta.sql("use default")
+        ours = outcomes(SCRIPTS[name], run)
+        differing = [(text, a, b) for (text, a), (_, b) in zip(theirs, ours, strict=True) if a != b]
+        assert not differing, "\n\n".join(f"{text}\n  Spark: {a}\n  txlog: {b}" for text, a, b in differing)
+        names = sorted(
+            row.tableName for row in delta.sql(f"show tables in {database}").collect() if not row.isTemporary
+        )
+        assert [each.removeprefix("default.") for each in catalog.tables()] == names
+        for table in names:
+            assert left(delta, catalog.location(table)) == left(delta, str(tmp_path / "theirs" / table))
+    finally:
+        delta.sql("use default")
+        delta.sql(f"drop database {database} cascade")
+
+
+def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
+    """What each statement does: rows, nothing to show, or a refusal."""
+    found: list[tuple[str, Any]] = []
+    for statement in script.strip().split(";\n"):
+        text = statement.removeprefix(REFUSED).strip().rstrip(";")
+        try:
+            rows = run(text)
+        except Exception as error:
+            found.append((text, "refused" if statement.startswith(REFUSED) else f"refused: {error}"))
+        else:
+            found.append((text, shown(text, rows)))
+    return found
+
+
+def of_spark(spark: SparkSession, text: str) -> pa.Table:
+    return spark.sql(text).toArrow()
+
+
+def of_arrow(found: Any) -> pa.Table | None:
+    return found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+
+
+def of_frame(found: Any) -> pa.Table | None:
+    return found.toArrow() if hasattr(found, "toArrow") else None
+
+
+def shown(text: str, rows: Any) -> Any:
+    word = text.split()[0].lower()
+    if text.lower().startswith("describe history"):
+        return [(row["version"], OF_ROWS.get(row["operation"], row["operation"])) for row in rows.to_pylist()]
+    if text.lower().startswith("describe"):
+        columns = [(row["col_name"], row["data_type"], row["comment"] or None) for row in rows.to_pylist()]
+        return columns[: next((at for at, row in enumerate(columns) if not row[0] or row[0][0] == "#"), len(columns))]
+    if word == "show":
+        return sorted(" ".join(map(str, row.values())) for row in rows.to_pylist())
+    if word in ("select", "with", "/*"):
+        return [tuple(map(plain, row)) for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+    return DONE
+
+
+def plain(value: Any) -> Any:
+    """A value as it compares, whatever type of number it is."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else round(value, 9)
+    if isinstance(value, Decimal):
+        return plain(float(value))
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    return [plain(member) for member in value] if isinstance(value, list) else value
+
+
+def left(spark: SparkSession, location: str) -> Any:
+    """What Spark's Delta finds at a location: columns, rows, partitioning and operations."""
+    frame = spark.read.format("delta").load(location)
+    detail = spark.sql(f"describe detail delta.`{location}`").first()
+    commits = spark.sql(f"describe history delta.`{location}`").collect()
+    history = [OF_ROWS.get(row.operation, row.operation) for row in commits if row.operation != "RESERVE IDENTITY"]
+    identity = {field.name for field in frame.schema if "delta.identity.start" in field.metadata}
+    rows = sorted(
+        repr({key: value for key, value in row.asDict().items() if key not in identity}) for row in frame.collect()
+    )
+    fields = [
+        (field.name, field.dataType.simpleString(), field.nullable, field.metadata.get("comment"))
+        for field in frame.schema
+    ]
+    return fields, rows, detail.partitionColumns, detail.clusteringColumns, detail.description, history

@@ -1,0 +1,142 @@
+"""A session's own catalog, and through it a Hive Metastore: ``schema.table`` is a table that Spark knows.
+
+In: a session. Out: a `Catalog` of the tables that the session has as Delta tables: those that others made by
+``CREATE TABLE ... USING delta LOCATION ...`` are found. Reading and writing them needs no jar. A new name does: only
+Spark's Delta enters a table there as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from txlog.catalog import Catalog
+from txlog.catalogs.base import TablePlace
+from txlog.catalogs.names import name_parts
+from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.spark.hadoop import check_session, of_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["catalog"]
+
+Made = TypeVar("Made")
+
+
+def catalog(spark: SparkSession) -> Catalog:
+    """The tables of a session's catalog by their names, for `txlog.sql`, `txlog.spark.sql` and Python.
+
+        txlog.spark.catalog(spark).table("sales.orders").append(rows)
+
+    Args:
+        spark: The session (classic or Connect). With ``enableHiveSupport()``, its catalog is the Hive Metastore.
+
+    Returns:
+        The catalog. Tables are opened with the session's S3 credentials.
+
+    Raises:
+        InvalidInputError: ``spark`` is no session.
+    """
+    check_session(spark)
+    return Catalog(SessionCatalog(spark))
+
+
+class SessionCatalog:
+    """The Delta tables of a session's catalog, as a `TableCatalog`."""
+
+    uri = "spark_catalog"
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def resolve(self, name: str) -> TablePlace:
+        parts = self._parts(name)
+        facts = self._facts(parts)
+        if facts.get("Provider", "").lower() != "delta":
+            raise InvalidInputError(f"{'.'.join(parts)} of Spark's catalog is not a Delta table", table=self.uri)
+        return self._place(parts, facts["Location"])
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        schemas = [row[0] for row in self._run("SHOW DATABASES")] if schema is None else [schema]
+        names = [
+            (each, row.tableName)
+            for each in schemas
+            for row in self._run(f"SHOW TABLES IN `{each}`")
+            if not row.isTemporary
+        ]
+        return sorted(".".join(name) for name in names if self._facts(name).get("Provider", "").lower() == "delta")
+
+    def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
+        parts = self._parts(name)
+        self._require_free(parts)
+        facts = {row[0]: row[1] for row in self._run(f"DESCRIBE DATABASE EXTENDED `{parts[0]}`")}
+        place = self._place(parts, f"{facts['Location'].rstrip('/')}/{parts[1]}")
+        made = make(place)
+        self._enter(parts, place.uri)
+        return made
+
+    def register(self, name: str, place: TablePlace) -> None:
+        parts = self._parts(name)
+        self._require_free(parts)
+        store = place.store()
+        if not store.log.list_from(""):
+            raise TableNotFoundError("there is no Delta table to register here", table=store.uri)
+        self._enter(parts, store.uri)
+
+    def drop(self, name: str) -> None:
+        parts = self._parts(name)
+        self._facts(parts)
+        self._run(f"DROP TABLE {_quoted(parts)}")
+
+    def rename(self, name: str, to: str) -> None:
+        old, new = self._parts(name), self._parts(to)
+        self._facts(old)
+        self._require_free(new)
+        self._run(f"ALTER TABLE {_quoted(old)} RENAME TO {_quoted(new)}")
+
+    def _parts(self, name: str) -> tuple[str, ...]:
+        if isinstance(name, str) and name.lower().startswith("spark_catalog."):
+            name = name[len("spark_catalog.") :]
+        return name_parts(name, 2, (self._spark.catalog.currentDatabase(),))
+
+    def _place(self, parts: tuple[str, ...], location: str) -> TablePlace:
+        session = {key.removeprefix("storage."): value for key, value in of_session(self._spark, location).items()}
+        return TablePlace(location, ".".join(parts), session or None)
+
+    def _facts(self, parts: tuple[str, ...]) -> dict[str, str]:
+        """What the catalog knows about a table besides its columns."""
+        rows = [(row[0], row[1] or "") for row in self._run(f"DESCRIBE TABLE EXTENDED {_quoted(parts)}")]
+        begin = next((at for at, row in enumerate(rows) if row[0].startswith("# Detailed Table")), len(rows))
+        return dict(rows[begin:])
+
+    def _require_free(self, parts: tuple[str, ...]) -> None:
+        if self._spark.catalog.tableExists(_quoted(parts)):
+            raise TableExistsError(f"there is already a table {'.'.join(parts)} in this catalog", table=self.uri)
+
+    def _enter(self, parts: tuple[str, ...], location: str) -> None:
+        text = location.replace("\\", "\\\\").replace("'", "\\'")
+        self._run(f"CREATE TABLE {_quoted(parts)} USING delta LOCATION '{text}'")
+
+    def _run(self, text: str) -> list[Any]:
+        try:
+            return list(self._spark.sql(text).collect())
+        except Exception as error:
+            condition = getattr(error, "getCondition", lambda: None)() or ""
+            if condition.startswith("TABLE_OR_VIEW_NOT_FOUND") or condition.startswith("SCHEMA_NOT_FOUND"):
+                raise TableNotFoundError(
+                    f"Spark's catalog has no such table or schema: {text}", table=self.uri
+                ) from None
+            if condition.startswith("TABLE_OR_VIEW_ALREADY_EXISTS"):
+                raise TableExistsError(f"Spark's catalog has this table already: {text}", table=self.uri) from None
+            if condition.startswith("DATA_SOURCE_NOT_FOUND"):
+                raise UnsupportedFeatureError(
+                    "a session without Spark's Delta cannot enter a table into its catalog: the table is there, so open"
+                    f" it by its location, or run this where Delta is: {text}",
+                    table=self.uri,
+                ) from None
+            raise StorageError(f"Spark refused {text}: {error}", table=self.uri) from None
+
+
+def _quoted(parts: tuple[str, ...]) -> str:
+    return ".".join(f"`{part}`" for part in parts)

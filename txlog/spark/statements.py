@@ -1,0 +1,155 @@
+"""`sql`: SQL on tables by name from a Spark program, without a jar.
+
+In: a session, text, a catalog. Out: DataFrames for queries and for what tells about tables, else the results of the
+calls. Spark runs queries, over pinned versions of the tables. Its tasks write the rows of INSERT and CREATE TABLE AS,
+and do the work of the other commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from txlog.catalog import Catalog
+from txlog.catalogs.base import TablePlace
+from txlog.commands.merge_builder import MergeBuilder
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Field, type_name
+from txlog.result import WriteResult
+from txlog.spark.errors import error_from
+from txlog.spark.hadoop import check_session
+from txlog.spark.rows.calls import merge
+from txlog.spark.scan import read
+from txlog.spark.spark_workers import SparkWorkers
+from txlog.statements.engine import Source
+from txlog.statements.query import Query
+from txlog.statements.sql import results_of
+from txlog.table import Table
+from txlog.util.api_hints import explains_call
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["sql"]
+
+_OPTIONS = {"where": "replaceWhere", "read_version": "readVersion", "on_conflict": "onConflict"}
+_SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
+
+
+@explains_call
+def sql(
+    spark: SparkSession,
+    text: str,
+    catalog: Catalog | str | os.PathLike[str] | None = None,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Any:
+    """`txlog.sql` with Spark: it runs the queries, and its tasks do the work of the commands. No jar is needed.
+
+    A query may also name Spark's own tables and temporary views, where the catalog has no table of the name.
+
+    Args:
+        spark: The session (classic or Connect). Its executors need txlog installed, and reach the tables' locations.
+        text: As for `txlog.sql`, like all that follow.
+        catalog: As for `txlog.sql`.
+        parameters: As for `txlog.sql`.
+        storage_options: As for `txlog.sql`.
+
+    Returns:
+        What the last statement returns: a DataFrame for a query, DESCRIBE and SHOW, None for INSERT and CREATE TABLE,
+        otherwise the result of the method of `Table`.
+
+    Raises:
+        TxlogError: What `txlog.sql` raises.
+    """
+    check_session(spark)
+    *_, last = results_of(text, SparkEngine(spark), catalog, parameters, storage_options)
+    return last
+
+
+class SparkEngine:
+    """A session as an `Engine`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.workers = SparkWorkers(spark)
+
+    def has_table(self, name: str) -> bool:
+        return bool(self._spark.catalog.tableExists(name))
+
+    def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
+        frames = {f"txlog_{number}": self._frame(source) for number, source in enumerate(sources) if source is not None}
+        if query.only is not None and frames:
+            return frames["txlog_0"]
+        names = [
+            ".".join(f"`{part}`" for part in reading.table.parts) if source is None else f"{{txlog_{number}}}"
+            for number, (reading, source) in enumerate(zip(query.readings, sources, strict=True))
+        ]
+        try:
+            return self._spark.sql(query.escaped().text(*names), **frames)
+        except Exception as error:
+            raise self._typed(error, f"Spark cannot run the query at {query.at}") from None
+
+    def told(self, rows: pa.Table) -> DataFrame:
+        return self._spark.createDataFrame(rows)
+
+    def columns_of(self, rows: DataFrame) -> list[str]:
+        return list(rows.columns)
+
+    def stored(self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, str]) -> DataFrame:
+        if len(rows.columns) != len(fields):
+            raise InvalidInputError(
+                f"the query has {len(rows.columns)} columns, and they go to {len(fields)}:"
+                f" {', '.join(field.name for field in fields)}"
+            )
+        renamed = rows.toDF(*(f"c{number}" for number in range(len(fields))))
+        values = [(f"c{number}", field) for number, field in enumerate(fields)]
+        values += [(f"({text})", field) for field, text in constants.items()]
+        return renamed.selectExpr(
+            *(f"CAST({text} AS {type_name(field.type)}) AS `{field.name}`" for text, field in values)
+        )
+
+    def write(self, place: Table | TablePlace, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        uri = place.uri
+        storage = place.storage_options if isinstance(place, TablePlace) else place._open_table.storage_options
+        writer = rows.write.format("txlog").mode("overwrite" if mode == "overwrite" else "append")
+        if mode == "error":
+            writer = writer.option("mustCreate", "true")
+        for name, value in _write_options(options).items():
+            writer = writer.option(name, value)
+        for name, value in (storage or {}).items():
+            writer = writer.option(f"storage.{name}", value)
+        try:
+            writer.save(uri)
+        except Exception as error:
+            raise self._typed(error, "Spark cannot write the rows") from None
+
+    def merge(self, table: Table, rows: DataFrame, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:
+        if options.get("schema_mode"):  # only a merge in this process adds columns
+            return table.merge(rows.toArrow(), on, **options)
+        storage = table._open_table.storage_options
+        return merge(self._spark, table.uri, rows, on, storage_options=storage, **options)
+
+    def _frame(self, source: Source) -> DataFrame:
+        if source.changes is not None:
+            return self._spark.createDataFrame(source.table.changes(**source.changes).read_all())
+        storage = source.table._open_table.storage_options
+        return read(self._spark, source.table.uri, source.snapshot.version, storage_options=storage)
+
+    def _typed(self, error: Exception, what: str) -> Exception:
+        return error_from(error) or InvalidInputError(f"{what}: {error}")
+
+
+def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
+    found = {_OPTIONS[name]: str(value) for name, value in options.items() if name in _OPTIONS}
+    if (mode := options.get("schema_mode")) is not None:
+        found[_SCHEMA_MODES[mode]] = "true"
+    for name, key in (("partition_by", "partitionBy"), ("cluster_by", "clusterBy")):
+        if options.get(name):
+            found[key] = msgspec.json.encode(options[name]).decode()
+    return found | {key: str(value) for key, value in (options.get("properties") or {}).items()}
