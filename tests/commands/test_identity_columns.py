@@ -77,6 +77,19 @@ def test_few_appends_need_a_commit_of_their_own_for_numbers(tmp_path: Path) -> N
     assert sorted(numbers(table).values()) == list(range(1, 41))
 
 
+def test_near_the_last_number_a_range_has_what_is_needed_and_no_more(tmp_path: Path) -> None:
+    last = 2**63 - 1
+    table = made(tmp_path, f"n bigint generated always as identity (start with {last - 4}), k int, v string")
+    table.append(rows(1))
+    table.append(rows(2, 3, 4))
+    assert numbers(table) == {key: last - 5 + key for key in (1, 2, 3, 4)}
+    assert mark(table) == last - 1
+    with pytest.raises(InvalidInputError, match="has no 2 numbers left"):
+        table.append(rows(5, 6))
+    table.append(rows(7))
+    assert numbers(table)[7] == last
+
+
 def test_a_range_is_reserved_as_spark_reserves_it(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.append(rows(1, 2, 3))
@@ -374,6 +387,33 @@ def _puts_numbers_aside(other: Table) -> None:
     found = numbers_of(other._open_table, state)
     assert found is not None
     found.take(identity_columns(state.schema)[0], 1000)
+
+
+@pytest.mark.parametrize(
+    "rival",
+    [
+        lambda other: other.add_columns("more int"),
+        lambda other: other.rename_column("n", "number"),
+        lambda other: other.drop_feature("identityColumns"),
+        lambda other: other.set_properties({"delta.feature.deletionVectors": "supported"}),
+    ],
+    ids=["columns", "its name", "its end", "protocol"],
+)
+def test_a_change_of_the_definition_in_between_stops_a_range_only_if_its_column_is_gone(
+    tmp_path: Path, rival: Callable[[Table], Any], request: pytest.FixtureRequest
+) -> None:
+    table = made(tmp_path, DEFAULT, column_mapping="name")
+    before = table._open_table.log.newest_state()
+    ours = losing_to(table, rival)._open_table
+    found = numbers_of(ours, before)
+    assert found is not None
+    (column,) = identity_columns(before.schema)
+    if "its end" in request.node.name:
+        with pytest.raises(MetadataChangedError, match="replaced the table or its identity column n"):
+            found.take(column, 3)
+    else:
+        assert found.take(column, 3).to_pylist() == [1, 2, 3]
+        assert mark(table) == 3
 
 
 def test_a_change_of_columns_still_stops_an_append(tmp_path: Path) -> None:
