@@ -6,6 +6,7 @@ import decimal
 import json
 import logging
 import operator
+import re
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.losing_writer import losing_to
 from txlog.errors import ConflictError, InvalidInputError, MetadataChangedError, SchemaMismatchError, TxlogError
 from txlog.table import Table
 from txlog.verify.verify import verify_table
+from txlog.writer.text_limits import limits_of
 
 MAPPING = {"delta.columnMapping.mode": "name"}
 WIDENING = {"delta.enableTypeWidening": "true"}
@@ -647,3 +649,63 @@ def test_only_an_upgrade_that_shuts_readers_out_is_a_warning(
     with caplog.at_level(logging.INFO, "txlog"):
         table.set_properties(properties)
     assert [record.levelname for record in caplog.records if "protocol is now" in record.message] == [level]
+
+
+# --- lengths of text ----------------------------------------------------------------------------------------------
+
+
+@MODES
+def test_parts_of_a_column_keep_their_lengths_of_text_whatever_they_are_called(tmp_path: Path, mode: str) -> None:
+    schema = "k int, s struct<a: varchar(3), b: array<char(2)>, c: string>, m map<varchar(1), struct<v: varchar(4)>>"
+    table = Table.create(tmp_path / "t", schema, column_mapping=None if mode == "begun" else mode)  # type: ignore[arg-type]
+    if mode == "begun":
+        table.set_properties(MAPPING)
+    table.rename_column("s.a", "aa")
+    table.rename_column("s.c", "n m")
+    table.add_columns("s struct<z: varchar(5), a: string, aa: varchar(9)>")
+    table.drop_columns("s.b")
+    table.rename_column("m.value.v", "w")
+    table.alter_column("s.z", first=True)
+    table.rename_column("s", "t")
+
+    def limits() -> dict[str, str]:
+        return {limit.name: limit.sql for limit in limits_of(table._open_table.log.newest_state().schema)}
+
+    assert limits() == {"t.aa": "varchar(3)", "t.z": "varchar(5)", "m.element": "varchar(1)", "m.value.w": "varchar(4)"}
+    text = table._open_table.log.newest_state().schema.fields[1].metadata["__CHAR_VARCHAR_TYPE_STRING"]
+    assert text == "struct<z:varchar(5),aa:varchar(3),`n m`:string,a:string>"
+    with pytest.raises(InvalidInputError, match=r"t\.aa is varchar\(3\)"):
+        table.append(pa.table({"t": [{"aa": "long"}]}), schema_mode="merge")
+    table.append(pa.table({"t": [{"aa": "abc", "a": "long"}]}), schema_mode="merge")
+    table.drop_columns(["t.aa", "t.z", "m"])
+    assert limits() == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_allowed"),
+    [
+        ("varchar(3)", "varchar(4)", True),
+        ("char(3)", "varchar(3)", True),
+        ("char(3)", "string", True),
+        ("varchar(3)", "varchar(2)", False),
+        ("char(3)", "varchar(2)", False),
+        ("char(3)", "char(4)", False),
+        ("varchar(3)", "char(4)", False),
+        ("string", "varchar(4)", False),
+    ],
+)
+def test_a_text_may_only_get_longer(tmp_path: Path, before: str, after: str, is_allowed: bool) -> None:
+    table = Table.create(tmp_path / "t", f"k int, v {before}")
+    if is_allowed:
+        table.alter_column("v", type=after)
+    else:
+        with pytest.raises(InvalidInputError, match=f"cannot change from .* to {re.escape(after)}"):
+            table.alter_column("v", type=after)
+    limits = [limit.sql for limit in limits_of(table._open_table.log.newest_state().schema)]
+    assert limits == [text for text in [after if is_allowed else before] if text != "string"]
+
+
+def test_the_last_column_that_is_in_files_cannot_be_dropped(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k int, p int", partition_by="p", column_mapping="name")
+    with pytest.raises(InvalidInputError, match="partition"):
+        table.drop_columns("k")

@@ -82,6 +82,7 @@ from txlog.writer.constraints import check_conditions, check_invariants, check_s
 from txlog.writer.generated_columns import check_added_are_plain, check_computed_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.parquet_settings import check_columns
+from txlog.writer.text_limits import with_limits_kept
 
 __all__ = [
     "Definition",
@@ -202,7 +203,7 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     for path, wider in wider_columns(state, new):
         check_retyped(state, path, wider)
         schema = retyped(schema, path, wider)
-    return redefined(state, merge(schema, new))
+    return redefined(state, merge(schema, new), added=new)
 
 
 def wider_columns(state: TableState, new: Struct) -> list[tuple[ColumnPath, DataType]]:
@@ -248,14 +249,17 @@ def redefined(
     configuration: Mapping[str, str] | None = None,
     partition_columns: tuple[str, ...] | None = None,
     needs: Iterable[str] = (),
+    added: Struct = Struct(()),  # noqa: B008 -- immutable
 ) -> Definition | None:
     """The table with changed columns; new ones get ids if it maps its columns. None if nothing would change.
 
-    ``needs`` are table features that do not show in the metadata. Raises as `with_columns`.
+    ``needs`` are table features that do not show in the metadata; ``added`` has the columns to add as they were given.
+    Raises as `with_columns`.
     """
     schema, configuration = _mapped(
         schema, state.metadata.configuration if configuration is None else configuration, _random_name
     )
+    schema = with_limits_kept(state.schema, schema, added)
     columns = state.partition_columns if partition_columns is None else partition_columns
     check_identity_columns(schema, columns)
     metadata = replace(

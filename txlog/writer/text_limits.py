@@ -1,29 +1,31 @@
 """The lengths of ``varchar(n)`` and ``char(n)`` columns. Spark stores them as strings, with the type in column
 metadata.
 
-In: a table's schema. Out: the limits of its columns, and the first row of a batch that breaks one. As in Spark's Delta,
-a longer value is refused even if only spaces are too much, and a shorter ``char`` is stored as it is: Spark pads it
-when it reads. A length counts Unicode code points.
+In: a table's schema. Out: the limits of its columns, the first row of a batch that breaks one, and a changed schema
+with the same limits. As in Spark's Delta, a longer value is refused even if only spaces are too much, and a shorter
+``char`` is stored as it is: Spark pads it when it reads. A length counts Unicode code points.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import STRING, TEXT_LENGTH_KEY, Array, DataType, Map, Struct, fold_name
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.schema import STRING, TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TextLimit", "limits_of", "too_long"]
+__all__ = ["TextLimit", "limits_of", "too_long", "with_limits_kept"]
 
 _Path: TypeAlias = tuple[str | int, ...]
 """From a column to a part of it: the name of a struct field; 0 for array elements or map keys, 1 for map values."""
@@ -53,6 +55,20 @@ def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
     """The first row with a value above the limit, and the value's length; None if there is none."""
     column = rows.column(rows.schema.get_field_index(str(limit.path[0])))
     return _first(column, limit.path[1:], limit.length, np.arange(len(column)))
+
+
+def with_limits_kept(before: Struct, after: Struct, added: Struct) -> Struct:
+    """``after``, in which each part of a column that ``before`` has keeps its limit, whatever it is called now. New
+    members of structs have those of ``added``.
+
+    Spark describes all parts of a column by one text that has their names. Raises as `limits_of`.
+    """
+    columns = Struct(tuple(field for field in before.fields if TEXT_LENGTH_KEY in field.metadata))
+    limits = {_place(before, limit.path): limit.sql for limit in limits_of(columns)}
+    new = (limit for limit in limits_of(added) if _place(before, limit.path) is None)
+    limits |= {_place(after, limit.path): limit.sql for limit in new}
+    types = {physical_name(field): field.type for field in before.fields}
+    return Struct(tuple(_described(field, types, limits) for field in after.fields)) if limits else after
 
 
 # --- rows -------------------------------------------------------------------------------------------------------
@@ -132,6 +148,62 @@ def _of_type(found: _Type, data_type: DataType, path: _Path) -> Iterator[TextLim
             yield TextLimit(_shown(path), path, found.name, int(matched[1]))
 
 
+_Place: TypeAlias = tuple[str | int, ...]
+"""A `_Path` by the names that the parts have in files, which stay."""
+
+
+def _place(schema: Struct, path: _Path) -> _Place | None:
+    """The place of a part of a column; None if there is no such part."""
+    here: DataType = schema
+    place: list[str | int] = []
+    for part in path:
+        match here:
+            case Struct(fields):
+                found = next((each for each in fields if fold_name(each.name) == fold_name(str(part))), None)
+                if found is None:
+                    return None
+                place.append(physical_name(found))
+                here = found.type
+                continue
+            case Array(element):
+                here = element
+            case Map(key, value):
+                here = value if part else key
+            case _:
+                return None
+        place.append(part)
+    return tuple(place)
+
+
+def _described(field: Field, before: Mapping[str, DataType], limits: Mapping[_Place | None, str]) -> Field:
+    """A column whose parts changed, with the text that describes them."""
+    name = physical_name(field)
+    if not isinstance(field.type, Struct | Array | Map) or before.get(name, field.type) == field.type:
+        return field
+    if not any(place is not None and place[0] == name for place in limits):
+        return field
+    return replace(field, metadata={**field.metadata, TEXT_LENGTH_KEY: _text(field.type, (name,), limits)})
+
+
+def _text(data_type: DataType, place: _Place, limits: Mapping[_Place | None, str]) -> str:
+    match data_type:
+        case Struct(fields):
+            parts = (
+                f"{_quoted(each.name)}:{_text(each.type, (*place, physical_name(each)), limits)}" for each in fields
+            )
+            return f"struct<{','.join(parts)}>"
+        case Array(element):
+            return f"array<{_text(element, (*place, 0), limits)}>"
+        case Map(key, value):
+            return f"map<{_text(key, (*place, 0), limits)},{_text(value, (*place, 1), limits)}>"
+    return limits.get(place, type_name(data_type))
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+_PLAIN_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIMITED = pattern(r"(?:var)?char\(\s*(\d+)\s*\)", re.IGNORECASE)
 _NAME_OF_MEMBER = pattern(r"\s*(?:`((?:[^`]|``)*)`|([^:`]+?))\s*:")
 _PLAIN_TYPE = pattern(r"\s*([A-Za-z_][\w ]*(?:\([\d\s,]*\))?)\s*")
