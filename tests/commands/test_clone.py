@@ -463,6 +463,19 @@ def test_a_copy_that_a_vacuum_may_delete_is_not_used(source: Table) -> None:
     assert ids(Table.open(young)) == LEFT
 
 
+def test_a_copy_of_another_size_is_not_used(source: Table) -> None:
+    clone = cloned(source, "clone")
+    copies = sorted(name for name in data_files(clone) if name.endswith(".parquet"))
+    torn = Path(clone.uri).parent / "torn"
+    for name in copies:
+        (torn / name).parent.mkdir(parents=True, exist_ok=True)
+        whole = (Path(clone.uri) / name).read_bytes()
+        (torn / name).write_bytes(whole[:-1] if name == copies[0] else whole)
+    assert source.clone(torn).files_copied == 2  # the torn one, and the file of vectors
+    assert ids(Table.open(torn)) == LEFT
+    assert sound(Table.open(torn))
+
+
 def test_a_damaged_source_file_is_not_copied(source: Table) -> None:
     path = next(Path(source.uri).glob("p=*/*.parquet"))
     path.write_bytes(path.read_bytes()[:-1])
@@ -481,7 +494,7 @@ def test_a_clone_that_is_written_meanwhile_is_a_conflict(source: Table) -> None:
     def writes(done: int, total: int) -> None:
         clone.append(rows_of(55))
 
-    with pytest.raises(ConcurrentAppendError):
+    with pytest.raises(ConcurrentAppendError, match="run it again"):
         source.clone(clone.uri, mode="replace", on_progress=writes)
     assert 55 in ids(clone)
     source.clone(clone.uri, mode="replace")

@@ -19,6 +19,7 @@ from txlog.cli.app import app
 from txlog.commands.converted_schema import partition_fields
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
 from txlog.protocol.schema import type_name
+from txlog.store.local_files import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 
@@ -46,6 +47,29 @@ def folder(tmp_path: Path) -> Path:
     (place / "day=2026-11-21/.c.parquet.crc").write_bytes(b"x")
     put(place, "_temporary/0/d.parquet", id=[9])
     return place
+
+
+def test_the_first_columns_of_the_table_have_statistics_in_whatever_order_a_file_has_them(tmp_path: Path) -> None:
+    put(tmp_path, "a.parquet", x=[1], y=[2])
+    put(tmp_path, "b.parquet", y=[3], x=[4])
+    put(tmp_path, "c.parquet", y=[5])
+    Table.convert(tmp_path, properties={"delta.dataSkippingNumIndexedCols": "1"})
+    found = [json.loads(file["stats"]).get("minValues", {}) for file in files_of(Table.open(tmp_path))]
+    assert found == [{"x": 1}, {"x": 4}, {}]
+
+
+def test_the_files_are_durable_before_the_log_names_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, synced = LocalFileStore.make_durable, []
+
+    def recorded(self: LocalFileStore, paths: Any, **how: Any) -> None:
+        assert not (folder / "_delta_log" / f"{0:020}.json").exists()
+        real(self, paths, **how)
+        synced.append((sorted(paths), how))
+
+    monkeypatch.setattr(LocalFileStore, "make_durable", recorded)
+    Table.convert(folder)
+    taken = sorted(str(path.relative_to(folder)) for path in folder.glob("day=*/city=*/[abc]*.parquet"))
+    assert (taken, {"with_contents": True}) in synced
 
 
 @pytest.mark.parametrize("name", ["back\\slash.parquet", "new\nline.parquet", "p=tab\t/a.parquet"])

@@ -213,7 +213,6 @@ class _Clone:
             ),
             metrics={name: str(value) for name, value in metrics.items()},
             user_metadata=self._options.user_metadata,
-            is_tied_to_version=True,
             keeps_row_ids=False,
         )
 
