@@ -120,3 +120,11 @@ def test_a_property_that_another_engine_wrote_wrongly_stays_as_it_is(tmp_path: P
     table.rename_column("a", "c")
     table.drop_columns("b")
     assert table.snapshot().properties["delta.dataSkippingStatsColumns"] == "a,,`b"
+
+
+def test_a_struct_keeps_its_statistics_when_a_member_is_dropped(tmp_path: Path) -> None:
+    properties = {"delta.dataSkippingStatsColumns": "s,t.x,t.y,a"}
+    schema = "a int, s struct<x: int, y: int>, t struct<x: int, y: int>"
+    table = Table.create(tmp_path / "t", schema, properties=properties, column_mapping="name")
+    table.drop_columns(["s.x", "t.x"])
+    assert table.snapshot().properties["delta.dataSkippingStatsColumns"] == "s,t.y,a"

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,27 @@ def test_position_deletes_and_deletion_vectors_become_delta_vectors(tmp_path: Pa
     table.purge()
     table.vacuum(0, force=True)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [n for n in found if n >= 50]
+
+
+@pytest.mark.parametrize(("row", "is_there"), [(9, True), (10, False)])
+def test_a_delete_of_a_row_that_a_file_lacks_is_an_error(tmp_path: Path, row: int, is_there: bool) -> None:
+    properties = {"delta.enableDeletionVectors": "true", "txlog.iceberg": "v2"}
+    source = Table.create(tmp_path / "s", "id bigint", properties=properties)
+    source.append(pa.table({"id": range(10)}))
+    source.delete("id = 1")
+    metadata = Path(source.export_iceberg().metadata_location.removeprefix("file://"))
+    shutil.rmtree(tmp_path / "s" / "_delta_log")
+    (deletes,) = (tmp_path / "s" / "_iceberg").rglob("*.parquet")
+    rows = pq.read_table(deletes)
+    at = rows.schema.get_field_index("pos")
+    pq.write_table(rows.set_column(at, rows.schema.field(at), pa.array([row], pa.int64())), deletes)
+    convert = partial(Table.convert, tmp_path / "s", iceberg_metadata=str(metadata))
+    if is_there:
+        convert()
+        assert Table.open(tmp_path / "s").to_arrow()["id"].to_pylist() == [*range(9)]
+    else:
+        with pytest.raises(InvalidInputError, match=r"mark row 10 of .*, which has 10 rows"):
+            convert()
 
 
 def test_a_missing_delete_file_is_an_error_and_no_table(tmp_path: Path) -> None:
