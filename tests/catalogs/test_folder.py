@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import deltalake
@@ -22,6 +22,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.store.object_store import ObjectFileStore
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 
@@ -108,6 +109,30 @@ def test_a_dropped_table_is_gone_and_its_name_is_free(catalog: txlog.Catalog) ->
     assert catalog.table("sales.others").count() == 2
 
 
+def test_a_drop_on_an_object_store_that_is_broken_off_leaves_no_table(
+    tmp_path: Path, server: FaultyS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = txlog.Catalog(f"s3://bucket/{tmp_path.name}/warehouse", storage_options=server.storage_options)
+    catalog.write("a.t", ROWS, partition_by="name")
+    real, deletes = ObjectFileStore.delete_many, 0
+
+    def fails_later(self: ObjectFileStore, paths: Sequence[str]) -> None:
+        nonlocal deletes
+        deletes += 1
+        if deletes > 1:
+            raise StorageError("no answer")
+        real(self, paths)
+
+    monkeypatch.setattr(ObjectFileStore, "delete_many", fails_later)
+    with pytest.raises(StorageError, match="no answer"):
+        catalog.drop("a.t")
+    assert not catalog.exists("a.t")
+    monkeypatch.undo()
+    catalog.drop("a.t")
+    with pytest.raises(TableNotFoundError):
+        catalog.drop("a.t")
+
+
 def test_a_drop_leaves_no_file(on_disk: txlog.Catalog) -> None:
     on_disk.write("sales.orders", ROWS)
     crashed = Path(on_disk.uri, "sales", ".dropped-1")
@@ -150,6 +175,9 @@ def test_a_renamed_table_keeps_its_history(on_disk: txlog.Catalog) -> None:
         on_disk.rename("a.old", "b.new")
     with pytest.raises(TableNotFoundError):
         on_disk.rename("a.absent", "a.other")
+    txlog.write(Path(on_disk.uri, "c"), ROWS)
+    with pytest.raises(InvalidInputError, match="c is a table, so it cannot hold tables"):
+        on_disk.rename("a.old", "c.inner")
     assert on_disk.tables() == ["a.old", "b.new"]
 
 
