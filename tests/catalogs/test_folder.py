@@ -23,6 +23,7 @@ from txlog.errors import (
     UnsupportedFeatureError,
 )
 from txlog.store.object_store import ObjectFileStore
+from txlog.store.open import open_store
 from txlog.testing.faulty_s3 import FaultyS3
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 
@@ -77,6 +78,21 @@ def test_the_list_names_tables_and_nothing_else(catalog: txlog.Catalog) -> None:
     assert catalog.tables() == ["a.one", "a.other", "b.two", "default.x"]
     assert catalog.tables("a") == ["a.one", "a.other"]
     assert catalog.tables("nothing") == []
+
+
+def test_a_list_asks_a_store_no_question_about_each_stray_file(tmp_path: Path, server: FaultyS3) -> None:
+    catalog = txlog.Catalog(f"s3://bucket/{tmp_path.name}/warehouse", storage_options=server.storage_options)
+    catalog.write("a.t", ROWS, partition_by="name")
+    catalog.write("c.t", ROWS)
+    files = open_store(catalog.uri, server.storage_options).files
+    for number in range(12):
+        files.write(f"a/stray-{number}", b"x")
+        files.write(f"b{number}", b"x")
+    before = len(server.requests)
+    assert catalog.tables() == ["a.t", "c.t"]
+    assert len(server.requests) - before <= 24 / server.page_size + 6
+    assert catalog.tables("a") == ["a.t"]
+    assert catalog.tables("c") == ["c.t"]
 
 
 def test_the_list_leaves_out_folders_without_a_log(on_disk: txlog.Catalog) -> None:

@@ -208,16 +208,19 @@ class FolderCatalog:
                     yield schema, table
 
     def _prefixes(self, wanted: str | None) -> Iterator[tuple[str, ...]]:
-        """One request for each table: the list goes on behind the last name that the table's objects can have."""
+        """After each table, the list goes on behind the last name that its objects can have."""
         after = f"{wanted}/" if wanted is not None else "!"
         while page := next(self._store.files.list("", start_after=after), None):
-            schema, _, rest = page[0].name.partition("/")
-            table, _, inside = rest.partition("/")
-            if wanted is not None and schema != wanted:
-                return
-            if inside and _are_valid(schema, table):
-                yield schema, table
-            after = f"{schema}/{table}/{_LAST}" if inside else page[0].name
+            for name in (each.name for each in page):
+                schema, _, rest = name.partition("/")
+                table, _, inside = rest.partition("/")
+                if wanted is not None and schema != wanted:
+                    return
+                if name <= after:
+                    continue
+                if inside and _are_valid(schema, table):
+                    yield schema, table
+                after = f"{schema}/{table}/{_LAST}" if inside else name
 
     def _delete_objects(self, parts: tuple[str, ...]) -> None:
         """The log goes first, so a drop that was broken off leaves no table; dropping again goes on."""
