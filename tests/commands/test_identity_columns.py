@@ -27,6 +27,7 @@ from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError, Un
 from txlog.protocol.identity import identity_columns
 from txlog.table import Table
 from txlog.tasks.operations.upsert import UpsertOptions
+from txlog.testing.faulty_s3 import FaultyS3
 from txlog.verify.verify import verify_table
 
 ALWAYS = "n bigint generated always as identity, k int, v string"
@@ -492,6 +493,26 @@ def test_tasks_in_another_process_take_numbers_of_the_same_table(tmp_path: Path)
     assert again.take(column, 2).to_pylist() == [3, 4], "of the range that the process has"
     table.append(rows(1))
     assert numbers(table)[1] > 4
+
+
+class Provider:
+    """Has the credentials that the options lack."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {"access_key_id": "key", "secret_access_key": "secret", "token": None, "expires_at": None}
+
+
+def test_tasks_in_another_process_take_numbers_with_the_tables_credential_provider() -> None:
+    with FaultyS3() as server:
+        options = {key: value for key, value in server.storage_options.items() if "key" not in key}
+        table = Table.create("s3://bucket/t", ALWAYS, storage_options=options, credential_provider=Provider())
+        state = table._open_table.writable_state()
+        (column,) = identity_columns(state.schema)
+        for first in (1, 2):
+            numbers = pickle.loads(pickle.dumps(table_of_tasks(table._open_table, state))).numbers
+            assert numbers is not None
+            assert "key" not in repr(numbers)
+            assert numbers.take(column, 1).to_pylist() == [first]
 
 
 # --- back in time -------------------------------------------------------------------------------------------------

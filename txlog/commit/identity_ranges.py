@@ -8,7 +8,8 @@ conflict, and the later one counts on from the earlier one. PROTOCOL.md, "Identi
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import msgspec
@@ -38,8 +39,9 @@ def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
     if IDENTITY_PREFIX not in metadata.schema_string:
         return None
     options = dict(open_table.storage_options or {})
+    provider = open_table.credential_provider
     owned = None if open_table.store.owner is None else open_table.store
-    found = TableNumbers(open_table.uri, options, state.version, metadata.id, metadata.created_time, owned)
+    found = TableNumbers(open_table.uri, options, provider, state.version, metadata.id, metadata.created_time, owned)
     found.__dict__["_open_table"] = open_table
     return found
 
@@ -49,17 +51,18 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
 
     ``table_id`` and ``created_ms`` tell a table from a later one at the same place. ``owned`` are the stores of a table
     whose versions have an owner, which its location alone does not tell. ``storage_options`` may hold secrets, so the
-    repr leaves them out.
+    repr leaves them out. A credential provider crosses to another process if it can be pickled.
     """
 
     uri: str
     storage_options: Mapping[str, str]
+    credential_provider: Callable[[], object] | None
     version: int
     table_id: str
     created_ms: int | None
     owned: TableStore | None = None
 
-    __repr__ = repr_without("storage_options")
+    __repr__ = repr_without("storage_options", "credential_provider")
 
     def take(self, column: IdentityColumn, count: int) -> pa.Array:
         """``count`` numbers. Raises MetadataChangedError if the column was replaced, and what a commit raises."""
@@ -72,14 +75,16 @@ class TableNumbers(msgspec.Struct, frozen=True, dict=True):
     def _open_table(self) -> OpenTable:
         if self.owned is not None:
             return OpenTable(self.owned, storage_options=self.storage_options)
-        return _open_in_process(self.uri, tuple(sorted(self.storage_options.items())))
+        options = tuple(sorted(self.storage_options.items()))
+        return _open_in_process(self.uri, options, pickle.dumps(self.credential_provider))
 
 
 @functools.lru_cache(maxsize=16)
-def _open_in_process(uri: str, storage_options: tuple[tuple[str, str], ...]) -> OpenTable:
-    """The handle that the tasks of this process share."""
-    options = dict(storage_options)
-    return OpenTable(open_store(uri, options), storage_options=options)
+def _open_in_process(uri: str, storage_options: tuple[tuple[str, str], ...], provider: bytes) -> OpenTable:
+    """The handle that the tasks of this process share. ``provider`` is pickled, since each task has its own copy."""
+    options, credential_provider = dict(storage_options), pickle.loads(provider)
+    store = open_store(uri, options, credential_provider)
+    return OpenTable(store, storage_options=options, credential_provider=credential_provider)
 
 
 def _reserve(open_table: OpenTable, table: TableNumbers, column: IdentityColumn, least: int, count: int) -> NumberRange:
