@@ -58,8 +58,8 @@ def repair(
         if len(lost) == result.files_checked and not allow_empty:
             raise InvalidInputError(
                 f"all {len(lost):,} files of the table, or their deletion vectors, are missing, so its folder, or that"
-                " of a shallow clone's source, may have been moved, or not be mounted here. If they really are gone, pass"
-                f" {setting('allow_empty', True)}",
+                " of a shallow clone's source, may have been moved, or not be mounted here. If they really are gone,"
+                f" pass {setting('allow_empty', True)}",
                 table=open_table.uri,
                 version=state.version,
             )
