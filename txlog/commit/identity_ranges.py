@@ -40,9 +40,8 @@ def numbers_of(open_table: OpenTable, state: TableState) -> TableNumbers | None:
         return None
     options = dict(open_table.storage_options or {})
     owned = None if open_table.store.owner is None else open_table.store
-    provider = open_table.credential_provider
-    definition = state.version, metadata.id, metadata.created_time
-    found = TableNumbers(open_table.uri, options, provider, *definition, owned)
+    provider = open_table.credential_provider if owned is None else None
+    found = TableNumbers(open_table.uri, options, provider, state.version, metadata.id, metadata.created_time, owned)
     found.__dict__["_open_table"] = open_table
     return found
 
