@@ -27,6 +27,10 @@ DOORS: dict[str, Callable[[SparkSession, Path], Any]] = {
     "vacuum": lambda spark, uri: txlog.spark.vacuum(spark, uri, 0, force=True),
     "verify": lambda spark, uri: txlog.spark.verify(spark, uri, ["id"]),
     "constraint": lambda spark, uri: txlog.spark.add_constraint(spark, uri, "small", "id < 1000"),
+    **{
+        name: lambda spark, uri, name=name: COMMANDS[name](txlog.Table.open(uri, workers=txlog.spark.workers(spark)))
+        for name in ("upsert", "merge")
+    },
 }
 
 

@@ -32,7 +32,7 @@ from txlog.expressions.predicates import Anything, Comparison, prunable
 from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol import schema as delta
-from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
+from txlog.protocol.schema import Field, Struct, from_arrow, type_name, type_to_arrow
 from txlog.skipping.one_file import Pruner
 
 UTC = datetime.timezone.utc
@@ -569,3 +569,33 @@ def test_a_column_may_have_the_name_of_a_statement(name: str, condition: str) ->
     schema = delta.from_arrow(pa.schema([(name, pa.int64())]))
     found = evaluate(parse(condition.format(name), schema), pa.record_batch({name: [1]}))
     assert found.to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("unix_seconds(timestamp_micros(n))", [-9223372036855, -1, 0, 9223372036854]),
+        ("unix_millis(timestamp_micros(n))", [-9223372036854776, -1, 0, 9223372036854775]),
+        ("unix_micros(timestamp_micros(n))", [-(2**63), -1, 0, 2**63 - 1]),
+    ],
+)
+def test_moments_at_the_ends_of_time_are_counted_downwards(text: str, expected: list[int]) -> None:
+    rows = pa.table({"n": pa.array([-(2**63), -1, 0, 2**63 - 1])})
+    assert evaluate(parse(text, from_arrow(rows.schema)), rows).to_pylist() == expected
+
+
+@pytest.mark.parametrize("part", ["year(at)", "dayofweek(at)", "date_trunc('MONTH', at)", "year(CAST(at AS DATE))"])
+@pytest.mark.parametrize("micros", [-(2**63), 2**63 - 1, 10**18])
+def test_a_year_beyond_arrows_calendar_is_an_error_and_no_other_year(part: str, micros: int) -> None:
+    rows = pa.table({"at": pa.array([micros, None, 0], pa.timestamp("us", "UTC")), "n": [0, 1, 1]})
+    schema = from_arrow(rows.schema)
+    with pytest.raises(InvalidInputError, match="the year is not between -28000 and 31900"):
+        evaluate(parse(part, schema), rows)
+    guarded = evaluate(parse(f"CASE WHEN n = 1 THEN {part} END", schema), rows)
+    assert [value is None for value in guarded.to_pylist()] == [True, True, False]
+
+
+def test_a_substring_from_the_least_position_is_refused() -> None:
+    schema = from_arrow(pa.schema([("s", pa.string())]))
+    with pytest.raises(InvalidInputError, match="loses a letter in Spark"):
+        parse("substring(s, -2147483648)", schema)

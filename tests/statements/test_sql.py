@@ -300,3 +300,12 @@ def test_new_columns_come_with_schema_evolution_and_not_without(catalog: txlog.C
     assert rows(catalog, "select * from t order by id") == [(1, "y", 5), (2, "x", None)]
     with pytest.raises((InvalidInputError, SchemaMismatchError)):
         txlog.sql("insert into t by name select 1 as id, 1 as absent", catalog)
+
+
+def test_a_feature_is_dropped_with_the_history_that_needs_it_once_that_is_old(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int) tblproperties ('delta.enableDeletionVectors' = 'true')", catalog)
+    txlog.sql("insert into t values (1), (2); delete from t where id = 1", catalog)
+    with pytest.raises(InvalidInputError, match=r"need the feature deletionVectors.*run this again after"):
+        txlog.sql("alter table t drop feature deletionVectors truncate history", catalog)
+    txlog.sql("alter table t drop feature deletionVectors", catalog)
+    assert rows(catalog, "select id from t") == [(2,)]

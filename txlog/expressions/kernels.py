@@ -247,9 +247,22 @@ def _date_diff(call: Call, end: Any, start: Any) -> Any:
 
 def _part(kernel: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     def of(call: Call, values: Any) -> Any:
+        _check_years(values)
         return kernel(values, **options).cast(pa.int32())
 
     return of
+
+
+def _check_years(values: Any) -> None:
+    """Raises ``ArrowInvalid`` for a moment beyond the years of Arrow's calendar, which has 16 bits for them."""
+    days = values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+    ends = pc.min_max(days)
+    size = 1 if pa.types.is_date32(values.type) else 86_400_000_000
+    if ends["min"].is_valid and not -_LAST_DAY * size < ends["min"].as_py() <= ends["max"].as_py() < _LAST_DAY * size:
+        raise pa.ArrowInvalid("the year is not between -28000 and 31900")
+
+
+_LAST_DAY = 10_950_000  # in the year 31950, and the same number of days before 1970
 
 
 def _microseconds_later(call: Call, moments: Any) -> Any:
@@ -264,17 +277,20 @@ def _from_epoch(call: Call, numbers: Any) -> Any:
 
 def _to_epoch(call: Call, moments: Any) -> Any:
     """The whole units since the epoch; those before it are rounded down."""
-    unit = {1_000_000: "second", 1000: "millisecond", 1: "microsecond"}[call.options[0]]
-    floored = pc.floor_temporal(moments, 1, unit).cast(pa.int64())
-    return pc.divide(floored, pa.scalar(call.options[0], pa.int64()))
+    given, unit = moments.cast(pa.int64()), pa.scalar(call.options[0], pa.int64())
+    whole = pc.divide(given, unit)
+    is_above = pc.less(pc.subtract(given, pc.multiply(whole, unit)), 0)
+    return pc.if_else(is_above, pc.subtract(whole, 1), whole)
 
 
 def _truncated(call: Call, values: Any) -> Any:
+    _check_years(values)
     return pc.floor_temporal(values, 1, call.options[0])
 
 
 def _formatted(call: Call, values: Any) -> Any:
     """Raises ``ArrowInvalid`` for a year that engines write differently."""
+    _check_years(values)
     years = pc.year(values)
     if pc.any(pc.or_(pc.less(years, 1), pc.greater(years, 9999))).as_py():
         raise pa.ArrowInvalid("date_format() takes years from 1 to 9999")
@@ -402,6 +418,11 @@ def _is_integer_valued(call: Call) -> bool:
     return is_integer(call.type)
 
 
+_OF_THE_CALENDAR = (
+    *("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute", "second"),
+    *("date_trunc", "trunc"),
+)
+
 FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "+": _overflows,
     "-": _overflows,
@@ -423,5 +444,6 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "upper": lambda call: True,
     "lower": lambda call: True,
     "date_format": lambda call: True,
+    **dict.fromkeys(_OF_THE_CALENDAR, lambda call: True),
 }
 """The functions that can fail for some row, and in which calls."""

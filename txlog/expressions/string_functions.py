@@ -48,6 +48,8 @@ def _concat_ws(*texts: Expression) -> Expression:
 def _substring(text: Expression, position: Expression, length: Expression | None = None) -> Expression:
     """The text from a position on. Positions count from 1, negative ones from the end; Spark reads 0 as 1."""
     start = constant(position, int, "substring")
+    if start == -(2**31):
+        raise ValueError("substring() from -2147483648 loses a letter in Spark: write right(s, n)")
     count = None if length is None else max(0, constant(length, int, "substring"))
     if start < 0 and length is not None:
         raise ValueError("substring() from the end takes no length, because engines differ in it: write right(s, n)")

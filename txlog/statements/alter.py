@@ -56,8 +56,8 @@ def alter(table: Table, change: Change) -> Any:
             return table.unset_properties(wanted) if wanted else None
         case ClusterBy(columns):
             return table.cluster_by(columns or None)
-        case DropFeature(name):
-            return table.drop_feature(name)
+        case DropFeature(name, truncates_history):
+            return table.drop_feature(name, truncate_history=truncates_history)
         case Described(text):
             return table.describe(text)
     raise AssertionError(f"no runner for {type(change).__name__}")

@@ -101,6 +101,7 @@ class ClusterBy(msgspec.Struct, frozen=True):
 
 class DropFeature(msgspec.Struct, frozen=True):
     name: str
+    truncates_history: bool = False
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -208,8 +209,7 @@ def _dropped(cursor: Cursor) -> Change:
         return DropConstraint(cursor.name("the name of a constraint"), if_exists)
     if cursor.take("FEATURE"):
         name = cursor.string() if cursor.is_at_string() else cursor.name("the name of a feature")
-        cursor.take("TRUNCATE", "HISTORY")
-        return DropFeature(name)
+        return DropFeature(name, cursor.take("TRUNCATE", "HISTORY"))
     if cursor.take_one("COLUMNS", "COLUMN") is None:
         raise cursor.refused("expected COLUMN, CONSTRAINT or FEATURE")
     if_exists = cursor.take("IF", "EXISTS")
