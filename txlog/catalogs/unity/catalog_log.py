@@ -85,6 +85,7 @@ class CatalogLog:
         self._lock, self._publishing = new_lock(), new_lock()
         self._known = _Known()
         self._published = -1  # up to here, every version is known to be in the folder, and durable
+        self._is_dense = False  # whether the version before the first unpublished one was seen in the folder
         self._sent: dict[tuple[int, bytes], str] = {}  # by version and digest: the name under which it was staged
         self._round_trip = RoundTrip()
         self._first_look: ambient.Instant | None = None
@@ -316,8 +317,9 @@ class CatalogLog:
             if version <= self._published:
                 return
             known = self._known if version <= self._known.latest else self._refreshed()
-            if self._published > 0:  # the server takes a first commit at any version, which must not become one
+            if self._published > 0 and not self._is_dense:  # the server takes the first commit at any version
                 self._published_files.stat(self._published)
+                self._is_dense = True
             for each in range(self._published + 1, min(version, known.latest) + 1):
                 record = known.commits.get(each)
                 if record is not None:  # else its record was dropped, since it is published
