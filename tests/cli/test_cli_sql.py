@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -72,10 +73,14 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     ours, theirs = pty.openpty()
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "dumb", "NO_COLOR": "1"}
     command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(folder)]
-    process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     os.write(ours, b"insert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\nquit\n")
-    output, _ = process.communicate(timeout=60)
+    output = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while read := os.read(ours, 1 << 16):
+            output += read
+    process.wait(timeout=60)
     os.close(ours)
     assert process.returncode == 0
     assert b"42" in output
