@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.catalogs.open import made_at_name, open_catalog, resolved
-from txlog.errors import NotFoundError, TableNotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult
 from txlog.table import Table, WriteMode, write
@@ -53,8 +53,10 @@ class Catalog:
         self.names: TableCatalog
         if isinstance(uri, str | os.PathLike):
             self.names = open_catalog(uri, token, storage_options, credential_provider)
-        else:
+        elif hasattr(uri, "resolve"):
             self.names = uri
+        else:
+            raise InvalidInputError(f"expected the address of a catalog, got {type(uri).__name__}")
 
     @property
     def uri(self) -> str:

@@ -326,3 +326,8 @@ def test_a_place_brings_the_owner_of_its_versions(tmp_path: Path) -> None:
 
 def test_a_place_shows_no_secret() -> None:
     assert "secret" not in repr(TablePlace("s3://b/t", "a.b", {"aws_secret_access_key": "secret"}))
+
+
+def test_a_catalog_without_an_address_is_an_error_that_says_so() -> None:
+    with pytest.raises(InvalidInputError, match="expected the address of a catalog, got int"):
+        txlog.Catalog(5)
