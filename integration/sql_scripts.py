@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["SCRIPTS", "SHORT"]
 
-SHORT = ("rows", "merge", "definitions", "overwrites")
+SHORT = ("merge", "definitions")
 """The scripts that `make test` runs."""
 
 SCRIPTS = {
@@ -126,8 +126,6 @@ select * from t order by id;
 comment on table t is 'another text';
 alter table t set tblproperties ('team' = 'me', 'delta.appendOnly' = 'false');
 alter table t unset tblproperties ('team');
---refused alter table t unset tblproperties ('team');
-alter table t unset tblproperties if exists ('team');
 describe history t;
 """,
     "constraints": """
