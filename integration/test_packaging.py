@@ -50,7 +50,8 @@ def test_the_wheel_holds_the_library_its_types_and_the_discovery_module(wheel: P
 
 def test_the_wheel_holds_the_test_kit_but_not_the_schedule_explorer(wheel: Path) -> None:
     kit = {Path(name).stem for name in zipfile.ZipFile(wheel).namelist() if name.startswith("txlog/testing/")}
-    assert kit == {"__init__", "contract", "faults", "faulty_s3", "memory_store", "owned_versions", "stopped_clock"}
+    stores = {"faulty_s3", "memory_store", "owned_versions", "unity_server"}
+    assert kit == {"__init__", "contract", "faults", "stopped_clock", *stores}
 
 
 def test_spark_would_find_the_data_source_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
