@@ -43,6 +43,7 @@ IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be gi
     *(
         "source_alias",
         "target_alias",
+        "text",
         "txn_id",
         "table",
         "task_id",

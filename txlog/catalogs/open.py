@@ -13,6 +13,7 @@ from txlog.catalogs.base import TableCatalog, TablePlace
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.store.table_store import TableStore
 from txlog.util.extras import how_to_install
+from txlog.util.wording import argument
 
 __all__ = ["CATALOG", "made_at_name", "named_table", "open_catalog", "open_place", "place_at", "resolved"]
 
@@ -41,7 +42,9 @@ def open_catalog(
         found = token or given or (FileToken(file) if file else None)
         return UnityCatalog(uri, found, options or None, credential_provider, allows_maintenance=allows)
     if token is not None:
-        raise InvalidInputError("this catalog needs no token: pass what the store needs as storage_options")
+        raise InvalidInputError(
+            f"this catalog needs no token: pass what the store needs as {argument('storage_options')}"
+        )
     if isinstance(uri, str) and uri.lower().startswith("glue:"):
         try:
             from txlog.catalogs.glue import GlueCatalog

@@ -37,6 +37,7 @@ _UPKEEP = frozenset(
         "delta.dataSkippingStatsColumns",
         "delta.dataSkippingStringPrefixLength",
         "delta.deletedFileRetentionDuration",
+        "delta.dropFeatureTruncateHistory.retentionDuration",
         "delta.enableExpiredLogCleanup",
         "delta.enableFullRetentionRollback",
         "delta.isolationLevel",

@@ -20,6 +20,7 @@ from txlog.protocol.features import is_for_readers, use_of
 from txlog.protocol.properties import DAY_MS, parse_interval_ms
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.util import ambient
+from txlog.util.wording import argument
 
 __all__ = ["RETENTION_KEY", "cut_off_history"]
 
@@ -39,7 +40,7 @@ def cut_off_history(open_table: OpenTable, feature: str, left: Left) -> None:
     if not is_for_readers(feature):
         raise InvalidInputError(
             f"the feature {feature} concerns writers only, so every reader reads older versions: leave"
-            " truncate_history out"
+            f" {argument('truncate_history')} out"
         )
     state, log = open_table.writable_state(), open_table.log
     listing = list_log(open_table.store)
@@ -62,7 +63,8 @@ def cut_off_history(open_table: OpenTable, feature: str, left: Left) -> None:
     raise InvalidInputError(
         f"versions before v{first} need the feature {feature}, which is gone from the newest version: run this again"
         f" after {after:%Y-%m-%d %H:%M} UTC, when v{first} is older than {RETENTION_KEY} and the log may begin with it."
-        " Or leave truncate_history out: then the versions stay, protected by the feature checkpointProtection"
+        f" Or leave {argument('truncate_history')} out: then the versions stay, protected by the feature"
+        " checkpointProtection"
     )
 
 

@@ -15,6 +15,7 @@ from txlog.catalogs.unity.messages import Credentials, LoadedTable, StorageCrede
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.util import ambient
 from txlog.util.locks import new_lock
+from txlog.util.wording import argument
 
 __all__ = ["VendedCredentials", "is_vended"]
 
@@ -87,8 +88,8 @@ class VendedCredentials:
         matching = [each for each in answer.storage_credentials if place.startswith(f"{each.prefix.rstrip('/')}/")]
         if not matching:
             raise StorageError(
-                f"the catalog gives out no credentials for {self._location}: pass storage_options or a"
-                " credential_provider of your own"
+                f"the catalog gives out no credentials for {self._location}: pass {argument('storage_options')} or a"
+                f" {argument('credential_provider')} of your own"
             )
         return max(matching, key=lambda each: len(each.prefix))
 
