@@ -41,30 +41,31 @@ def numbers() -> Iterator[int]:
 def test_a_script_does_what_it_does_in_sparks_delta(
     delta: SparkSession, tmp_path: Path, numbers: Iterator[int], name: str, engine: str
 ) -> None:
-    delta.conf.set("spark.sql.session.timeZone", "UTC")
+    session = delta.newSession()  # without the views of other tests, whose names come first
+    session.conf.set("spark.sql.session.timeZone", "UTC")
     database = f"scripts_{next(numbers)}"
     catalog = txlog.Catalog(tmp_path / "ours")
-    delta.sql(f"create database {database} location '{tmp_path / 'theirs'}'")
-    delta.sql(f"use {database}")
+    session.sql(f"create database {database} location '{tmp_path / 'theirs'}'")
+    session.sql(f"use {database}")
     try:
-        theirs = outcomes(SCRIPTS[name], lambda text: of_spark(delta, text))
+        theirs = outcomes(SCRIPTS[name], lambda text: of_spark(session, text))
         run = {
             "duckdb": lambda text: of_arrow(txlog.sql(text, catalog)),
-            "spark": lambda text: of_frame(txlog.spark.sql(delta, text, catalog)),
+            "spark": lambda text: of_frame(txlog.spark.sql(session, text, catalog)),
         }[engine]
-        delta.sql("use default")
+        session.sql("use default")
         ours = outcomes(SCRIPTS[name], run)
         differing = [(text, a, b) for (text, a), (_, b) in zip(theirs, ours, strict=True) if a != b]
         assert not differing, "\n\n".join(f"{text}\n  Spark: {a}\n  txlog: {b}" for text, a, b in differing)
         names = sorted(
-            row.tableName for row in delta.sql(f"show tables in {database}").collect() if not row.isTemporary
+            row.tableName for row in session.sql(f"show tables in {database}").collect() if not row.isTemporary
         )
         assert [each.removeprefix("default.") for each in catalog.tables()] == names
         for table in names:
-            assert left(delta, catalog.location(table)) == left(delta, str(tmp_path / "theirs" / table))
+            assert left(session, catalog.location(table)) == left(session, str(tmp_path / "theirs" / table))
     finally:
-        delta.sql("use default")
-        delta.sql(f"drop database {database} cascade")
+        session.sql("use default")
+        session.sql(f"drop database {database} cascade")
 
 
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:

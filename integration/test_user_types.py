@@ -165,7 +165,8 @@ def through_a_sink(table: Table, data: pa.Table, others: Sequence[txlog.Committa
     sink.stage(task.committable, *others)
     sink.prepare(1, {0: 0})
     print(sink.partition_of(data, 2), sink.recover().partial, sink.discard(2), sink.abandon(3))
-    print(sink.last_checkpoint_id())
+    print(sink.last_checkpoint_id(), sink.app_id, sink.committed("2026-11-20"), sink.committed(1))
+    print(sink.once("2026-11-20", data).outcome, sink.for_key("2026-11-21").commit(0).version)
     return sink.commit(1).version
 """
 
