@@ -309,3 +309,11 @@ def test_a_feature_is_dropped_with_the_history_that_needs_it_once_that_is_old(ca
         txlog.sql("alter table t drop feature deletionVectors truncate history", catalog)
     txlog.sql("alter table t drop feature deletionVectors", catalog)
     assert rows(catalog, "select id from t") == [(2,)]
+
+
+def test_functions_on_dates_give_dates_as_in_spark(catalog: txlog.Catalog) -> None:
+    of_day = "date_add(date_add(d, 1), -1) a, date_sub(d, 1) b, add_months(d, 1) c, trunc(d, 'month') e"
+    found = txlog.sql(f"select {of_day}, cast(date_add(d, 1) as string) f from (select date'2026-01-31' d)", catalog)
+    (row,) = found.read_all().to_pylist()
+    day = datetime.date
+    assert list(row.values()) == [day(2026, 1, 31), day(2026, 1, 30), day(2026, 2, 28), day(2026, 1, 1), "2026-02-01"]

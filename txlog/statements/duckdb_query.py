@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import sqlglot
+from sqlglot import exp
 
 from txlog.errors import InvalidInputError
 from txlog.statements.query import Query
@@ -20,6 +21,8 @@ __all__ = ["run_query"]
 
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "TimeZone = 'UTC'")
 _BATCH_ROWS = 1 << 16
+_DATES = (exp.TsOrDsAdd, exp.AddMonths, exp.DateTrunc)
+"""``date_add`` and ``date_sub``, ``add_months``, ``trunc``."""
 
 
 def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
@@ -31,7 +34,8 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
     for name, rows in zip(names, tables, strict=True):
         connection.register(name, rows)
     try:
-        (text,) = sqlglot.transpile(query.text(*names), read="databricks", write="duckdb")
+        parsed = sqlglot.parse_one(query.text(*names), read="databricks")
+        text = parsed.transform(_kept_a_date).sql("duckdb")
         found = connection.sql(text)
         if found is None:
             raise InvalidInputError(f"the query at {query.at} has no rows; nothing was run")
@@ -48,6 +52,11 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
             connection.close()
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def _kept_a_date(node: exp.Expression) -> exp.Expression:
+    """What Spark's functions on dates give is a date, where duckdb's sum with an interval is a timestamp."""
+    return exp.cast(node, "date") if isinstance(node, _DATES) else node
 
 
 def _columns(found: duckdb.DuckDBPyRelation) -> str:
