@@ -47,7 +47,9 @@ class InputFile(msgspec.Struct, frozen=True):
     """A file that can be opened several times, as what ``pyarrow`` reads; ``name`` is for errors, and has the suffix.
 
     If Arrow reads ahead in its own threads, and one of them runs Python code while the program ends, the program
-    aborts. So what ``open`` returns should need none to read text.
+    aborts. So what ``open`` returns should need none to read text. Nobody closes it: a thread that reads ahead goes on
+    for a moment after its reader is gone, and would take its bytes from whatever file has the number by then. The last
+    one to let go of it closes it.
     """
 
     name: str
@@ -182,8 +184,7 @@ class _DataFile(msgspec.Struct, frozen=True):
     def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
         """The schema, and the batches, each with how many of the file's bytes have been read."""
         try:
-            with self.source.open() as handle:
-                yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
+            yield (self._open_parquet if self.format == "parquet" else self._open_text)(self.source.open())
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -282,8 +283,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         optional = self.text_format.optional
         types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
         if optional:  # a column of the schema that no row has would be null
-            with self.source.open() as again:
-                found = self._json_reader_of(self._decompressed(again), types).schema.names
+            found = self._json_reader_of(self._decompressed(self.source.open()), types).schema.names
             types |= {name: kind for name, kind in self.text_format.column_types.items() if name in found}
         return self._json_reader_of(source, types)
 

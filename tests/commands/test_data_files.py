@@ -1,0 +1,86 @@
+"""Input files are open for as long as Arrow reads them: its thread reads ahead, and file numbers are used again."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from txlog.commands.data_files import InputFile, inspected
+from txlog.errors import InvalidInputError
+
+_CSV = b"id,name\n" + b"".join(b"%d,n\n" % number for number in range(600_000))
+_JSON = b"".join(b'{"id": %d}\n' % number for number in range(400_000))
+
+
+class _SlowFile(io.BytesIO):
+    """Knows how many reads were going on when it was closed. Its reads take longer than it takes to want to close."""
+
+    def __init__(self, text: bytes, reads_at_close: list[int]) -> None:
+        super().__init__(text)
+        self._reading, self._reads_at_close = 0, reads_at_close
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._reading += 1
+        time.sleep(0.02)
+        try:
+            return super().read(size)
+        finally:
+            self._reading -= 1
+
+    def close(self) -> None:
+        self._reads_at_close.append(self._reading)
+        super().close()
+
+
+def _input(name: str, text: bytes, reads_at_close: list[int]) -> InputFile:
+    return InputFile(name, len(text), lambda: _SlowFile(text, reads_at_close))
+
+
+@pytest.mark.parametrize(("name", "text"), [("rows.csv", _CSV), ("rows.json", _JSON)])
+def test_a_file_is_not_closed_while_arrow_reads_ahead_of_what_was_asked_for(name: str, text: bytes) -> None:
+    closed: list[int] = []
+    reader = inspected([_input(name, text, closed)]).reader(lambda _bytes: None)
+    reader.read_next_batch()
+    del reader
+    assert {*closed} <= {0}
+
+
+@pytest.mark.parametrize(("name", "text"), [("rows.csv", b"oops\n" + _CSV), ("rows.json", b"oops\n" + _JSON)])
+def test_a_file_that_fails_is_not_closed_while_arrow_reads_ahead(name: str, text: bytes) -> None:
+    closed: list[int] = []
+    with pytest.raises(InvalidInputError, match=name):
+        inspected([_input(name, text, closed)])
+    assert {*closed} <= {0}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the test counts open files as Linux shows them")
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet", ".csv.gz"])
+def test_files_are_closed_when_their_rows_are_read(tmp_path: Path, suffix: str) -> None:
+    rows = pa.table({"id": [1, 2, 3]})
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(rows, path)
+    elif suffix == ".json":
+        path.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+    else:
+        text = b"id\n1\n2\n3\n"
+        path.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    for _ in range(3):
+        file = InputFile(str(path), path.stat().st_size, lambda: pa.OSFile(str(path)))
+        assert inspected([file]).reader(lambda _bytes: None).read_all() == rows
+
+    def is_open() -> bool:
+        gc.collect()
+        links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+        return any(os.path.realpath(link) == str(path) for link in links)
+
+    while is_open():  # a thread of Arrow's may hold the last file for a moment
+        time.sleep(0.01)
