@@ -90,6 +90,7 @@ def test_the_feed_of_golden_tables_is_what_deltalake_reads(golden: Callable[[str
             assert as_rows(ours.drop_columns(["_commit_timestamp"])) == as_rows(theirs), (first, last)
 
 
+@pytest.mark.hunt(part="spark")
 @golden_tables.needed
 @pytest.mark.parametrize("name", [name for name in GOLDEN if name not in NOT_FOR_SPARK])
 def test_the_feed_of_golden_tables_is_what_spark_reads(
@@ -101,6 +102,7 @@ def test_the_feed_of_golden_tables_is_what_spark_reads(
     assert as_rows(ours) == as_rows(by_spark(read_delta, table.uri, first, table.version, ours.schema))
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(("mapping", "vectors"), [("name", "true")])
 def test_the_feed_of_a_table_that_spark_changed_is_what_spark_reads(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, vectors: str, mapping: str
@@ -224,6 +226,7 @@ def test_deltalake_reads_the_feed_of_files_added_or_removed_with_vectors(
         assert as_rows(ours.drop_columns(["_commit_timestamp"])) == as_rows(theirs), first
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_restore_to_before_an_optimize_lists_the_rows_that_sparks_restore_lists(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path
 ) -> None:
@@ -353,6 +356,7 @@ def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> 
             frame.write.format("delta").mode("overwrite").option("replaceWhere", f"id = {number}").save(str(theirs))
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("properties", [{**VECTORS, "delta.columnMapping.mode": "name"}])
 def test_spark_and_deltalake_read_our_changes_as_spark_reads_its_own(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, properties: dict[str, str]

@@ -104,6 +104,7 @@ def append_all(uri: str, options: Mapping[str, str], racer: int) -> list[int]:
     return [result.version for result in results if result.version is not None]
 
 
+@pytest.mark.hunt(part="clouds")
 def test_processes_that_race_lose_no_append(
     cloud: Cloud, cloud_location: S3Location, spawned: ProcessPoolExecutor
 ) -> None:

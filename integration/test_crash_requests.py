@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import crash_job
+import pytest
 from crash_job import ACTS, Job
 from fault_tools import end_of, process
 from request_gate import gate
@@ -44,6 +45,7 @@ def _run_through_a_gate(server: S3Server, job: Job, die_at: int | None) -> tuple
         return end_of(child[0]), reported
 
 
+@pytest.mark.hunt(part="crashes")
 def test_a_job_that_dies_before_any_request_is_ended_by_its_next_run(
     s3_server: S3Server, tmp_path: Path, record_property: Record
 ) -> None:

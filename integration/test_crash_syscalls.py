@@ -70,6 +70,7 @@ def _calls_of_the_put(tmp_path: Path) -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.hunt(part="crashes")
 def test_a_put_whose_system_call_fails_or_kills_is_complete_or_absent_and_reports_which(
     tmp_path: Path, record_property: Record
 ) -> None:

@@ -16,7 +16,9 @@ WRITERS = 3
 SECONDS = 6.0
 
 
-@pytest.mark.parametrize("machines", ["one machine", "a machine each"])
+@pytest.mark.parametrize(
+    "machines", [pytest.param("one machine", marks=pytest.mark.hunt(part="races")), "a machine each"]
+)
 def test_no_writer_starves(machines: str, s3_location: S3Location, tmp_path: Path) -> None:
     uri = s3_location.uri
     with slow_network(s3_location.storage_options["endpoint_url"], 0.015) as network:

@@ -78,6 +78,7 @@ def _writers_of_versions(races: list[Race]) -> dict[int, set[int]]:
     return found
 
 
+@pytest.mark.hunt(part="races")
 def test_processes_commit_each_others_appends_beside_deltalake(place: S3Location, tmp_path: Path) -> None:
     _create(place)
     races = [

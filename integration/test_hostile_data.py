@@ -23,6 +23,7 @@ BUDGET_S = fuzz.budget_s(6)
 PER_CHILD = 100
 
 
+@pytest.mark.hunt(part="damage")
 def test_no_damage_to_a_data_file_crashes_a_reader_or_lets_anything_but_a_txlog_error_escape(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import fuzz
 import hostile_log
+import pytest
 
 BUDGET_S = fuzz.budget_s(8)
 PER_CHILD = 50
 
 
+@pytest.mark.hunt(part="damage")
 def test_no_damage_to_a_log_lets_anything_but_a_txlog_error_escape(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -65,7 +65,8 @@ def _assert_readers_see_commits(uri: str, died: str) -> txlog.Table | None:
     return table
 
 
-@pytest.mark.parametrize("iceberg", [pytest.param("v2", marks=pytest.mark.hunt(part="crashes")), "v3"])
+@pytest.mark.hunt(part="crashes")
+@pytest.mark.parametrize("iceberg", ["v2", "v3"])
 def test_an_export_that_dies_at_any_step_is_finished_by_the_next_run(
     memory_folder: Path, record_property: Record, iceberg: str
 ) -> None:

@@ -71,6 +71,7 @@ def ids(spark: SparkSession, path: Path) -> list[int]:
     return sorted(row["id"] for row in spark.read.format("delta").load(str(path)).collect())
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_restore_leaves_the_same_files_and_definition_as_sparks(
     delta: SparkSession, source: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_vacuum_deletes_the_same_files_as_sparks(delta: SparkSession, source: 
     assert ids(delta, ours) == ids(delta, theirs)
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_lite_vacuum_by_spark_continues_after_a_vacuum_by_txlog(
     delta: SparkSession, source: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_lite_vacuum_by_spark_continues_after_a_vacuum_by_txlog(
     assert ids(delta, path) == [2]
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_restore_names_the_same_missing_file_as_sparks(delta: SparkSession, source: Path, tmp_path: Path) -> None:
     path = copy_of(source, tmp_path / "t")
     gone = next(name for name in files_of(path) if name.startswith("day=b/"))
@@ -168,6 +171,7 @@ def test_spark_and_txlog_cluster_one_table_in_turns(delta: SparkSession, tmp_pat
     assert sorted(table.to_arrow()["id"].to_pylist()) == ids(delta, path) == list(range(200))
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_spark_clusters_tables_that_we_define(delta: SparkSession, tmp_path: Path, mapping: str) -> None:
     path = tmp_path / "clustered"

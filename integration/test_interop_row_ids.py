@@ -40,6 +40,7 @@ def merge(table: txlog.Table) -> Any:
     )
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(
     ("properties", "mapping"),
     [(VECTORS, "id")],  # copies keep ids in the random commands of test_spark_rows.py

@@ -141,6 +141,7 @@ def test_spark_deletes_merges_and_optimizes_a_table_that_we_change_in_turns(
     assert {row.operation for row in history} >= {"DELETE", "UPDATE", "MERGE", "OPTIMIZE"}
 
 
+@pytest.mark.hunt(part="spark")
 def test_history_describes_a_compaction_and_a_purge_as_sparks_own_do(tmp_path: Path, delta: SparkSession) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for path in (ours, theirs):
@@ -186,6 +187,7 @@ def test_deltalake_and_polars_read_what_we_changed_and_deltalake_changes_it_furt
     assert sorted(by_deltalake, key=repr) == sorted(by_polars, key=repr) == expected
 
 
+@pytest.mark.hunt(part="spark")
 def test_no_reader_sees_tombstones_and_sparks_compaction_drops_them(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     kept = {

@@ -95,6 +95,7 @@ def test_however_a_job_ends_it_has_written_the_checkpoint_that_was_due(place: S3
     assert named_by_the_hint(place) == 10
 
 
+@pytest.mark.hunt(part="ends")
 def test_the_append_command_has_written_the_checkpoint_that_was_due(place: S3Location, tmp_path: Path) -> None:
     table_of(place, 8).set_properties({"delta.checkpointInterval": "10"})
     pa.csv.write_csv(ROW, rows := tmp_path / "rows.csv")
@@ -104,6 +105,7 @@ def test_the_append_command_has_written_the_checkpoint_that_was_due(place: S3Loc
     assert "the commit is safe" not in printed
 
 
+@pytest.mark.hunt(part="ends")
 def test_a_job_that_ends_has_exported_its_commit_to_iceberg(place: S3Location) -> None:
     table_of(place, 3, **{"txlog.iceberg": "v2"})
     assert end_a_job(place) == ""
@@ -111,6 +113,7 @@ def test_a_job_that_ends_has_exported_its_commit_to_iceberg(place: S3Location) -
     assert "version=4, nothing new to export" in repr(table.export_iceberg())
 
 
+@pytest.mark.hunt(part="ends")
 def test_a_job_that_ends_has_cleaned_up_the_log(place: S3Location) -> None:
     table = table_of(place, 2)
     table.set_properties({"delta.checkpointInterval": "1", "delta.logRetentionDuration": "interval 30 days"})
@@ -124,6 +127,7 @@ def test_a_job_that_ends_has_cleaned_up_the_log(place: S3Location) -> None:
     assert {int(name[:20]) for name in log_names(place) if name.endswith(".json")} == {3, 4}
 
 
+@pytest.mark.hunt(part="ends")
 def test_a_job_that_ends_has_compacted_small_files(place: S3Location) -> None:
     table = table_of(place, 0, **{"delta.autoOptimize.autoCompact": "true"})
     with table.transaction() as txn:
@@ -137,6 +141,7 @@ def test_a_job_that_ends_has_compacted_small_files(place: S3Location) -> None:
     assert after.count() == 69
 
 
+@pytest.mark.hunt(part="ends")
 @pytest.mark.parametrize("is_set", [True, False], ids=["with an interval", "without one"])
 def test_the_next_job_writes_the_checkpoint_that_a_killed_one_left_undone(place: S3Location, is_set: bool) -> None:
     if is_set:

@@ -75,6 +75,7 @@ def test_eight_processes_append_to_one_table_on_an_object_store(any_s3_location:
     _assert_all_is_there(races, run(races))
 
 
+@pytest.mark.hunt(part="races")
 def test_jobs_that_all_find_no_table_create_one_together(tmp_path: Path) -> None:
     races = _race(tmp_path, workers=8, calls=2, engine="txlog.write")
     ledger = run(races)
@@ -82,6 +83,7 @@ def test_jobs_that_all_find_no_table_create_one_together(tmp_path: Path) -> None
     assert {entry["version"] for entry in ledger} == set(range(16))
 
 
+@pytest.mark.hunt(part="races")
 def test_jobs_that_all_find_no_table_create_one_together_on_an_object_store(
     s3_location: S3Location, tmp_path: Path
 ) -> None:
@@ -106,12 +108,14 @@ def test_concurrent_runs_of_one_job_commit_each_checkpoint_once(tmp_path: Path) 
     assert_sound(races[0].uri, races[0].storage_options)
 
 
+@pytest.mark.hunt(part="races")
 def test_txlog_and_deltalake_append_concurrently(tmp_path: Path) -> None:
     races = [*_race(tmp_path, 3, 20), *_race(tmp_path, 3, 10, "deltalake", first=3)]
     _create(races[0])
     _assert_all_is_there(races, run(races))
 
 
+@pytest.mark.hunt(part="races")
 def test_txlog_and_deltalake_append_concurrently_on_an_object_store(s3_location: S3Location, tmp_path: Path) -> None:
     races = [*_race(tmp_path, 2, 5, place=s3_location), *_race(tmp_path, 1, 5, "deltalake", s3_location, first=2)]
     _create(races[0])

@@ -27,7 +27,13 @@ MORE_ON_AZURE: Mapping[str, int] = {
 }
 
 
-@pytest.fixture(scope="module", params=["localbucket", "azurite", "google-stand-in"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "localbucket",
+        *(pytest.param(cloud, marks=pytest.mark.hunt(part="clouds")) for cloud in ("azurite", "google-stand-in")),
+    ],
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     start = start_server if request.param == "localbucket" else start_cloud
     try:

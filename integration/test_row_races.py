@@ -61,7 +61,13 @@ def _judge(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> N
         judge_feed(table, expected)
 
 
-@pytest.mark.parametrize("properties", [VECTORS, FEED], ids=["vectors", "copies and feed"])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param(VECTORS, id="vectors"),
+        pytest.param(FEED, id="copies and feed", marks=pytest.mark.hunt(part="races")),
+    ],
+)
 def test_upserts_of_the_same_keys_all_succeed_alongside_every_other_writer(
     tmp_path: Path, properties: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:

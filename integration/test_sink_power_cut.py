@@ -46,12 +46,9 @@ def _assert_all_is_there(job: SinkJob, acknowledged: list[str], where: str) -> N
     assert sink_job.judged(job) == job.expected(), where
 
 
+@pytest.mark.hunt(part="power-cuts")
 @pytest.mark.parametrize(
-    ("tasks", "upserts"),
-    [
-        pytest.param(2, False, id="append"),
-        pytest.param(1, True, id="upsert", marks=pytest.mark.hunt(part="power-cuts")),
-    ],
+    ("tasks", "upserts"), [pytest.param(2, False, id="append"), pytest.param(1, True, id="upsert")]
 )
 def test_a_power_cut_at_any_step_takes_nothing_that_a_sink_acknowledged(
     tasks: int, upserts: bool, tmp_path: Path, record_property: Record

@@ -100,6 +100,7 @@ def test_processes_that_stage_and_are_killed_lose_nothing(
     _run(job, seed, record_property)
 
 
+@pytest.mark.hunt(part="races")
 def test_processes_that_stage_changes_and_are_killed_lose_nothing(
     memory_folder: Path, seed: int, record_property: Record
 ) -> None:
@@ -107,6 +108,7 @@ def test_processes_that_stage_changes_and_are_killed_lose_nothing(
     _run(job, seed, record_property)
 
 
+@pytest.mark.hunt(part="races")
 def test_processes_that_stage_on_an_object_store_and_are_killed_lose_nothing(
     s3_location: S3Location, seed: int, record_property: Record
 ) -> None:

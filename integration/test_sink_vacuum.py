@@ -30,6 +30,7 @@ def staged(table: txlog.Table) -> list[str]:
     return sorted(path.name for path in Path(table.uri, "_txlog", "staging").iterdir())
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_vacuum_by_spark_keeps_staged_work_and_a_sink_notices_deleted_data_files(
     delta: SparkSession, tmp_path: Path
 ) -> None:

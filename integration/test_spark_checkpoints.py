@@ -89,6 +89,7 @@ def typed_and_text(checkpoint: Path) -> tuple[pa.StructArray, pa.StringArray]:
     return adds.field("stats_parsed"), adds.field("stats")
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(
     "properties", [{"delta.checkpoint.writeStatsAsJson": "false"}, {"delta.checkpointPolicy": "v2"}], ids=str
 )
@@ -116,6 +117,7 @@ def test_spark_finds_every_row_by_the_typed_statistics_of_our_checkpoint(
     assert spark.where("i > 2147483646").count() == 1
 
 
+@pytest.mark.hunt(part="spark")
 def test_statistics_that_spark_typed_are_in_our_next_checkpoint_as_their_text_has_them(
     tmp_path: Path, delta: SparkSession, read_delta: Read
 ) -> None:

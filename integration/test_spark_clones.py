@@ -52,7 +52,9 @@ def source(tmp_path: Path) -> txlog.Table:
     return table
 
 
-@pytest.mark.parametrize("shallow", [True, False], ids=["shallow", "deep"])
+@pytest.mark.parametrize(
+    "shallow", [pytest.param(True, id="shallow"), pytest.param(False, id="deep", marks=pytest.mark.hunt(part="spark"))]
+)
 def test_spark_reads_and_changes_our_clone(
     delta: SparkSession, read_delta: Read, source: txlog.Table, tmp_path: Path, shallow: bool
 ) -> None:
@@ -88,6 +90,7 @@ def test_we_read_and_change_sparks_shallow_clone(
     assert ids(source) == LEFT
 
 
+@pytest.mark.hunt(part="spark")
 def test_the_first_commit_is_as_spark_writes_it(delta: SparkSession, source: txlog.Table, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "their clone", tmp_path / "our clone"
     delta.sql(f"create table delta.`{theirs}` shallow clone delta.`{source.uri}`")
@@ -115,6 +118,7 @@ def test_the_first_commit_is_as_spark_writes_it(delta: SparkSession, source: txl
     assert metadata[0] == metadata[1]
 
 
+@pytest.mark.hunt(part="spark")
 def test_sparks_tasks_read_and_change_a_shallow_clone(spark: SparkSession, source: txlog.Table, tmp_path: Path) -> None:
     place = tmp_path / "clone"
     source.clone(place, shallow=True)

@@ -444,6 +444,7 @@ def test_every_kind_of_change_by_txlog_is_read_and_continued_by_spark(
     assert as_rows(in_schema(read_delta(path).toArrow(), ours.schema)) == as_rows(ours)
 
 
+@pytest.mark.hunt(part="spark")
 def test_clustering_follows_a_new_name_in_both_engines(session: SparkSession, read_delta: Read, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = Table.create(path, "a int, s struct<u: int, v: int>", cluster_by=["a", "s.u"], column_mapping="name")
@@ -457,6 +458,7 @@ def test_clustering_follows_a_new_name_in_both_engines(session: SparkSession, re
     assert read_delta(path).count() == table.count() == 100
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("seed", [1])
 def test_a_program_of_changes_by_both_engines_in_turns_ends_as_by_spark_alone(
     session: SparkSession, read_delta: Read, tmp_path: Path, seed: int

@@ -26,6 +26,7 @@ def path(delta: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.hunt(part="spark")
 def test_txlog_checks_the_constraints_of_sparks_delta(delta: SparkSession, path: Path) -> None:
     """Double quotes are those of a string, as in Spark."""
     delta.sql(f"""ALTER TABLE delta.`{path}` ADD CONSTRAINT known CHECK (day IN ("mon", "tue") AND id % 10 <> 0)""")
@@ -118,6 +119,7 @@ def test_sparks_delta_knows_the_text_types_of_txlog(delta: SparkSession, tmp_pat
         table.append(pa.table({"id": pa.array([4], pa.int32()), "v": ["abcdef"]}))
 
 
+@pytest.mark.hunt(part="spark")
 def test_minus_zero_is_a_separate_partition_as_in_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
     rows = delta.sql("SELECT 1 AS id, double('-0.0') AS p UNION ALL SELECT 2, double('0.0')")
     save(rows, tmp_path / "ours", partitionBy="p")

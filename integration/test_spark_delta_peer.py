@@ -26,6 +26,7 @@ def frame_of(spark: SparkSession, first: int, last: int) -> DataFrame:
     return spark.range(first, last).selectExpr("id", "concat('n', id) as name", "id % 3 as p")
 
 
+@pytest.mark.hunt(part="spark")
 def test_every_kind_of_change_by_spark_is_followed_by_a_write_of_ours(
     delta: SparkSession, read_delta: Read, path: Path
 ) -> None:

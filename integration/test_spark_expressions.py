@@ -352,6 +352,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+@pytest.mark.hunt(part="spark")
 @given(rows=st.lists(ROW, min_size=12, max_size=12))
 @settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_each_function_gives_what_spark_gives(ansi: SparkSession, rows: list[dict[str, Any]]) -> None:
@@ -419,6 +420,7 @@ MANY: dict[str, Callable[[random.Random], Any]] = {
 """Values of every column of `SCHEMA` for which no function overflows."""
 
 
+@pytest.mark.hunt(part="spark")
 def test_every_letter_is_mapped_as_java_maps_it_or_refused(ansi: SparkSession) -> None:
     """Letter by letter: a string with one that is refused is refused."""
     letters = [chr(code) for code in range(1, 0x20000) if not 0xD800 <= code < 0xE000]

@@ -88,7 +88,7 @@ def data_files(path: Path) -> list[Path]:
     return sorted(path.glob("**/*.parquet"))
 
 
-@pytest.mark.parametrize("fault", ["task fails", "task dies"])
+@pytest.mark.parametrize("fault", [pytest.param("task fails", marks=pytest.mark.hunt(part="spark")), "task dies"])
 def test_a_task_that_is_run_again_after_it_wrote_its_files_adds_its_rows_once(
     spark: SparkSession, read_delta: Read, save_with_fault: Callable[..., None], path: Path, fault: str
 ) -> None:
@@ -100,6 +100,7 @@ def test_a_task_that_is_run_again_after_it_wrote_its_files_adds_its_rows_once(
     assert len(data_files(path)) > txlog.Table.open(str(path)).snapshot().num_files  # what the first attempt left
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("dies", [False, True])
 def test_rows_that_fail_once_on_their_way_are_written_once(spark: SparkSession, path: Path, dies: bool) -> None:
     flag = str(path.parent / "flag")
@@ -131,6 +132,7 @@ def test_a_job_that_fails_for_good_leaves_nothing_visible(spark: SparkSession, p
     assert len(commits(path)) == 1
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_commit_that_failed_before_it_was_sent_leaves_nothing_visible(
     spark: SparkSession, save_with_fault: Callable[..., None], path: Path
 ) -> None:
@@ -140,7 +142,9 @@ def test_a_commit_that_failed_before_it_was_sent_leaves_nothing_visible(
     assert data_files(path), "abort cannot know whether a commit was tried, so the files stay for vacuum"
 
 
-@pytest.mark.parametrize("fault", ["after the commit", "dies after the commit"])
+@pytest.mark.parametrize(
+    "fault", [pytest.param("after the commit", marks=pytest.mark.hunt(part="spark")), "dies after the commit"]
+)
 def test_a_commit_whose_answer_was_lost_keeps_its_files_and_is_not_repeated(
     spark: SparkSession, read_delta: Read, save_with_fault: Callable[..., None], path: Path, fault: str
 ) -> None:

@@ -59,6 +59,7 @@ def operations(path: Path) -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.hunt(part="spark")
 def test_row_tracking_is_turned_on_as_by_sparks_delta(delta: SparkSession, tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     made(delta, ours).set_properties({"delta.enableRowTracking": "true"})
@@ -125,6 +126,7 @@ def test_a_table_whose_feature_spark_dropped_is_written_by_txlog(delta: SparkSes
         Table.open(path).drop_feature("checkpointProtection")
 
 
+@pytest.mark.hunt(part="spark")
 def test_the_history_of_a_dropped_feature_reads_as_sparks(delta: SparkSession, tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for path in (ours, theirs):

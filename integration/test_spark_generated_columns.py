@@ -89,6 +89,7 @@ def test_txlog_computes_what_sparks_delta_computes(delta: SparkSession, paths: t
     assert txlog.Table.open(ours).verify().is_sound
 
 
+@pytest.mark.hunt(part="spark")
 def test_row_changes_compute_what_deltas_compute(delta: SparkSession, paths: tuple[Path, Path]) -> None:
     theirs, ours = paths
     for path in paths:
@@ -123,6 +124,7 @@ def test_row_changes_compute_what_deltas_compute(delta: SparkSession, paths: tup
     assert all_rows(delta, ours) == all_rows(delta, theirs)
 
 
+@pytest.mark.hunt(part="spark")
 def test_both_refuse_the_same_wrong_values(delta: SparkSession, paths: tuple[Path, Path]) -> None:
     theirs, ours = paths
     save(rows_of(delta, *ROWS), ours)
@@ -143,6 +145,7 @@ def test_both_refuse_the_same_wrong_values(delta: SparkSession, paths: tuple[Pat
     right.write.format("delta").mode("append").save(str(theirs))
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_stream_computes_generated_columns(delta: SparkSession, paths: tuple[Path, Path], tmp_path: Path) -> None:
     rows_of(delta, *ROWS).write.parquet(str(tmp_path / "source"))
     stream = delta.readStream.schema(PLAIN).parquet(str(tmp_path / "source"))

@@ -68,7 +68,13 @@ def described(path: Path) -> tuple[dict[str, str], dict[str, str], list[str] | N
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case in {"both", "dynamic", "schema"} else pytest.mark.hunt(part="spark"))
+        for case in CASES
+    ],
+)
 def test_an_overwrite_leaves_the_rows_and_history_that_delta_leaves(
     delta: SparkSession, read_delta: Callable[..., DataFrame], pair: tuple[Path, Path], case: str
 ) -> None:

@@ -27,6 +27,7 @@ STARTS = [
 ]
 
 
+@pytest.mark.hunt(part="ends")
 @pytest.mark.parametrize("start", STARTS)
 def test_a_spark_job_has_written_the_checkpoints_that_were_due_as_it_ends(
     s3_server: S3Server, tmp_path: Path, start: list[str]

@@ -91,6 +91,7 @@ def test_the_spark_plan_of_a_read_contains_no_deletion_vectors(spark: SparkSessi
     assert frame.agg({"id": "sum"}).collect() == [(sum(n for n in range(300_000) if n % 3),)]
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("few", [16, 0], ids=["names compared", "names joined"])
 def test_dead_rows_at_the_ends_of_files_and_of_words_stay_dead(
     few: int,
@@ -204,6 +205,7 @@ GOLDEN = [
 """Golden tables, each for a kind of column, path or file."""
 
 
+@pytest.mark.hunt(part="spark")
 @golden_tables.needed
 @pytest.mark.parametrize("name", GOLDEN)
 def test_a_golden_table_reads_as_sparks_delta_reads_it(
@@ -287,6 +289,7 @@ VALUES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("branches", [64, 1], ids=["a read of each partition", "values joined by file"])
 def test_spark_reads_partition_values_of_every_type_from_the_log(
     branches: int, spark: SparkSession, read_delta: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -305,7 +308,8 @@ def test_spark_reads_partition_values_of_every_type_from_the_log(
         assert as_rows(ours.where(where)) == as_rows(theirs.where(where))
 
 
-@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.hunt(part="spark"))])
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("mode", ["name", "id"])
 def test_renamed_dropped_and_added_columns_follow_the_newest_schema(
     mode: str, spark: SparkSession, delta: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:
@@ -537,6 +541,7 @@ def tasks_of(spark: SparkSession, group: str, action: Callable[[], Any]) -> tupl
     return [stage.numTasks for stage in stages if stage], result
 
 
+@pytest.mark.hunt(part="spark")
 def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkSession, scattered: txlog.Table) -> None:
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = spark.conf.get(setting)
@@ -556,6 +561,7 @@ def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkS
     assert sum(tasks) <= 8
 
 
+@pytest.mark.hunt(part="spark")
 def test_dead_rows_in_many_files_are_sent_together(spark: SparkSession, scattered: txlog.Table) -> None:
     table = scattered
     table.delete("p < 100 and id < 1000 and id % 3 = 0")

@@ -125,7 +125,7 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
     [
         pytest.param(VECTORS, id="vectors", marks=pytest.mark.hunt(part="spark")),
         pytest.param({**MAPPED, **KEPT}, id="mapped kept"),
-        pytest.param(KEPT, id="copies kept"),
+        pytest.param(KEPT, id="copies kept", marks=pytest.mark.hunt(part="spark")),
     ],
 )
 def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_leave(
@@ -163,6 +163,7 @@ def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_le
         assert sorted(map(str, own)) == sorted(str({name: row[name] for name in names}) for row in reported[0])
 
 
+@pytest.mark.hunt(part="spark")
 def test_decimals_of_different_scales_join_as_in_sparks_delta(
     tmp_path: Path, delta: SparkSession, source_size: str
 ) -> None:
@@ -363,6 +364,7 @@ def test_the_last_of_several_rows_counts_and_a_replay_changes_nothing(
         txlog.spark.upsert(spark, table.uri, rows, ["id"], on_duplicate="last")
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_source_with_some_columns_keeps_and_inserts_the_others(
     tmp_path: Path, spark: SparkSession, read_delta: ReadDelta, source_size: str
 ) -> None:
@@ -448,6 +450,7 @@ def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark
         txlog.spark.delete(spark, table.uri + "-other", "id = 1")
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("closure_bytes", [1 << 20, 0], ids=["few items", "many items"])
 def test_workers_of_a_session_return_every_result_with_its_place_and_raise_the_error_of_a_task(
     spark: SparkSession, closure_bytes: int, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("pushdown", ["true", "false"])
 def test_conditions_keep_the_rows_that_spark_keeps_of_a_native_read(
     pushdown: str, spark: SparkSession, table: txlog.Table

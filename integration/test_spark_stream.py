@@ -186,6 +186,7 @@ def test_a_failed_batch_is_in_the_table_once_after_the_restart_whatever_failed(
     assert len(commits(path)) == 5
 
 
+@pytest.mark.hunt(part="spark")
 def test_complete_mode_replaces_the_table_with_each_batch_even_by_nothing(
     spark: SparkSession, source: Path, path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_complete_mode_replaces_the_table_with_each_batch_even_by_nothing(
     assert commit_info(path)["operationParameters"]["mode"] == "Overwrite"
 
 
+@pytest.mark.hunt(part="spark")
 def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_loses_nothing(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
@@ -215,6 +217,7 @@ def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_l
     assert ids(path) == [*range(10), *range(20, 40)]
 
 
+@pytest.mark.hunt(part="spark")
 def test_only_the_same_batch_of_the_same_folder_is_taken_for_a_replay_of_the_last_one(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:
@@ -270,6 +273,7 @@ def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_u
         run(start(frame.groupBy("part").count(), path.parent / "u", mode="update"))
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_batch_and_a_stream_of_changes_end_equal_to_the_changes_one_after_the_other(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:
@@ -308,6 +312,7 @@ def test_a_batch_and_a_stream_of_changes_end_equal_to_the_changes_one_after_the_
     assert "df.repartition(<upsertKeys>)" in error.message
 
 
+@pytest.mark.hunt(part="spark")
 def test_batches_and_streams_hold_changes_back_that_do_not_fit_the_tables_rows(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:
@@ -506,6 +511,7 @@ def test_a_function_upserts_and_merges_each_batch_once_after_it_failed_between_t
     ]
 
 
+@pytest.mark.hunt(part="spark")
 def test_counts_of_update_mode_are_upserted_and_a_replayed_batch_counts_once(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_stream_reads_what_is_there_then_what_is_added_within_its_limits_and_a
     assert as_rows(spark.read.format("txlog").load(str(stream.target))) == as_rows(txlog.spark.read(spark, table.uri))
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("first", ["delta", "txlog"])
 def test_a_checkpoint_moves_between_deltas_source_and_txlogs(
     first: str, delta: SparkSession, table: txlog.Table
@@ -111,6 +112,7 @@ def wait_for_batches(query: Any, count: int) -> None:
     raise AssertionError("the stream made no progress")
 
 
+@pytest.mark.hunt(part="spark")
 def test_every_option_gives_the_rows_that_deltas_source_gives(delta: SparkSession, table: txlog.Table) -> None:
     table.update({"id": "id + 100"}, "p = 'p1'")
     table.append(rows_of(8, 9))

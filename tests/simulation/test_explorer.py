@@ -25,10 +25,7 @@ from txlog.log_files import commits
         "two-appenders-power-cut",
         "application-goes-back",
         "sink-and-recovery",
-        "sink-whose-checkpoint-is-abandoned",
         "holding-sink-restarts",
-        "deleting-upserter-power-cut",
-        "counting-appender-and-inserter",
     ],
 )
 def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:

@@ -254,7 +254,7 @@ class Death:
     [
         (TABLES[0], False, AFTER),
         (TABLES[0], True, AFTER),
-        (FEED, False, AFTER),
+        pytest.param(FEED, False, AFTER, marks=pytest.mark.hunt(part="crashes")),
         (TABLES[2] | SUM, False, MERGED),
         (TABLES[0] | SUM, True, MERGED),
     ],

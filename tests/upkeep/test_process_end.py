@@ -161,6 +161,7 @@ print(ended)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+@pytest.mark.hunt(part="ends")
 def test_a_process_that_another_thread_forks_at_each_acquisition_of_a_lock_appends_and_exports(tmp_path: Path) -> None:
     done = run(PREPARE.replace("SLOW", "") + FORKED_AT_EACH_ACQUISITION, str(tmp_path / "t"))
     assert done.returncode == 0, done.stderr

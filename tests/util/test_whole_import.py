@@ -179,7 +179,7 @@ print(imports, [in_a_fork(call, number) for number in tried])
 """
 
 
-@pytest.mark.parametrize("order", ["list", "reversed"])
+@pytest.mark.parametrize("order", ["list", pytest.param("reversed", marks=pytest.mark.hunt(part="ends"))])
 def test_every_call_works_after_interrupts_at_every_import_that_it_makes(order: str, table: str) -> None:
     seen, interrupts = _run(_ROWS, _CALLS, f"PATH, NAMES, ORDERED = {table!r}, [], {order}", _AT_EVERY_IMPORT).split()
     assert int(seen) > 500
@@ -195,12 +195,13 @@ def test_a_process_works_after_interrupts_at_every_import_of_its_first_call(tabl
     assert int(interrupts) > 0
 
 
+@pytest.mark.hunt(part="ends")
 def test_a_condition_works_after_an_interrupt_at_one_of_its_imports(table: str) -> None:
     """Also of pandas, which pyarrow imports for the condition."""
     _run(_ROWS, _CALLS, f"PATH, NAME, TRIES = {table!r}, 'read', 6", _AT_ONE_IMPORT, _IN_FORKS)
 
 
-@pytest.mark.parametrize("name", ["store", "transaction"])
+@pytest.mark.parametrize("name", ["store", pytest.param("transaction", marks=pytest.mark.hunt(part="ends"))])
 def test_an_interrupted_import_leaves_a_whole_module_to_the_thread_that_waits_for_it(name: str, table: str) -> None:
     _run(_ROWS, _CALLS, f"PATH, NAME, TRIES = {table!r}, {name!r}, 5", _IN_TWO_THREADS, _IN_FORKS)
 
