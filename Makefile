@@ -20,7 +20,7 @@ DEMO := build/demo
 INTEGRATIONS := build/integrations
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
-LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
+LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/reading tests/skipping \
 	tests/table tests/writer tests/test_column_mapping.py tests/test_snapshot.py
 
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal

@@ -59,7 +59,7 @@ PRELOADED = (
     "txlog.log.clean_up",
     "txlog.log.files",
     "txlog.verify.verify",
-    "txlog.read.scan_plan",
+    "txlog.reading.scan_plan",
     "txlog.sink.sink",
     "txlog.writer.task_writer",
     "txlog.store.local",

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from txlog.expressions.predicates import Predicate
-    from txlog.read.dataset import SnapshotDataset
-    from txlog.read.scan_plan import ScanPlan
+    from txlog.reading.dataset import SnapshotDataset
+    from txlog.reading.scan_plan import ScanPlan
     from txlog.store.table_store import TableStore
     from txlog.tasks.read_rows import ReadTask
     from txlog.tasks.task_table import TaskStore
@@ -59,7 +59,7 @@ class Version:
         return self.files if predicate is None else self.log.matching_files(self.state, predicate)
 
     def plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
-        from txlog.read.scan_plan import ScanPlan, select
+        from txlog.reading.scan_plan import ScanPlan, select
 
         return ScanPlan(select(self.log.uri, self.state, columns, predicate), self.matching(predicate))
 
@@ -75,7 +75,7 @@ class Version:
     def read_tasks(
         self, columns: Sequence[str] | None, where: str | Predicate | None, target_bytes: int
     ) -> list[ReadTask]:
-        from txlog.read.scan_shares import OPEN_BYTES, balanced, in_shares
+        from txlog.reading.scan_shares import OPEN_BYTES, balanced, in_shares
         from txlog.tasks.read_rows import ReadTask
         from txlog.tasks.task_table import TaskStore
 
@@ -88,7 +88,7 @@ class Version:
         return [ReadTask(store, plan.selection, tuple(group)) for group in balanced(parts, wanted)]
 
     def as_html(self, kind: str) -> str:
-        from txlog.read.notebook import version_as_html
+        from txlog.reading.notebook import version_as_html
 
         entries = self.log.history(_COMMITS_SHOWN, self.state)
         last = [(each.version, each.timestamp_ms, each.commit_info) for each in entries]
@@ -316,7 +316,7 @@ class Readable:
         Raises:
             UnsupportedFeatureError: The table needs a reader feature that this release lacks.
         """
-        from txlog.read.dataset import SnapshotDataset
+        from txlog.reading.dataset import SnapshotDataset
 
         read = self._read()
         plan = read.plan(None, None)
@@ -391,7 +391,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        from txlog.read.row_count import count_rows
+        from txlog.reading.row_count import count_rows
 
         read = self._read()
         plan = read.plan([], read.predicate(where))

@@ -23,7 +23,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.log_names import commit_name
-from txlog.read.key_cache import FileKeys, KeyCache
+from txlog.reading.key_cache import FileKeys, KeyCache
 from txlog.store.table_store import TableStore
 from txlog.tasks import rewrite, row_work
 from txlog.tasks.operations import upsert as upserts

@@ -35,7 +35,7 @@ from txlog.protocol.bitmaps import pack, unpack
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import from_arrow
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore

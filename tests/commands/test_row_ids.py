@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from txlog.errors import CorruptLogError
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import resolve_data_path
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -14,7 +14,7 @@ import pytest
 from txlog.commands import checked_definition
 from txlog.log import conflicts
 from txlog.protocol.actions import Metadata
-from txlog.read import parquet_columns
+from txlog.reading import parquet_columns
 
 __all__ = ["DEFINITION_MUTANTS"]
 

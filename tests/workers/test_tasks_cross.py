@@ -15,8 +15,8 @@ import txlog
 from txlog.expressions.sql import parse_predicate
 from txlog.log.state import TableState
 from txlog.protocol.file_columns import add_files_of
-from txlog.read.key_values import KeyNumbers
-from txlog.read.scan_plan import ScanPlan, select
+from txlog.reading.key_values import KeyNumbers
+from txlog.reading.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation
 from txlog.tasks.dropped_columns import HasDroppedColumns
 from txlog.tasks.part import ChangePart, RowJob

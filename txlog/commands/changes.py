@@ -23,8 +23,8 @@ from txlog.protocol.change_data import FEED_FIELDS
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field, Struct, fold_name
-from txlog.read.change_rows import ChangeReader
-from txlog.read.scan_plan import select
+from txlog.reading.change_rows import ChangeReader
+from txlog.reading.scan_plan import select
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.wording import argument
 

@@ -20,7 +20,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.read.scan_plan import ScanPlan, select
+from txlog.reading.scan_plan import ScanPlan, select
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.check_rows import FindViolation
 from txlog.util import ambient

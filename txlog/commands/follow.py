@@ -18,8 +18,8 @@ from txlog.errors import NotFoundError, TxlogError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
 from txlog.log.stream_offsets import StreamOffset, file_ranges
-from txlog.read.scan_plan import select
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.scan_plan import select
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of, whole_number
 

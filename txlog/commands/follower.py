@@ -31,9 +31,9 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
 from txlog.protocol.file_columns import adds_to_batch
 from txlog.protocol.schema import Field, Struct
-from txlog.read.change_rows import ChangeTask, VersionChanges
-from txlog.read.scan_plan import ScanPlan
-from txlog.read.scan_task import ScanTask, Selection
+from txlog.reading.change_rows import ChangeTask, VersionChanges
+from txlog.reading.scan_plan import ScanPlan
+from txlog.reading.scan_task import ScanTask, Selection
 from txlog.skipping.many_files import prune_files
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map

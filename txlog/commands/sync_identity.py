@@ -21,7 +21,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.identity import IdentityColumn, identity_columns, with_mark
 from txlog.protocol.schema_changes import column_path
-from txlog.read.scan_plan import ScanPlan, select
+from txlog.reading.scan_plan import ScanPlan, select
 
 __all__ = ["SyncIdentity"]
 

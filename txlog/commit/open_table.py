@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from txlog.commit.committer import Committer
     from txlog.commit.number_ranges import NumberRanges
     from txlog.log.exactly_once import AlreadyCommitted
-    from txlog.read.key_cache import KeyCache
+    from txlog.reading.key_cache import KeyCache
     from txlog.tasks.task_table import TaskStore, TaskTable
     from txlog.workers.base import Workers
     from txlog.workers.given import GivenWorkers
@@ -145,7 +145,7 @@ class OpenTable:
     @cached_property
     def key_cache(self) -> KeyCache:
         """The keys of data files that upserts of this handle have read."""
-        from txlog.read.key_cache import KeyCache
+        from txlog.reading.key_cache import KeyCache
 
         return KeyCache(self.key_cache_size_bytes)
 

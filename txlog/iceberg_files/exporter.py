@@ -35,7 +35,7 @@ from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.properties import ICEBERG
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.locks import new_lock

@@ -17,7 +17,7 @@ from txlog.iceberg.definition import Definition
 from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
-from txlog.read.footers import path_in_store, read_footer
+from txlog.reading.footers import path_in_store, read_footer
 from txlog.store.table_store import TableStore
 from txlog.util.parallel import parallel_map
 

@@ -36,7 +36,7 @@ from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.wide_statistics import wide_statistics
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.tasks.rewriting.rewrite_bin import RewrittenBin, Source
 from txlog.util import ambient

@@ -18,8 +18,8 @@ from txlog.expressions.values import ordered
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import VOID, Field, fold_name
-from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.read.scan_task import ScanTask, Selection
+from txlog.reading.deletion_vectors import DeletionVectorReader
+from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
 from txlog.spark.native_files import FEW_FILES, FileGroup
 from txlog.spark.table_version import TableVersion, nullable_type

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from txlog.read.scan_task import ScanTask, Selection
+from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.table_version import TableVersion
 from txlog.spark.task_reader import PickledTasks, task_partitions
 from txlog.util.values import repr_without

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.change_data import FEED_FIELDS
-from txlog.read.scan_task import ScanTask
+from txlog.reading.scan_task import ScanTask
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version

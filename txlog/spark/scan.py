@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from txlog.expressions.predicates import Predicate
-    from txlog.read.scan_task import ScanTask
+    from txlog.reading.scan_task import ScanTask
 
 __all__ = ["read"]
 

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from txlog.errors import NotFoundError, UnsupportedFeatureError
 from txlog.log.stream_offsets import ReadLimits, StreamOffset, end_of_batch, file_ranges, replayed_start
-from txlog.read.change_rows import ChangeTask
-from txlog.read.scan_task import ScanTask
+from txlog.reading.change_rows import ChangeTask
+from txlog.reading.scan_task import ScanTask
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import StreamReadOptions
 from txlog.spark.stream_log import StreamLog

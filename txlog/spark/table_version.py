@@ -19,8 +19,8 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import fold_name
-from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import Selection
+from txlog.reading.scan_plan import ScanPlan, select
+from txlog.reading.scan_task import Selection
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.catalogs.open import open_place
-from txlog.read.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.scan_shares import OPEN_BYTES, AnyTask, balanced, in_shares
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.spark.errors import crossing
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from txlog.read.change_rows import ChangeTask
+    from txlog.reading.change_rows import ChangeTask
 
 __all__ = ["PickledTasks", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
 
@@ -74,7 +74,7 @@ def read_change_tasks(
     Raises:
         TxlogErrorInSpark: What ``ChangeReader.batches`` raises, as `crossing` wraps it.
     """
-    from txlog.read.change_rows import ChangeReader
+    from txlog.reading.change_rows import ChangeReader
 
     with crossing():
         first = tasks[0]

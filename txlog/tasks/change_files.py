@@ -28,8 +28,8 @@ from txlog.protocol.change_data import (
 from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Struct, to_arrow
-from txlog.read.change_rows import ChangeReader, VersionChanges
-from txlog.read.scan_plan import select
+from txlog.reading.change_rows import ChangeReader, VersionChanges
+from txlog.reading.scan_plan import select
 from txlog.store.base import TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import RowOperation, Touched

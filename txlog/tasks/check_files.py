@@ -14,8 +14,8 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogErro
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.paths import is_location
 from txlog.protocol.statistics_read import num_records
-from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.read.footers import path_in_store, read_footer, why_missing
+from txlog.reading.deletion_vectors import DeletionVectorReader
+from txlog.reading.footers import path_in_store, read_footer, why_missing
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]

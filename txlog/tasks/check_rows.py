@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.errors import TxlogError
-from txlog.read.scan_plan import ScanPlan
+from txlog.reading.scan_plan import ScanPlan
 from txlog.tasks.task_table import TaskTable
 from txlog.writer.constraints import Constraint, violation
 

@@ -19,8 +19,8 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import are_among
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.schema import Field, to_arrow
-from txlog.read.footers import path_in_store, read_footer
-from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
+from txlog.reading.footers import path_in_store, read_footer
+from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.tasks.row_ids import RowIds
 

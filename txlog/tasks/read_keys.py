@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from txlog.read.key_values import KeyNumbers, KeyValues
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.key_values import KeyNumbers, KeyValues
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.tasks.task_table import TaskStore
 from txlog.writer.keys import KeyColumn
 

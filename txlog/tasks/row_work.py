@@ -28,7 +28,7 @@ from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.file_columns import live_rows
 from txlog.protocol.statistics_read import num_records
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.store.base import TableFiles
 from txlog.tasks.change_files import RowChanges

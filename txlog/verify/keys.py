@@ -25,10 +25,10 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.schema import type_to_arrow
 from txlog.protocol.statistics_read import num_records
-from txlog.read.key_values import KeyNumbers, KeyValues
-from txlog.read.row_count import count_rows
-from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.key_values import KeyNumbers, KeyValues
+from txlog.reading.row_count import count_rows
+from txlog.reading.scan_plan import ScanPlan, select
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.result import counted
 from txlog.store.table_store import TableStore
 from txlog.tasks.read_keys import ReadKeys

@@ -37,7 +37,7 @@ from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.file_columns import live_rows
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wide_statistics import wide_statistics
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics, WriteResult
 from txlog.tasks.part import (
     ChangePart,

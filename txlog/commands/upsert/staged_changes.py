@@ -25,7 +25,7 @@ from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, Txlo
 from txlog.log.state import TableState
 from txlog.protocol.actions import operation_parameters
 from txlog.protocol.schema import to_arrow, type_to_arrow
-from txlog.read.key_cache import new_key_numbers
+from txlog.reading.key_cache import new_key_numbers
 from txlog.result import WriteResult
 from txlog.tasks.file_rows import FileReader, FileRows
 from txlog.tasks.operation import Touched

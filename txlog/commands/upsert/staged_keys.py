@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from txlog.commands.upsert.task_order import ONE_TASK_FOR_EACH_KEY
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
-from txlog.read.key_cache import FileKeys
-from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.reading.key_cache import FileKeys
+from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
 from txlog.tasks.operations.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.util.parallel import parallel_map

@@ -19,8 +19,8 @@ from txlog.protocol.file_columns import file_ids
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
-from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places
-from txlog.read.key_values import KeyValues
+from txlog.reading.key_cache import CachedKeys, FileKeys, KeyCache, Places
+from txlog.reading.key_values import KeyValues
 from txlog.tasks.operations.numbered_keys import NumberedKeys, numbers_in_parts
 from txlog.tasks.operations.sorted_keys import SortedKeys
 from txlog.writer.committable import PendingFile

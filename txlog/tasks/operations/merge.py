@@ -20,7 +20,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
-from txlog.read.key_cache import Places
+from txlog.reading.key_cache import Places
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import KeyPruner
 from txlog.skipping.many_files import prune_files

@@ -24,7 +24,7 @@ from txlog.protocol.actions import AddFile, FileId, operation_parameters
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.identity import identity_columns
 from txlog.protocol.schema import Struct, fold_name
-from txlog.read.key_cache import KeyCache
+from txlog.reading.key_cache import KeyCache
 from txlog.result import WriteMetrics
 from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 from txlog.tasks.file_rows import FileReader, FileRows

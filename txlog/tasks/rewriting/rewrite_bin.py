@@ -23,7 +23,7 @@ from txlog.errors import CorruptLogError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.statistics_read import num_records
-from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.store.base import FileStore, TableFiles
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.rewriting.bin import Bin

@@ -22,7 +22,7 @@ from txlog.protocol.deletion_vector import (
     vector_path,
 )
 from txlog.protocol.paths import stored_path
-from txlog.read.footers import why_missing
+from txlog.reading.footers import why_missing
 from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:

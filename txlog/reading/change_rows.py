@@ -23,9 +23,9 @@ from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import stored_path
 from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
-from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.read.footers import path_in_store, read_footer
-from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.reading.deletion_vectors import DeletionVectorReader
+from txlog.reading.footers import path_in_store, read_footer
+from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:

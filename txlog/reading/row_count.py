@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from txlog.protocol.statistics_read import num_records
 from txlog.protocol.stats_struct import read_json_objects
-from txlog.read.scan_plan import ScanPlan
-from txlog.read.scan_task import Selection, TaskReader
+from txlog.reading.scan_plan import ScanPlan
+from txlog.reading.scan_task import Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
 

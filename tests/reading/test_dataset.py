@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.log_files.delta_log import DeltaLog
-from txlog.read.dataset import SnapshotDataset
+from txlog.reading.dataset import SnapshotDataset
 from txlog.snapshot import Snapshot
 from txlog.store.open import open_store
 from txlog.testing.memory_store import memory_table_store

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from txlog.protocol.actions import FileId, LiveKey
-from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
 from txlog.util.locks import new_lock
 

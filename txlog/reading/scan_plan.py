@@ -19,8 +19,8 @@ from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field
 from txlog.protocol.wire import ActionError
-from txlog.read.footers import path_in_store
-from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.reading.footers import path_in_store
+from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.arguments import invalid
 
@@ -62,7 +62,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
         """
         reader = TaskReader(store, self.selection)
         if not store.has_cheap_calls:
-            from txlog.read.read_ahead import read_ahead
+            from txlog.reading.read_ahead import read_ahead
 
             yield from read_ahead(reader, self.tasks())
             return

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.util.parallel import Threads
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from txlog.read.arrow_files import ReadOnlyHandler
-from txlog.read.scan_task import ScanTask, TaskReader
+from txlog.reading.arrow_files import ReadOnlyHandler
+from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.locks import new_lock
 

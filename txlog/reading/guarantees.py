@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from txlog.expressions.values import beside
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import Decimal, Field, Struct, fold_name, type_to_arrow
-from txlog.read.scan_task import partition_scalar
+from txlog.reading.scan_task import partition_scalar
 from txlog.skipping.bounds_columns import ColumnBounds, Leaf, bounds_of_text, leaves_of
 
 __all__ = ["Guarantees"]

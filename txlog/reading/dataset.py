@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import fold_name
-from txlog.read.arrow_files import file_system
-from txlog.read.guarantees import Guarantees
-from txlog.read.row_count import count_rows
-from txlog.read.rows_as_file import rows_as_file
-from txlog.read.scan_plan import ScanPlan
-from txlog.read.scan_shares import in_shares
-from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
+from txlog.reading.arrow_files import file_system
+from txlog.reading.guarantees import Guarantees
+from txlog.reading.row_count import count_rows
+from txlog.reading.rows_as_file import rows_as_file
+from txlog.reading.scan_plan import ScanPlan
+from txlog.reading.scan_shares import in_shares
+from txlog.reading.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableFiles
 from txlog.util.parallel import parallel_map
 

@@ -29,8 +29,8 @@ from txlog.expressions.conditions import bind_predicate
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import from_arrow
-from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.reading.scan_plan import ScanPlan, select
+from txlog.reading.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.open import open_store
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore
@@ -223,7 +223,7 @@ def test_positions_number_the_rows_of_the_file_before_any_is_deleted(
     vector = inline_vector(dead) if dead else None
     task = ScanTask("p=x/f.parquet", "p=x/f%2Eparquet", len(body.getvalue()), selection, {"p": "x"}, vector)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txlog.read.scan_task.BATCH_ROWS", batch_rows)
+        patch.setattr("txlog.reading.scan_task.BATCH_ROWS", batch_rows)
         found = pa.Table.from_batches(task.batches(store), schema=selection.arrow_schema())
     keep = {
         None: lambda n: True,

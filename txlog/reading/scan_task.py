@@ -23,9 +23,9 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
-from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.read.footers import why_missing
-from txlog.read.parquet_columns import ParquetColumns
+from txlog.reading.deletion_vectors import DeletionVectorReader
+from txlog.reading.footers import why_missing
+from txlog.reading.parquet_columns import ParquetColumns
 from txlog.store.base import TableFiles
 
 if TYPE_CHECKING:
