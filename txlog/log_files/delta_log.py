@@ -26,7 +26,7 @@ from txlog.errors import (
     UnsupportedFeatureError,
 )
 from txlog.log.retention import BY_FILE, BY_REQUEST, ReadingCost, checkpoint_is_due, checkpoint_is_overdue, trusted_s
-from txlog.log.segment import CheckpointFiles
+from txlog.log.segment import CheckpointFiles, LogListing
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader, unsynced_versions
 from txlog.log_files.listing import list_log, read_hint
@@ -440,9 +440,14 @@ class DeltaLog:
         """
         return self._times.first_from(timestamp_ms, state)
 
-    def newest_version_until(self, timestamp_ms: int, state: TableState) -> int | None:
-        """The newest version up to ``state`` committed at or before the moment; None if all are newer."""
-        return self._times.newest_until(timestamp_ms, state)
+    def newest_version_until(
+        self, timestamp_ms: int, state: TableState, listing: LogListing | None = None
+    ) -> int | None:
+        """The newest version up to ``state`` committed at or before the moment; None if all are newer.
+
+        ``listing`` is of the whole log, if the caller has one of ``state`` or later.
+        """
+        return self._times.newest_until(timestamp_ms, state, listing)
 
     def history(self, limit: int | None = None, state: TableState | None = None) -> list[CommitSummary]:
         """The commits up to ``state`` (the newest version) that are still in the log, newest first, at most ``limit``.

@@ -74,9 +74,9 @@ class CommitTimes:
             )
         return self._newest(timestamp_ms, times, state, low, high)
 
-    def newest_until(self, timestamp_ms: int, state: TableState) -> int | None:
+    def newest_until(self, timestamp_ms: int, state: TableState, listing: LogListing | None = None) -> int | None:
         """The newest readable version at or before the moment (which may be in the future); None if there is none."""
-        times, low, high = self._searched(timestamp_ms, state)
+        times, low, high = self._searched(timestamp_ms, state, listing)
         if state.version not in times or self._time(low, times, state) > timestamp_ms:
             return None
         return self._newest(timestamp_ms, times, state, low, high)
@@ -93,13 +93,15 @@ class CommitTimes:
             return low
         return self._newest(timestamp_ms - 1, times, state, low, high) + 1
 
-    def _searched(self, timestamp_ms: int, state: TableState) -> tuple[dict[int, int], int, int]:
+    def _searched(
+        self, timestamp_ms: int, state: TableState, listing: LogListing | None = None
+    ) -> tuple[dict[int, int], int, int]:
         """The times of files, and the range of versions to search for the moment.
 
         In a copied table, times before and after the enablement of in-commit timestamps are not comparable. The time of
         enablement decides which side to search.
         """
-        listing = self._list()
+        listing = listing or self._list()
         times = self._file_times(listing, state.version)
         low, high = _first_readable(listing, min(times, default=0)), state.version
         properties = state.properties

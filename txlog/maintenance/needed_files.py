@@ -15,13 +15,15 @@ PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of
 from txlog.errors import NotFoundError
+from txlog.log.segment import LogListing
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.listing import list_log
@@ -32,6 +34,7 @@ from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
+from txlog.util.parallel import begin
 
 __all__ = ["NeededFiles"]
 
@@ -50,9 +53,7 @@ class NeededFiles:
         self.paths = PathSet(log.uri)
         self._since = PathSet(log.uri)
         self._named: set[NamedVersion] = set()
-        self.paths.add(self._staging.named_paths())  # first: staged files are committed before their staging is removed
-        self._take_named(self.paths)
-        self.paths.add(offered_paths(log.store, log.newest_state(refresh=False)))  # before the log, as staged files
+        self._take_what_the_log_lacks(log.newest_state(refresh=False), self.paths)
         self.state = log.newest_state()
         self._take_files(self.state, self.paths)
         if self._checkpoint_may_lack_removes(self.state):
@@ -61,9 +62,7 @@ class NeededFiles:
     def refresh(self) -> PathSet:
         """The files that became needed since the last call: committed or staged. Raises what loading a version
         raises."""
-        self._since.add(self._staging.named_paths())
-        self._take_named(self._since)
-        self._since.add(offered_paths(self._log.store, self.state))
+        self._take_what_the_log_lacks(self.state, self._since)
         newest = self._log.newest_state()
         try:
             for commit in self._log.commits_between(self.state.version + 1, newest.version):
@@ -73,9 +72,17 @@ class NeededFiles:
         self.state = newest
         return self._since
 
-    def _take_named(self, paths: PathSet) -> None:
+    def _take_what_the_log_lacks(self, state: TableState, paths: PathSet) -> None:
+        """Before the log is read: work is committed before its staging, or its offer, is removed."""
+        store = self._log.store
+        staged, versions = begin(self._staging.named_paths), begin(lambda: named_versions(store))
+        paths.add(offered_paths(store, state))
+        paths.add(staged())
+        self._take_named(versions(), paths)
+
+    def _take_named(self, versions: Iterable[NamedVersion], paths: PathSet) -> None:
         """Add the files of versions named since the last call."""
-        for named in set(named_versions(self._log.store)) - self._named:
+        for named in set(versions) - self._named:
             live = files_of_named(self._log.store, named)
             paths.add_logged(live["path"])
             paths.add_vectors(live["deletionVector"])
@@ -96,14 +103,19 @@ class NeededFiles:
         if self._window_is_read:
             return
         self._window_is_read = True
-        current = self.version_at_cutoff()
+        current = self.version_at_cutoff
         first = self._first_commit() if current is None else current + 1
         for commit in self._log.commits_between(first, self.state.version):
             _take(commit, self.paths)
 
+    @cached_property
     def version_at_cutoff(self) -> int | None:
         """The newest version committed at or before the cutoff; None if the log starts after it."""
-        return self._log.newest_version_until(self._cutoff_ms, self.state)
+        return self._log.newest_version_until(self._cutoff_ms, self.state, self._listing)
+
+    @cached_property
+    def _listing(self) -> LogListing:
+        return list_log(self._log.store)
 
     def _checkpoint_may_lack_removes(self, state: TableState) -> bool:
         """Whether a checkpoint may have dropped a remove that is younger than the cutoff. It may if the table's own
@@ -113,7 +125,7 @@ class NeededFiles:
             return False
         if asked_ms > state.properties.deleted_file_retention_ms:
             return True
-        current = self._log.newest_version_until(self._cutoff_ms, state)
+        current = self.version_at_cutoff
         try:
             before = self._log.state_at(self._first_commit() if current is None else current)
         except NotFoundError:
@@ -127,8 +139,7 @@ class NeededFiles:
 
         If there are very many checkpoints, this reads only some, evenly spread: each read costs time.
         """
-        listing = list_log(self._log.store, version + 1)
-        versions = sorted({each.version for each in listing.checkpoints if each.version > version})
+        versions = sorted({each.version for each in self._listing.checkpoints if each.version > version})
         for at in versions[:: len(versions) // _CHECKPOINTS_READ_MAX + 1]:
             try:
                 yield self._log.state_at(at).properties.deleted_file_retention_ms
@@ -136,7 +147,7 @@ class NeededFiles:
                 continue
 
     def _first_commit(self) -> int:
-        return min(list_log(self._log.store).commits, default=self.state.version)
+        return min(self._listing.commits, default=self.state.version)
 
 
 def _take(commit: Commit, paths: PathSet) -> None:

@@ -32,7 +32,6 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.log.state import TableState
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.named_versions import delete_unnamed
 from txlog.maintenance.needed_files import NeededFiles
@@ -47,6 +46,7 @@ from txlog.tasks.check_files import DeleteFiles
 from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of
 from txlog.util import ambient
 from txlog.util.arguments import invalid
+from txlog.util.parallel import begin
 from txlog.util.wording import argument, setting
 from txlog.workers.given import GivenWorkers
 
@@ -126,16 +126,14 @@ class _Vacuum:
         self._folders = Folders(physical_names(state.schema, state.partition_columns))
 
     def run(self) -> VacuumResult:
-        expired_version = self._needed.version_at_cutoff()
+        expired_version = self._needed.version_at_cutoff
         doomed = self._doomed(expired_version)
         version = None
         if not self._options.dry_run:
             self._begin(doomed)
             doomed = self._delete_or_report(doomed)
             self._note_expired(expired_version)
-            if self._log.store.named_versions is not None:
-                delete_unnamed(self._log.store, self._now_ms)
-            delete_dead_offers(self._log.store, self._now_ms)
+            self._delete_what_writers_left()
             version = self._end("COMPLETED", doomed.num_rows)
         return VacuumResult(
             paths=tuple(doomed["path"].to_pylist()),
@@ -145,6 +143,13 @@ class _Vacuum:
             dry_run=self._options.dry_run,
             version=version,
         )
+
+    def _delete_what_writers_left(self) -> None:
+        """Checkpoints that have no name, and appends that nobody committed."""
+        store = self._log.store
+        unnamed = begin(lambda: delete_unnamed(store, self._now_ms))
+        delete_dead_offers(store, self._now_ms)
+        unnamed()
 
     def _note_expired(self, version: int | None) -> None:
         """Record where the next vacuum by the log begins; not after an inventory, which may lack newer files."""
@@ -272,7 +277,7 @@ class _Vacuum:
         return self._commit(END, operation_parameters(status=status), metrics)
 
     def _commit(self, operation: str, parameters: dict[str, str], metrics: dict[str, int]) -> int:
-        state: TableState = self._log.newest_state()
+        state = self._log.newest_state(refresh=False)
         proposal = ProposalBuilder(state, data_change=False).build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
