@@ -203,6 +203,10 @@ def test_a_parameter_is_a_literal_and_never_text(value: object, text: str) -> No
     assert one("delete from t where a = :v or b=:v", v=value).where == f"a = {text} or b={text}"
 
 
+def test_a_negative_parameter_behind_a_minus_does_not_begin_a_comment() -> None:
+    assert one("delete from t where a = 5 -:v and b = 1", v=-3).where == "a = 5 - -3 and b = 1"
+
+
 def test_a_parameter_may_be_a_version_or_a_limit() -> None:
     assert one("select * from t version as of :v", v=3).readings[0].as_of == AsOf(version=3)
     assert one("vacuum t retain :hours hours", hours=24).retention_hours == 24

@@ -259,7 +259,9 @@ class Cursor:
                 at += 2
                 continue
             if name is not None:
-                pieces.append(self._script.parameters[name])
+                value = self._script.parameters[name]
+                begins_comment = value[0] == "-" and at > begin and self._tokens[at - 1].text == "-"
+                pieces.append(f" {value}" if begins_comment else value)
             elif token.token_type is TokenType.STRING and source[token.start] == '"':
                 pieces.append(quoted(token.text))
             else:
