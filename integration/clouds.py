@@ -93,7 +93,10 @@ def start_cloud(name: str, directory: Path) -> Iterator[Cloud]:
         yield Cloud(name, url)
 
 
-@pytest.fixture(scope="session", params=CLOUDS)
+@pytest.fixture(
+    scope="session",
+    params=["azurite", *(pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in CLOUDS[1:])],
+)
 def cloud(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Each of the servers in turn."""
     try:

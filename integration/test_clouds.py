@@ -26,7 +26,9 @@ from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERS
 
 PROCESSES, APPENDS = 4, 10
 
-untroubled = pytest.mark.parametrize("cloud", ["azurite", "google-stand-in"], indirect=True)
+untroubled = pytest.mark.parametrize(
+    "cloud", ["azurite", pytest.param("google-stand-in", marks=pytest.mark.hunt(part="clouds"))], indirect=True
+)
 
 
 def opened(location: S3Location) -> txlog.Table:

@@ -1,4 +1,4 @@
-"""Every example runs as a user would run it: as its own program, in an empty folder. Two of Spark's in the hunt."""
+"""Every example runs as a user would run it: as its own program, in an empty folder. Those on Spark in the hunt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ EXAMPLES = [
     pytest.param(
         path,
         id=path.stem,
-        marks=pytest.mark.hunt(part="spark") if path.stem in ("cdc_pipeline", "stream_exactly_once") else (),
+        marks=pytest.mark.hunt(part="spark")
+        if path.stem in ("append_from_spark", "cdc_pipeline", "stream_exactly_once")
+        else (),
     )
     for path in sorted((ROOT / "examples").glob("*.py"))
 ]

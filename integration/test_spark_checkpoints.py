@@ -141,6 +141,7 @@ def test_statistics_that_spark_typed_are_in_our_next_checkpoint_as_their_text_ha
     assert len(same_rows(path, read_delta)) == 4
 
 
+@pytest.mark.hunt(part="spark")
 def test_v2_checkpoints_written_in_turns_with_spark_hold_all_that_both_wrote(
     tmp_path: Path, delta: SparkSession, read_delta: Read
 ) -> None:

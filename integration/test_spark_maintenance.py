@@ -34,7 +34,7 @@ DOORS: dict[str, Callable[[SparkSession, Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.hunt(part="spark"))])
 def test_every_command_does_on_spark_what_it_does_in_one_process(
     seed: int, tmp_path: Path, delta: SparkSession
 ) -> None:

@@ -120,12 +120,13 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
     return {row.id: row.row_id for row in found}
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(
     "properties",
     [
-        pytest.param(VECTORS, id="vectors", marks=pytest.mark.hunt(part="spark")),
+        pytest.param(VECTORS, id="vectors"),
         pytest.param({**MAPPED, **KEPT}, id="mapped kept"),
-        pytest.param(KEPT, id="copies kept", marks=pytest.mark.hunt(part="spark")),
+        pytest.param(KEPT, id="copies kept"),
     ],
 )
 def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_leave(
