@@ -112,6 +112,13 @@ def test_after_the_first_file_several_are_read_at_the_same_time() -> None:
     assert files.most_open == TASKS_AT_ONCE
 
 
+def test_a_caller_who_wants_all_rows_has_the_first_file_opened_with_the_others() -> None:
+    files, tasks = written(*[2] * (2 * TASKS_AT_ONCE))
+    together = threading.Barrier(TASKS_AT_ONCE)
+    files.on_open = lambda path: together.wait(WAIT_S)
+    assert numbers(read_ahead(reader_of(files), tasks, wants_all=True)) == [*range(2 * len(tasks))]
+
+
 class WithoutThreads(ambient.Ambient):
     uses_threads = False
 

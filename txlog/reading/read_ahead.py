@@ -27,17 +27,19 @@ TASKS_AT_ONCE = 16
 BYTES_AT_ONCE = 256 << 20
 
 
-def read_ahead(reader: TaskReader, tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch, None, None]:
+def read_ahead(
+    reader: TaskReader, tasks: Iterable[ScanTask], *, wants_all: bool = False
+) -> Generator[pa.RecordBatch, None, None]:
     """The rows of all tasks, in order.
 
-    Reading ahead begins when the caller asks for the second batch, so a caller who needs only the first rows causes no
-    other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches` raises after all
-    batches before it.
+    Unless the caller ``wants_all``, reading ahead begins when it asks for the second batch: a caller who needs only the
+    first rows causes no other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches`
+    raises after all batches before it.
     """
     remaining = iter(tasks)
     upcoming = next(remaining, None)
     streams: deque[_Stream] = deque()
-    wants_more = False
+    wants_more = wants_all
     with Threads(TASKS_AT_ONCE, "txlog-read") as pool:
         try:
             while upcoming is not None or streams:

@@ -55,7 +55,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
             writer.write_table(files)
         return _arrived, (self.selection, body.getvalue().to_pybytes())
 
-    def batches(self, store: TableFiles) -> Iterator[pa.RecordBatch]:
+    def batches(self, store: TableFiles, *, wants_all: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
 
         If each file costs requests, several tasks are read at a time (see ``read_ahead``).
@@ -64,14 +64,14 @@ class ScanPlan(msgspec.Struct, frozen=True):
         if not store.has_cheap_calls:
             from txlog.reading.read_ahead import read_ahead
 
-            yield from read_ahead(reader, self.tasks())
+            yield from read_ahead(reader, self.tasks(), wants_all=wants_all)
             return
         for task in self.tasks():
             yield from reader.batches(task)
 
     def to_arrow(self, store: TableFiles) -> pa.Table:
         """The rows of all tasks as one table. Raises what `batches` raises."""
-        return pa.Table.from_batches(self.batches(store), schema=self.selection.arrow_schema())
+        return pa.Table.from_batches(self.batches(store, wants_all=True), schema=self.selection.arrow_schema())
 
 
 def select(
