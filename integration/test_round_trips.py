@@ -20,9 +20,9 @@ from tests.timed_commands import COMMANDS, FILE_ROWS, FILES, rows_of
 from txlog.store.object_client import ObjectClient
 
 ASKED = frozenset(("append", "delete by vectors", "upsert by copies", "open and read", "vacuum", "sink: commit"))
-MORE = dict.fromkeys(
-    ("vacuum", "vacuum that finds nothing"), 1
-)  # the client is asked once more, and knows by itself that the list of all files has ended
+# The client is asked once more, and knows by itself that the list of all files has ended.
+MORE = dict.fromkeys(("vacuum", "vacuum that finds nothing"), 1)
+# The tag of a file that was written is no checksum there, so its size is looked up.
 MORE_ON_AZURE: Mapping[str, int] = {
     **dict.fromkeys(("append", "append of a checkpoint", "append of a reader", "overwrite", "sink: task"), 1),
     **dict.fromkeys((name for name in COMMANDS if name.endswith(("by copies", "by vectors"))), 1),
