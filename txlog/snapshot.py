@@ -54,6 +54,10 @@ class Version:
     def files(self) -> pa.Table:
         return self.log.files(self.state)
 
+    def load_files(self) -> None:
+        """Read the list of live files now."""
+        _ = self.files
+
     def matching(self, predicate: Predicate | None) -> pa.Table:
         """The live files that may hold a row that matches."""
         return self.files if predicate is None else self.log.matching_files(self.state, predicate)
@@ -106,8 +110,8 @@ class Readable:
         """The version that facts are about."""
         raise NotImplementedError
 
-    def _read(self) -> Version:
-        """The version whose rows are about to be read."""
+    def _read(self, where: str | Predicate | None = None) -> Version:
+        """The version whose rows are about to be read: those that match, or all."""
         return self._told()
 
     # --- facts that need no file list -------------------------------------------------------------------------
@@ -210,7 +214,7 @@ class Readable:
         Raises:
             InvalidInputError: The predicate does not fit the table.
         """
-        read = self._read()
+        read = self._read(where)
         return read.matching(read.predicate(where))
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -234,7 +238,7 @@ class Readable:
             CorruptLogError: A data file or deletion vector is damaged.
             StorageError: The store failed.
         """
-        read = self._read()
+        read = self._read(where)
         return read.plan(columns, read.predicate(where)).batches(read.log.store)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
@@ -250,7 +254,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        read = self._read()
+        read = self._read(where)
         return read.plan(columns, read.predicate(where)).to_arrow(read.log.store)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
@@ -348,7 +352,7 @@ class Readable:
         Raises:
             InvalidInputError: A column, the condition or ``target_bytes`` does not fit.
         """
-        read = self._read()
+        read = self._read(where)
         return read.read_tasks(columns, where, whole_number("target_bytes", target_bytes, at_least=1))
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
@@ -365,7 +369,7 @@ class Readable:
         Raises:
             TxlogError: What `to_batches` raises.
         """
-        read = self._read()
+        read = self._read(where)
         left = whole_number("n", n, table=read.log.uri)
         plan = read.plan(columns, read.predicate(where))
         taken = []
@@ -393,7 +397,7 @@ class Readable:
         """
         from txlog.reading.row_count import count_rows
 
-        read = self._read()
+        read = self._read(where)
         plan = read.plan([], read.predicate(where))
         if where is not None:
             return sum(batch.num_rows for batch in plan.batches(read.log.store))

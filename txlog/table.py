@@ -471,7 +471,7 @@ class Table(Readable, metaclass=Hinted):
 
             version = log.version_at(milliseconds(timestamp))
         if version is None:
-            return self._snapshot_of(self._read().state)
+            return self._snapshot_of(self._read_newest().state)
         return self._snapshot_of(log.state_at(whole_number("version", version, table=self.uri)))
 
     def _snapshot_of(self, state: TableState) -> Snapshot:
@@ -480,7 +480,15 @@ class Table(Readable, metaclass=Hinted):
     def _told(self) -> Version:
         return Version(self._open_table.log, self._open_table.log.newest_state(), self._open_table.task_store)
 
-    def _read(self) -> Version:
+    def _read(self, where: str | Predicate | None = None) -> Version:
+        if where is not None:
+            return self._read_newest()
+        with self._open_table.log.files_ahead():  # listed beside the look for a newer version
+            read = self._read_newest()
+            read.load_files()
+        return read
+
+    def _read_newest(self) -> Version:
         """The newest version, which is then the one that rows of an `overwrite` are made from."""
         told = self._told()
         self._open_table.last_read.read(told.state.metadata.id, told.state.version)
