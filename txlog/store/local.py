@@ -20,11 +20,9 @@ from typing import Any
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
-from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta, PutOutcome
-from txlog.store.capabilities import LOCAL_DISK
+from txlog.store.base import ICEBERG, LOCAL_DISK, STAGING, VERSIONS, ObjectMeta, PutOutcome, RoundTrip
 from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
-from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.logs import logger
