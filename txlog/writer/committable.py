@@ -18,7 +18,7 @@ from txlog.protocol.actions import AddCDCFile, AddFile
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import encode_path, resolve_data_path
 from txlog.protocol.schema import Field
-from txlog.protocol.statistics_read import statistics_problem
+from txlog.protocol.statistics import statistics_problem
 from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
 from txlog.store.base import FileStore
