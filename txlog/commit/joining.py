@@ -50,8 +50,8 @@ from txlog.log.joined import Joining, fits, may_join
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:

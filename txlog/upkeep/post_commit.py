@@ -23,8 +23,8 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from txlog.upkeep.iceberg_export import IcebergUpkeep

@@ -24,7 +24,6 @@ from txlog.result import counted, human_size
 from txlog.store.base import FileStore
 from txlog.util.arguments import described
 from txlog.util.parallel import parallel_map
-from txlog.util.values import repr_without
 from txlog.writer.write_intent import APPEND, WriteIntent
 
 if TYPE_CHECKING:
@@ -74,8 +73,6 @@ class PendingFile(msgspec.Struct, frozen=True):
     partition_values: dict[str, str | None]
     stats: str | None
     _tail: FileTail | None = None
-
-    __repr__ = repr_without("_tail")
 
     @property
     def tail(self) -> FileTail | None:

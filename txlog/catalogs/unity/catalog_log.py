@@ -33,8 +33,8 @@ from txlog.protocol.log_names import STAGED, staged_name, staged_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip
 from txlog.store.versions import Attempt, FolderVersions, VersionFile
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 __all__ = ["CatalogLog"]
 
