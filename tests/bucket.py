@@ -12,8 +12,7 @@ from tests.round_trips import RoundTrips
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import StorageError
-from txlog.store.base import ObjectMeta
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE, ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 

@@ -14,8 +14,7 @@ import txlog
 from txlog.commands.create_table import create_table
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store

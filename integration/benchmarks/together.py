@@ -25,7 +25,7 @@ from benchmarks.measure import Bench, markdown_table
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.result import counted
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.arrow import large
-from txlog.arrow.large import cut_by_text, joined_chunks, small_offsets
+from txlog.arrow import arrays
+from txlog.arrow.arrays import cut_by_text, joined_chunks, small_offsets
 
 TEXTS = ["x" * 1_000, "y" * 10, None, "z" * 1_000] * 25
 FORMS = [
@@ -66,6 +66,6 @@ def test_rows_far_behind_in_a_large_column_are_written(tmp_path: Path) -> None:
 def test_more_text_than_fits_is_joined_to_a_large_column(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
     column = pa.chunked_array([["a" * 60], ["b" * 60]], kind)
     assert joined_chunks(column).type == kind
-    monkeypatch.setattr(large, "_BYTES_MAX", 100)
-    assert joined_chunks(column).type == large.large_type(kind)
+    monkeypatch.setattr(arrays, "_BYTES_MAX", 100)
+    assert joined_chunks(column).type == arrays.large_type(kind)
     assert joined_chunks(column).to_pylist() == column.to_pylist()

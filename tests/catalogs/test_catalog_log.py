@@ -12,8 +12,7 @@ import pytest
 
 import txlog
 from txlog.errors import CommitStateUnknownError, CorruptLogError, StorageError, TableExistsError, TableNotFoundError
-from txlog.store.base import ObjectMeta, PutOutcome
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, VersionFile, VersionLog
 from txlog.testing.contract import VERSION_LOG_CONTRACT

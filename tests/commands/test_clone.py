@@ -26,7 +26,7 @@ from txlog.errors import (
     StorageError,
     TableExistsError,
 )
-from txlog.store.local_files import LocalFileStore
+from txlog.store.local import LocalFileStore
 from txlog.store.open import open_store
 from txlog.table import Table
 from txlog.verify.verify import verify_table

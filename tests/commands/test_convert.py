@@ -19,7 +19,7 @@ from txlog.cli.app import app
 from txlog.commands.converted_schema import partition_fields
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError
 from txlog.protocol.schema import type_name
-from txlog.store.local_files import LocalFileStore
+from txlog.store.local import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.arrow import large, taken
+from txlog.arrow import arrays, taken
 
 COUNT = 60
 
 
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_BYTES_MAX", 200)
+    monkeypatch.setattr(arrays, "_BYTES_MAX", 200)
     monkeypatch.setattr(taken, "_JOINED_BYTES", 0)
     monkeypatch.setattr(taken, "_WHOLE_BYTES", 0)
     monkeypatch.setattr(taken, "_ROWS_AT_ONCE", 7)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from txlog.cli.app import app
 from txlog.commands import repair as command
 from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
-from txlog.store.local_files import LocalFileStore
+from txlog.store.local import LocalFileStore
 from txlog.table import Table
 from txlog.verify.verify import verify_table
 

@@ -27,8 +27,7 @@ from txlog.errors import (
 )
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.table import Table
 from txlog.util import ambient
 from txlog.writer.commit_options import CommitOptions

@@ -19,8 +19,7 @@ from txlog.log import handed_over
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store import commit_queue
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore

@@ -31,8 +31,7 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txlog.commit import last_read
-from txlog.commit.last_read import LastRead
+from txlog.commit import open_table
+from txlog.commit.open_table import LastRead
 
 
 def test_before_the_first_read_nothing_is_known() -> None:
@@ -39,7 +39,7 @@ def test_the_last_read_version_is_unknown_for_another_table_at_the_same_place() 
 def test_a_handle_that_never_reads_again_does_not_remember_versions_without_bound() -> None:
     seen = LastRead()
     seen.read("t", 0)
-    for version in range(2, last_read._OWN_MAX + 10):
+    for version in range(2, open_table._OWN_MAX + 10):
         seen.committed(version)
     assert seen.is_own(2)
-    assert not seen.is_own(last_read._OWN_MAX + 9), "it counts as made by another writer: at worst a conflict"
+    assert not seen.is_own(open_table._OWN_MAX + 9), "it counts as made by another writer: at worst a conflict"

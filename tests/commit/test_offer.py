@@ -16,8 +16,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.log.intents import named_intent
 from txlog.sink.sink import Sink
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table

@@ -17,8 +17,7 @@ from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log.retention import trusted_s
 from txlog.protocol.log_names import commit_name, parse_log_name
 from txlog.protocol.properties import DAY_MS, TableProperties
-from txlog.store.base import PutOutcome
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.table import Table
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from txlog.commit.waiting_line import Place, WaitingLine
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore
-from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.testing.memory_store import MemoryLogStore
 from txlog.util import ambient
 
 
@@ -51,7 +50,7 @@ def marks() -> MemoryLogStore:
 
 def handle(marks: object) -> WaitingLine:
     """What another process knows of the line."""
-    return WaitingLine(replace(memory_table_store("memory://table"), waiting=marks))  # type: ignore[arg-type]
+    return WaitingLine(marks, lambda: 0.0)  # type: ignore[arg-type]
 
 
 def joined(marks: object, txn_id: str, clock: Scripted) -> Place:
@@ -71,15 +70,6 @@ def settle() -> None:
 def test_a_commit_joins_the_line_after_two_lost_races(marks: MemoryLogStore, clock: Scripted) -> None:
     place = handle(marks).place("a")
     assert [place.is_needed(lost) for lost in (0, 1, 2, 3)] == [False, False, True, True]
-
-
-def test_without_a_folder_for_marks_there_is_no_line(clock: Scripted) -> None:
-    place = handle(None).place("a")
-    assert not place.is_needed(100)
-    place.join()
-    place.look_beside()
-    place.leave()
-    assert not place.is_behind()
 
 
 def test_writers_that_came_first_go_first(marks: MemoryLogStore, clock: Scripted) -> None:

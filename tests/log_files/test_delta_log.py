@@ -21,8 +21,7 @@ from txlog.log_files import checkpoint_parquet, delta_log, file_loader
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
-from txlog.store.base import ObjectMeta, PutOutcome
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient

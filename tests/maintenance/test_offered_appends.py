@@ -12,7 +12,7 @@ from txlog.errors import UnsupportedFeatureError
 from txlog.log.intents import Intent, intent_name
 from txlog.maintenance.offered_appends import LEFT_BEHIND_MS, delete_dead_offers, offered_paths
 from txlog.protocol.actions import AddFile
-from txlog.store.capabilities import OBJECT_STORE
+from txlog.store.base import OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore

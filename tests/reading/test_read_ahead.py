@@ -20,7 +20,7 @@ from txlog.protocol.schema import from_arrow
 from txlog.reading.read_ahead import BYTES_AT_ONCE, TASKS_AT_ONCE, read_ahead
 from txlog.reading.scan_plan import ScanPlan
 from txlog.reading.scan_task import ScanTask, Selection, TaskReader
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.util import ambient

@@ -12,8 +12,7 @@ from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sea
 
 import txlog
 from txlog.sink.staging import Manifest, Staging, checkpoints_of, key_of
-from txlog.store.base import ObjectMeta, PutOutcome
-from txlog.store.capabilities import LOCAL_DISK
+from txlog.store.base import LOCAL_DISK, ObjectMeta, PutOutcome
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore

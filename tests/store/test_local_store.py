@@ -20,8 +20,7 @@ import pytest
 from txlog.errors import NotFoundError, StorageError
 from txlog.store import disk
 from txlog.store.base import ICEBERG, PutOutcome
-from txlog.store.local import LocalLogStore
-from txlog.store.local_files import LocalFileStore
+from txlog.store.local import LocalFileStore, LocalLogStore
 
 COMMIT = f"{0:020}.json"
 SECOND = f"{1:020}.json"

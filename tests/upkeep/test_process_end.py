@@ -75,10 +75,10 @@ def test_a_process_that_ends_after_its_commit_has_done_the_work_that_follows_it(
 
 
 HELD_LOCKS = """
-from txlog.util import locks
+from txlog.util import parallel
 table.append(ROW)
 table._open_table.post_commit.drain()
-held = list(locks._locks)
+held = list(parallel._locks)
 print(len(held), flush=True)
 for lock in held:
     taken, may_go_on = threading.Event(), threading.Event()
@@ -109,7 +109,7 @@ def test_a_process_forked_while_a_thread_holds_any_lock_appends_exports_and_ends
 
 FORKED_AT_EACH_ACQUISITION = """
 import itertools, signal, types
-from txlog.util import locks
+from txlog.util import parallel
 
 class Traced:
     def __init__(self):
@@ -140,7 +140,7 @@ def fork_once_held():
     may_go_on.set()
 
 from txlog.util import background
-locks.threading = types.SimpleNamespace(RLock=Traced)
+parallel.threading = types.SimpleNamespace(**{**vars(threading), "RLock": Traced})
 ended, is_over = [], False
 for at in itertools.count():
     acquisitions = itertools.count()

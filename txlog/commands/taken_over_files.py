@@ -23,7 +23,8 @@ from txlog.protocol.file_columns import add_files_of
 from txlog.protocol.identity import identity_columns
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, path_below, resolve_data_path
-from txlog.protocol.statistics_read import num_records, statistics_problem
+from txlog.protocol.statistics import statistics_problem
+from txlog.protocol.statistics_read import num_records
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util.arguments import invalid, whole_number

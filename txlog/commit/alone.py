@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from msgspec.structs import replace
@@ -26,8 +26,6 @@ from msgspec.structs import replace
 from txlog.commit.attempt import EncodedAttempt, encode_attempt
 from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict, unknown_outcome
 from txlog.commit.plan import Plan, Reexecution
-from txlog.commit.read_ahead import ReadAhead
-from txlog.commit.waiting_line import WaitingLine
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -38,7 +36,6 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import CommitHooks, LostRace, call, timed
-from txlog.log.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide, decide_unread
 from txlog.log.joined import holds, members, txn_ids
 from txlog.log.proposal import Proposal
 from txlog.log.retention import trusted_s
@@ -57,7 +54,10 @@ from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
     from txlog.commit.offer import Offer
+    from txlog.commit.read_ahead import ReadAhead
     from txlog.commit.read_versions import ReadVersions
+    from txlog.commit.waiting_line import Place, WaitingLine
+    from txlog.log.conflicts import Apart
 
 __all__ = ["CommitRun", "LoneCommitter"]
 
@@ -74,7 +74,7 @@ class _Seen(enum.Enum):
     NOTHING = "nothing readable"
 
 
-Ended: TypeAlias = CommitOutcome | Apart
+Ended: TypeAlias = "CommitOutcome | Apart"
 """How a run ends without an error. `Apart`: of what was gathered, not all can go on together; nothing of it is in the
 log but what the decision names."""
 
@@ -113,7 +113,7 @@ class LoneCommitter:
         self.retry = retry
         self.engine_info = engine_info
         self.hooks = hooks
-        self.line = WaitingLine(log.store)
+        self.line = self._line(log)
         self.durable_version = -1
         self._read: ReadVersions | None = None
         self._probed_table_id: str | None = None
@@ -131,6 +131,15 @@ class LoneCommitter:
         outcome = CommitRun(self, proposal, state, plan, unsent).run()
         assert isinstance(outcome, CommitOutcome)
         return outcome
+
+    @staticmethod
+    def _line(log: DeltaLog) -> WaitingLine | None:
+        """What this handle knows of the writers of all machines; None on a store where they do not wait."""
+        if log.store.waiting is None:
+            return None
+        from txlog.commit.waiting_line import WaitingLine
+
+        return WaitingLine(log.store.waiting, log.versions.round_trip_s)
 
     @property
     def read(self) -> ReadVersions:
@@ -223,8 +232,7 @@ class CommitRun:
         self.pacing = committer.retry.pacing(self.versions.round_trip_s)
         self.began_s = ambient.monotonic_s()
         self.turn = Turn()
-        self.ahead = ReadAhead(committer.log)
-        self.place = committer.line.place(proposal.txn_id, self._waits)
+        self.place: Place | None = committer.line.place(proposal.txn_id, self._waits) if committer.line else None
         self.offer: Offer | None = None  # what is proposed, for other writers to commit
         self.is_withdrawing = False
         self.withdrawals = 0
@@ -235,6 +243,12 @@ class CommitRun:
     def may_land_unread(self) -> bool:
         """Whether another run may still send the proposal, as a version that this one has not read."""
         return self.sent_as is not None and self.read_version < self.sent_as
+
+    @cached_property
+    def ahead(self) -> ReadAhead:
+        from txlog.commit.read_ahead import ReadAhead
+
+        return ReadAhead(self.log)
 
     @property
     def target(self) -> int:
@@ -256,7 +270,8 @@ class CommitRun:
             self._report_interrupted()
             raise
         finally:
-            self.place.leave()
+            if self.place is not None:
+                self.place.leave()
             if self.offer is not None:
                 self.offer.close()
 
@@ -268,10 +283,10 @@ class CommitRun:
                     settled = self._take_turn() or self._round()
                 finally:
                     self.turn.end()
-            if isinstance(settled, Ended):
-                return settled
             if settled is _Next.WAIT:
                 self._wait_after_lost_race()
+            elif settled is not None and settled is not _Next.EXECUTE:
+                return settled
 
     def _round(self) -> Ended | _Next:
         """Try for one version."""
@@ -288,7 +303,7 @@ class CommitRun:
         if self.company is not None and self.state is not None and not self.is_offered:
             self.proposal = self.company.gather(self.state)
         encoded = self._encode_attempt()
-        if not self.is_offered:
+        if self.place is not None and not self.is_offered:
             self.place.look_beside()
         if self._take(encoded.attempt) is _Seen.MINE:
             outcome = self._acknowledge(encoded)
@@ -392,16 +407,18 @@ class CommitRun:
 
     def _wait_in_line(self) -> Ended | None:
         """Let writers of other machines commit first that have waited for longer; see `waiting_line`."""
-        is_needed = self.is_offered or self.place.is_needed(self.lost_races)
-        if self.state is None or self.is_withdrawing or not is_needed:
+        place = self.place
+        if place is None or self.state is None or self.is_withdrawing:
+            return None
+        if not self.is_offered and not place.is_needed(self.lost_races):
             return None
         began_s = ambient.monotonic_s()
         try:
             if self._leave_offer(self.state):
                 return self._gather()
-            if not self.place.is_needed(self.lost_races):  # the folder refused the offer
+            if not place.is_needed(self.lost_races):  # the folder refused the offer
                 return None
-            return cast("Ended | None", self.place.wait(self._follow_next, self._require_time))
+            return cast("Ended | None", place.wait(self._follow_next, self._require_time))
         finally:
             self.waited_s += ambient.monotonic_s() - began_s
 
@@ -416,10 +433,11 @@ class CommitRun:
 
     def _leave_offer(self, state: TableState) -> bool:
         """Let other writers commit what is proposed, if the table has it so. From now on it stays as it is."""
-        if self.offer is None and self.plan is None and self._combines(state):
+        line = self.committer.line
+        if line is not None and self.offer is None and self.plan is None and self._combines(state):
             from txlog.commit.offer import Offer
 
-            self.offer = Offer(self.committer.line, self.committer.read, self.log.uri)
+            self.offer = Offer(line, self.committer.read, self.log.uri)
         if self.offer is None:
             return False
         was_offered, was_open = self.is_offered, self.offer.is_open
@@ -574,6 +592,8 @@ class CommitRun:
                 raise NotFoundError("the commits after the known state were cleaned up")
         except NotFoundError:
             return self._step_over_cleaned_up()
+        from txlog.log.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide
+
         decision = decide(self.proposal, winners)
         self.read_version = self.proposal.base_version + len(winners)
         if isinstance(decision, Rebase | Reexecute):
@@ -613,14 +633,15 @@ class CommitRun:
 
     def _note(self, commit: Commit) -> None:
         """A version has landed, which those may hold that others wait for."""
-        for txn_id in txn_ids(commit):
-            self.place.landed(txn_id)
+        if self.place is not None:
+            for txn_id in txn_ids(commit):
+                self.place.landed(txn_id)
         if self._combines(self.state):
             self.committer.read.note(commit)
 
     def _combines(self, state: TableState | None) -> bool:
         """Whether writers of several machines commit their appends to the table together."""
-        return state is not None and self.committer.line.marks is not None and state.properties.group_commit
+        return state is not None and self.committer.line is not None and state.properties.group_commit
 
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
         """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
@@ -629,6 +650,8 @@ class CommitRun:
         after = self.log.reload()
         if self.sent_as is not None and self.may_land_unread:
             raise self._unknown("its version was cleaned up before it was read", self.sent_as)
+        from txlog.log.conflicts import AlreadyCommitted, Conflict, Reexecute, decide_unread
+
         decision = decide_unread(self.proposal, self.state, after)
         if isinstance(decision, AlreadyCommitted):
             return self._outcome(None, "already_committed", after)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import msgspec
 
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
-from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
 from txlog.log.proposal import Proposal, commit_bytes, commit_facts
 from txlog.log.state import TableState
 from txlog.protocol.commit_file import Commit, Limits, require_within
@@ -57,10 +56,7 @@ def encode_attempt(
     ``state`` has to be looked up and cannot be.
     """
     now_ms = ambient.now_ms()
-    timestamp_ms = None
-    if keeps_timestamps(proposal, state):
-        timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, versions))
-    proposal = with_enablement(proposal, state, timestamp_ms)
+    proposal, timestamp_ms = _timestamped(proposal, state, versions, now_ms)
     if proposal.protocol is not None:
         from txlog.log.checkpoint_protection import with_protection
 
@@ -82,6 +78,20 @@ def encode_attempt(
             f"no reader could read this commit: {error.message}. It was not sent; write fewer rows at once"
         ) from None
     return EncodedAttempt(Attempt(version, data, sent.actions), proposal, sent, timestamp_ms)
+
+
+def _timestamped(
+    proposal: Proposal, state: TableState | None, versions: VersionLog, now_ms: int
+) -> tuple[Proposal, int | None]:
+    """The proposal, which may enable in-commit timestamps; and if the table has them, the timestamp in ms."""
+    if proposal.metadata is None and (state is None or not state.properties.in_commit_timestamps):
+        return proposal, None
+    from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
+
+    timestamp_ms = None
+    if keeps_timestamps(proposal, state):
+        timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, versions))
+    return with_enablement(proposal, state, timestamp_ms), timestamp_ms
 
 
 def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:

@@ -31,6 +31,7 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -45,15 +46,17 @@ from txlog.errors import (
     StorageError,
     TxlogError,
 )
-from txlog.log.conflicts import Apart
 from txlog.log.joined import Joining, fits, may_join
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
-from txlog.store.hand_over import HandOver, Offer, OfferState
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 from txlog.writer.unsent_files import UnsentFiles
+
+if TYPE_CHECKING:
+    from txlog.log.conflicts import Apart
+    from txlog.store.hand_over import HandOver, Offer, OfferState
 
 __all__ = ["JoiningCommitter"]
 
@@ -134,11 +137,11 @@ class _Joined:
             if place.take(name, version, before)
         }
 
-    def end_offer(self) -> OfferState:
+    def end_offer(self) -> OfferState | None:
         """Take back what was offered to other processes. If somebody may send it, that is its version."""
         offer, self.offer, self.has_offered = self.offer, None, False
         if offer is None:
-            return OfferState("none")
+            return None
         state = offer.end()
         self.version = state.version if state.version is not None else self.version
         return state
@@ -469,4 +472,4 @@ class _Company:
 
     def withdraw(self) -> tuple[int, bool] | None:
         state = self._commit.end_offer()
-        return None if state.version is None else (state.version, state.kind == "done")
+        return None if state is None or state.version is None else (state.version, state.kind == "done")

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.protocol.identity import IdentityColumn
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

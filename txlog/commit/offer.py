@@ -68,8 +68,7 @@ class Offer:
         nothing."""
         if self.is_open:
             return True
-        folder = self._line.marks
-        if folder is None or not can_be_offered(proposal):
+        if not can_be_offered(proposal):
             return False
         intent = Intent(state.metadata.id, state.version, members_of(proposal))
         body = intent.to_bytes()
@@ -79,7 +78,7 @@ class Offer:
             unsent.mark_sent()
         try:
             self._name, self.is_open = intent.name, True
-            folder.put_if_absent(self._name, body)
+            self._line.marks.put_if_absent(self._name, body)
         except StorageError:  # certainly not there
             self.is_open = False
             self._line.is_out_of_order()
@@ -90,11 +89,10 @@ class Offer:
     def begin_look(self, version: int) -> Listing | None:
         """List the folder beside what the caller does next, if a version has landed, or none for some time."""
         self._looks += 1
-        folder = self._line.marks
-        if folder is None or (version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS):
+        if version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS:
             return None
         self._listed_at, self._looks = version, 1
-        return begin(lambda: folder.list_from(""))
+        return begin(lambda: self._line.marks.list_from(""))
 
     def is_turn(self, version: int, listing: Listing | None) -> bool:
         """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
@@ -163,10 +161,8 @@ class Offer:
 
     def _intent(self, state: TableState, name: str) -> Intent | None:
         """The intent of this name; None if it is gone, or is none."""
-        folder = self._line.marks
-        assert folder is not None
         try:
-            return Intent.from_bytes(name, folder.read(name), state)
+            return Intent.from_bytes(name, self._line.marks.read(name), state)
         except NotFoundError:
             return None
         except TxlogError as error:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from txlog import __version__
 from txlog.commit.alone import LoneCommitter
 from txlog.commit.joining import JoiningCommitter
-from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call, timed
@@ -34,7 +33,7 @@ from txlog.store.table_store import TableStore
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import invalid, whole_number
 from txlog.util.logs import logger
-from txlog.util.parallel import begin
+from txlog.util.parallel import begin, new_lock
 from txlog.writer.unsent_files import UnsentFiles
 
 if TYPE_CHECKING:
@@ -47,10 +46,11 @@ if TYPE_CHECKING:
     from txlog.workers.given import GivenWorkers
     from txlog.writer.generated_columns import Numbers
 
-__all__ = ["OpenTable"]
+__all__ = ["LastRead", "OpenTable"]
 
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
+_OWN_MAX = 10_000
 
 
 class OpenTable:
@@ -355,6 +355,61 @@ class OpenTable:
                 *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
                 extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
             )
+
+
+class LastRead:
+    """What a handle knows of its user's reads: the version it last returned, and the versions it committed itself.
+
+    A selective overwrite brings rows that were computed from what the handle read, so changes in versions of others
+    that the user has not seen must not be lost. Before the first read nothing is unseen: the user's rows come from
+    elsewhere. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._table_id: str | None = None
+        self._version: int | None = None
+        self._own: set[int] = set()
+        self._own_appends: set[str] = set()
+
+    def read(self, table_id: str, version: int) -> None:
+        """Record that the user was given the rows of this version as the newest ones."""
+        with self._lock:
+            self._table_id, self._version = table_id, version
+            self._own.clear()
+            self._own_appends.clear()
+
+    def committed(self, version: int) -> None:
+        """Record that the user committed this version."""
+        with self._lock:
+            if self._version is None:
+                return
+            if version == self._version + 1:
+                self._version = version
+            elif len(self._own) < _OWN_MAX:  # further versions count as those of others
+                self._own.add(version)
+
+    def committed_among_others(self, txn_id: str) -> None:
+        """Record that the user made this append, in a version that also has appends of others."""
+        with self._lock:
+            if self._version is not None and len(self._own_appends) < _OWN_MAX:
+                self._own_appends.add(txn_id)
+
+    @property
+    def own_appends(self) -> frozenset[str]:
+        """The ids of the user's appends in versions that are not only the user's."""
+        with self._lock:
+            return frozenset(self._own_appends)
+
+    def version_of(self, table_id: str) -> int | None:
+        """The version last read; None if there was none, or only of an earlier table at this location."""
+        with self._lock:
+            return self._version if self._table_id == table_id else None
+
+    def is_own(self, version: int) -> bool:
+        """Whether the user committed this version after the one last read."""
+        with self._lock:
+            return version in self._own
 
 
 def _check_clustering(state: TableState) -> None:

@@ -18,7 +18,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.properties import DAY_MS
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 __all__ = ["ReadVersions"]
 

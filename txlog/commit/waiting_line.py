@@ -25,7 +25,6 @@ from typing import TypeVar
 
 from txlog.errors import TxlogError
 from txlog.store.base import LogStore, ObjectMeta
-from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 
@@ -48,9 +47,9 @@ _MARK = b"{}"
 class WaitingLine:
     """What one handle knows of the line. Thread-safe: what it keeps are hints, replaced as wholes."""
 
-    def __init__(self, store: TableStore) -> None:
-        self.marks: LogStore | None = store.waiting
-        self.round_trip_s = store.versions.round_trip_s
+    def __init__(self, marks: LogStore, round_trip_s: Callable[[], float]) -> None:
+        self.marks = marks
+        self.round_trip_s = round_trip_s
         self.crowded_until_s = -math.inf
         self.out_of_order_until_s = -math.inf
         self._left_s = -math.inf
@@ -72,7 +71,7 @@ class WaitingLine:
     def look_is_due(self) -> bool:
         """Whether this handle commits back to back and has not looked for marks recently. If so, it looks now."""
         now_s = ambient.monotonic_s()
-        if self.marks is None or now_s - self._left_s > _BACK_TO_BACK_S or now_s - self._looked_s < _LOOK_EVERY_S:
+        if now_s - self._left_s > _BACK_TO_BACK_S or now_s - self._looked_s < _LOOK_EVERY_S:
             return False
         self._looked_s = now_s
         return True
@@ -96,9 +95,8 @@ class WaitingLine:
 
     def delete(self, *names: str) -> None:
         """Delete marks, or intents of appends whose fate is settled."""
-        if self.marks is not None:
-            for name in names:
-                self.without_errors(partial(self.marks.delete, name))
+        for name in names:
+            self.without_errors(partial(self.marks.delete, name))
 
     def delete_mark(self, name: str) -> None:
         """The same for what another writer left. Its intent stays for those who may commit it."""
@@ -133,23 +131,22 @@ class Place:
     def is_needed(self, lost_races: int) -> bool:
         """Whether this commit has to wait in line: it has lost races, or its handle knows of others that wait."""
         line = self._line
-        if line.marks is None or ambient.monotonic_s() < line.out_of_order_until_s:
+        if ambient.monotonic_s() < line.out_of_order_until_s:
             return False
         return self._is_in_line or lost_races >= _LOST_RACES_MIN or line.is_crowded()
 
     def join(self) -> None:
         """Leave a mark and look at those of others, at the same time. Further calls do nothing."""
-        marks = self._line.marks
-        if self._is_in_line or marks is None:
+        if self._is_in_line:
             return
         self._is_in_line = True
         name, found = self._txn_id, []
 
         def leave_mark() -> None:
-            marks.put(name, _MARK)
+            self._line.marks.put(name, _MARK)
 
         def look() -> None:
-            found.extend(marks.list_from(""))
+            found.extend(self._line.marks.list_from(""))
 
         if all(list(parallel_map(self._line.without_errors, (leave_mark, look)))):
             self._ahead = self._others_before(found)
@@ -199,9 +196,8 @@ class Place:
 
     def look_beside(self) -> None:
         """Look for marks beside the put that follows, if this handle commits back to back."""
-        marks = self._line.marks
-        if not self._is_in_line and marks is not None and self._line.look_is_due():
-            self._line.beside(lambda: self._line.saw(self._others(marks.list_from(""))))
+        if not self._is_in_line and self._line.look_is_due():
+            self._line.beside(lambda: self._line.saw(self._others(self._line.marks.list_from(""))))
 
     def leave(self) -> None:
         """The commit has ended: delete its mark, without a wait for it."""
@@ -212,8 +208,8 @@ class Place:
 
     def _look_again(self) -> None:
         """Stop waiting for those whose marks are gone: they have given up, or were passed by."""
-        marks, found = self._line.marks, list[ObjectMeta]()
-        if marks is not None and self._line.without_errors(lambda: found.extend(marks.list_from(""))):
+        found = list[ObjectMeta]()
+        if self._line.without_errors(lambda: found.extend(self._line.marks.list_from(""))):
             names = {mark.name for mark in found}
             before, self._ahead = len(self._ahead), [name for name in self._ahead if name in names]
             if len(self._ahead) < before:

@@ -17,7 +17,7 @@ from txlog.iceberg.names import metadata_name
 from txlog.iceberg_files.catalog import import_client, move_entry
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.util import ambient
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 __all__ = ["follow"]
 

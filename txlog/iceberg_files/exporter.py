@@ -38,9 +38,8 @@ from txlog.protocol.properties import ICEBERG
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
-from txlog.util.parallel import parallel_map
+from txlog.util.parallel import new_lock, parallel_map
 
 __all__ = ["IcebergExport", "IcebergExporter", "IcebergLag", "place_of"]
 

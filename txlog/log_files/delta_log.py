@@ -37,8 +37,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
-from txlog.util.locks import new_lock
-from txlog.util.parallel import begin, parallel_map
+from txlog.util.parallel import begin, new_lock, parallel_map
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate

@@ -41,8 +41,7 @@ from txlog.protocol.file_columns import FILES_SCHEMA
 from txlog.protocol.log_names import v2_checkpoint_name
 from txlog.protocol.wire import read_size, read_text
 from txlog.snapshot import Snapshot
-from txlog.store.base import LogStore, ObjectMeta, PutOutcome
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.store.write_once import write_once
 from txlog.util import ambient

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,11 +23,19 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
+from txlog.protocol.wire import INT64_MAX, shown
 
 if TYPE_CHECKING:
     from txlog.arrow.parquet import pq
 
-__all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_columns", "file_leaves"]
+__all__ = [
+    "FileLeaf",
+    "FileStatistics",
+    "StatisticsPolicy",
+    "check_statistics_columns",
+    "file_leaves",
+    "statistics_problem",
+]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -429,3 +437,37 @@ def _folded(path: ColumnPath) -> ColumnPath:
 
 def _prefixes(path: ColumnPath) -> list[ColumnPath]:
     return [path[:length] for length in range(1, len(path) + 1)]
+
+
+def statistics_problem(text: str | None) -> str | None:
+    """Why these statistics are invalid, as a phrase to follow the file's name; None if they are valid.
+
+    For a file that is about to be added. Readers handle invalid statistics differently: some fail at each scan.
+    """
+    if text is None:
+        return None
+    try:
+        document = orjson.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return f"has stats that are not the text of a JSON object: {shown(text)}"
+    for name, allowed in (("minValues", dict), ("maxValues", dict), ("nullCount", dict), ("tightBounds", bool)):
+        if document.get(name) is not None and type(document[name]) is not allowed:
+            return f"has stats whose {name} must be {_JSON_NAMES[allowed]}, not {shown(document[name])}"
+    counts = {"numRecords": document.get("numRecords"), "nullCount": document.get("nullCount")}
+    for name, value in _leaves(counts):
+        if value is not None and not (type(value) is int and 0 <= value <= INT64_MAX):
+            return f"has stats whose {name} must be an integer from 0 to 2**63-1, not {shown(value)}"
+    return None
+
+
+_JSON_NAMES = {dict: "an object", bool: "true or false"}
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -12,17 +12,17 @@ import decimal
 import json
 import math
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
-from txlog.protocol.wire import INT64_MAX, shown
+from txlog.protocol.wire import INT64_MAX
 from txlog.util.patterns import pattern
 
-__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics", "statistics_problem"]
+__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -58,40 +58,6 @@ def num_records(text: str | None) -> int | None:
     """The number of physical rows according to one ``add.stats``; None if absent. Never raises."""
     document = _load(text, exact=False) if text else None
     return _count(document.get("numRecords")) if isinstance(document, Mapping) else None
-
-
-def statistics_problem(text: str | None) -> str | None:
-    """Why these statistics are invalid, as a phrase to follow the file's name; None if they are valid.
-
-    For a file that is about to be added. Readers handle invalid statistics differently: some fail at each scan.
-    """
-    if text is None:
-        return None
-    try:
-        document = orjson.loads(text)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        return f"has stats that are not the text of a JSON object: {shown(text)}"
-    for name, allowed in (("minValues", dict), ("maxValues", dict), ("nullCount", dict), ("tightBounds", bool)):
-        if document.get(name) is not None and type(document[name]) is not allowed:
-            return f"has stats whose {name} must be {_JSON_NAMES[allowed]}, not {shown(document[name])}"
-    counts = {"numRecords": document.get("numRecords"), "nullCount": document.get("nullCount")}
-    for name, value in _leaves(counts):
-        if value is not None and _count(value) is None:
-            return f"has stats whose {name} must be an integer from 0 to 2**63-1, not {shown(value)}"
-    return None
-
-
-_JSON_NAMES = {dict: "an object", bool: "true or false"}
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 class StatisticsReader:

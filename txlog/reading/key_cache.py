@@ -25,7 +25,7 @@ import numpy as np
 from txlog.protocol.actions import FileId, LiveKey
 from txlog.reading.key_values import KeyNumbers, KeyValues
 from txlog.util import ambient
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     import pyarrow as pa

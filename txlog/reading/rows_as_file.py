@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from txlog.reading.arrow_files import ReadOnlyHandler
 from txlog.reading.scan_task import ScanTask, TaskReader
 from txlog.store.base import TableFiles
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 __all__ = ["rows_as_file"]
 

@@ -33,7 +33,7 @@ from txlog.tasks.operations.upsert_source import OnDuplicate
 from txlog.tasks.specs import SourceSpec
 from txlog.util.api_hints import explains_call, explains_calls
 from txlog.util.arguments import invalid, names_in, one_of
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 from txlog.writer.commit_options import CommitOptions
 
 if TYPE_CHECKING:

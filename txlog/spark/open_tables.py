@@ -20,8 +20,7 @@ from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
 from txlog.store.base import ObjectMeta
 from txlog.util.arguments import invalid
-from txlog.util.locks import new_lock
-from txlog.util.parallel import begin
+from txlog.util.parallel import begin, new_lock
 
 __all__ = ["process_table"]
 

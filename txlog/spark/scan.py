@@ -21,7 +21,7 @@ from txlog.spark.native_frames import NativeFrames
 from txlog.spark.python_frames import PythonFrames
 from txlog.spark.table_version import open_version
 from txlog.util.api_hints import explains_call
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

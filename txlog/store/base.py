@@ -9,26 +9,31 @@ and paths are relative, '/'-separated and decoded.
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from txlog.store.capabilities import LogCapabilities
+import msgspec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
     "ICEBERG",
+    "LOCAL_DISK",
+    "OBJECT_STORE",
     "QUARANTINE",
     "STAGING",
     "VERSIONS",
     "WAITING",
     "FileStore",
+    "LogCapabilities",
     "LogStore",
     "ObjectMeta",
     "OnLink",
     "OutputFile",
     "PutOutcome",
+    "RoundTrip",
     "SkipFolder",
     "TableFiles",
     "folders_above",
@@ -82,6 +87,44 @@ class ObjectMeta(NamedTuple):
     modified_ms: int
 
 
+class LogCapabilities(msgspec.Struct, frozen=True):
+    """What one kind of store or version owner can do beyond `LogStore` and `VersionLog`.
+
+    Callers check the fact that they rely on, and never whether a store is local. A fact that is not known to be true is
+    false, except `needs_sync`.
+    """
+
+    lists_completely: bool
+    """A listing is a consistent snapshot. A local directory listing is not: it can miss an older name."""
+
+    has_cheap_calls: bool
+    """`read` and `stat` take microseconds and no request: callers check again rather than trust, and read one file
+    after the other."""
+
+    refuses_taken_names: bool
+    """The kernel itself refuses `put_if_absent`. A server may ignore the condition, so it is probed first."""
+
+    needs_sync: bool
+    """An object that another program made visible may not survive a power cut before `make_durable`."""
+
+    remembers_versions: bool = False
+    """A version that existed once is refused forever, so an accepted version follows the newest one. A folder forgets
+    the names that a cleanup deletes: a writer that was suspended for long may put a version that others took long
+    ago."""
+
+    publishes: bool = False
+    """Writers publish the versions of this owner, see `VersionLog.publish`: until then none is a file of the folder."""
+
+    maintains: bool = False
+    """Only the owner cleans up the log, deletes data files and rewrites them."""
+
+
+LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)
+OBJECT_STORE = LogCapabilities(
+    lists_completely=True, has_cheap_calls=False, refuses_taken_names=False, needs_sync=False
+)
+
+
 class LogStore(Protocol):
     """I/O on one table's `_delta_log/`. Thread-safe; safe in a forked child or refused there, never hanging."""
 
@@ -129,6 +172,30 @@ class LogStore(Protocol):
 
     def round_trip_s(self) -> float:
         """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
+
+
+_REMEMBERED = 15
+
+
+class RoundTrip:
+    """How long a put takes on one store. Every wait between attempts is scaled by it.
+
+    The median of the last few puts, so that one slow put does not stretch the waits of a whole process. Appending to a
+    bounded deque is atomic, so it needs no lock.
+    """
+
+    __slots__ = ("_durations_s",)
+
+    def __init__(self) -> None:
+        self._durations_s: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def observe(self, duration_s: float) -> None:
+        self._durations_s.append(duration_s)
+
+    def median_s(self) -> float:
+        """Median of the remembered durations in seconds; 0.0 before the first."""
+        durations = sorted(self._durations_s)
+        return durations[len(durations) // 2] if durations else 0.0
 
 
 class OutputFile(Protocol):

@@ -22,11 +22,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from txlog.store import disk
-from txlog.store.hand_over import HandOver
 from txlog.util import ambient
+
+if TYPE_CHECKING:
+    from txlog.store.hand_over import HandOver
 
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
 
@@ -271,6 +273,8 @@ class MachineCommitQueue(LocalCommitQueue):
 
     @property
     def hand_over(self) -> HandOver | None:
+        from txlog.store.hand_over import HandOver
+
         return HandOver(f"{self._folder()}/{self._path}.offers")
 
     def _folder(self) -> str:

@@ -22,20 +22,20 @@ from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.protocol.paths import is_location
 from txlog.store.base import (
     ICEBERG,
+    OBJECT_STORE,
     STAGING,
     VERSIONS,
     WAITING,
     ObjectMeta,
     OnLink,
     PutOutcome,
+    RoundTrip,
     SkipFolder,
     folders_above,
 )
-from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.commit_queue import MachineCommitQueue
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import Cloud, StorageOptions, parse_options
-from txlog.store.round_trip import RoundTrip
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 

@@ -16,8 +16,7 @@ import msgspec
 
 from txlog.protocol.actions import Action
 from txlog.protocol.log_names import commit_name, commit_version, version_prefix
-from txlog.store.base import LogStore, ObjectMeta, PutOutcome
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 
 __all__ = ["Attempt", "FolderVersions", "VersionFile", "VersionLog"]
 

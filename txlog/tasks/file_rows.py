@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_flags
-from txlog.arrow.large import PART_BYTES, cut_by_text
+from txlog.arrow.arrays import PART_BYTES, cut_by_text, from_flags
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
 from txlog.protocol.bitmaps import are_among

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.store.base import FileStore, TableFiles
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 
 __all__ = ["opened_once"]
 

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import commit_version, parse_log_name
-from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import FileStore, LogCapabilities, LogStore, ObjectMeta, OutputFile, PutOutcome
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 

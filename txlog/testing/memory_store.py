@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import LogCapabilities, ObjectMeta, OnLink, PutOutcome, SkipFolder, folders_above
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import commit_version
-from txlog.store.base import LogStore, ObjectMeta, PutOutcome
-from txlog.store.capabilities import LogCapabilities
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.store.versions import Attempt, FolderVersions, VersionFile
 from txlog.testing.memory_store import MemoryLogStore
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.util.background import Background
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from txlog.iceberg_files.exporter import IcebergExporter

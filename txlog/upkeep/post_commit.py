@@ -23,12 +23,12 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.util import ambient
-from txlog.util.background import Background, wait_for
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 if TYPE_CHECKING:
     from txlog.upkeep.iceberg_export import IcebergUpkeep
+    from txlog.util.background import Background
 
 __all__ = ["PostCommit"]
 
@@ -51,12 +51,22 @@ class PostCommit:
         self._log = log
         self._hooks = hooks
         self._lock = new_lock()
-        self._background = Background("txlog-post-commit")
-        self._publisher = Background("txlog-publish")
         self._checkpoints = False  # whether the running work writes a checkpoint
         self._checksum_begun_s = ambient.monotonic_s()
         self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
+
+    @cached_property
+    def _background(self) -> Background:
+        from txlog.util.background import Background
+
+        return Background("txlog-post-commit")
+
+    @cached_property
+    def _publisher(self) -> Background:
+        from txlog.util.background import Background
+
+        return Background("txlog-publish")
 
     @cached_property
     def iceberg(self) -> IcebergUpkeep:
@@ -77,7 +87,9 @@ class PostCommit:
             if self._log.versions.capabilities.publishes:
                 publish = partial(self._done, "publication", self._publish, state)
                 what = f"the publication of {self._log.uri} at v{state.version}"
-                self._publisher.begin(what, publish, waits=True)
+                with self._lock:
+                    publisher = self._publisher
+                publisher.begin(what, publish, waits=True)
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
             logger.warning(
@@ -111,8 +123,13 @@ class PostCommit:
     def drain(self) -> None:
         """Wait for running work as the end of a process does. For processes that run no exit handlers, such as Spark's
         workers."""
-        exports = [self.iceberg.background] if "iceberg" in vars(self) else []
-        wait_for([self._publisher, self._background, *exports])
+        begun = [vars(self)[name] for name in ("_publisher", "_background") if name in vars(self)]
+        if "iceberg" in vars(self):
+            begun.append(self.iceberg.background)
+        if begun:
+            from txlog.util.background import wait_for
+
+            wait_for(begun)
 
     def _checksum_is_due(self, state: TableState) -> bool:
         if state.totals is None:

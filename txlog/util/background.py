@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 __all__ = ["END_WAIT", "Background", "wait_for"]
 

@@ -1,4 +1,4 @@
-"""Calls on a few threads, for work that waits for a store or releases Python's lock, such as encoding.
+"""Calls on a few threads, for work that waits for a store or releases Python's lock, such as encoding; and their locks.
 
 In: calls, or a function and an iterable of its arguments. Out: their results; a map's results in order. A map computes
 only a few results ahead of the caller, which bounds the memory.
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextvars
 import itertools
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Threads", "begin", "can_start_threads", "parallel_map"]
+__all__ = ["Threads", "begin", "can_start_threads", "new_lock", "parallel_map"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -186,3 +188,27 @@ def _make(future: Future[Any], call: Callable[[], Any]) -> None:
         future.set_result(result)
     finally:
         del future, call  # the error refers to this frame
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """A reentrant lock. After a fork, the child's lock is free, unless the forking thread holds it.
+
+    A fork copies locks as they are, but only the forking thread: a lock held by another thread would stay locked in the
+    child forever. So every lock that a background thread may hold comes from here.
+    """
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def _free_all() -> None:
+    for lock in list(_locks):
+        if not lock._is_owned():
+            lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_all)

@@ -18,13 +18,12 @@ from txlog.protocol.actions import AddCDCFile, AddFile
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import encode_path, resolve_data_path
 from txlog.protocol.schema import Field
-from txlog.protocol.statistics_read import statistics_problem
+from txlog.protocol.statistics import statistics_problem
 from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.result import counted, human_size
 from txlog.store.base import FileStore
 from txlog.util.arguments import described
 from txlog.util.parallel import parallel_map
-from txlog.util.values import repr_without
 from txlog.writer.write_intent import APPEND, WriteIntent
 
 if TYPE_CHECKING:
@@ -74,8 +73,6 @@ class PendingFile(msgspec.Struct, frozen=True):
     partition_values: dict[str, str | None]
     stats: str | None
     _tail: FileTail | None = None
-
-    __repr__ = repr_without("_tail")
 
     @property
     def tail(self) -> FileTail | None:

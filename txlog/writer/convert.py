@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
-from txlog.arrow.large import small_offsets
+from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask, small_offsets
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.arrow.large import cut_by_text
+from txlog.arrow.arrays import cut_by_text
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
 from txlog.util.patterns import pattern

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import from_numbers
-from txlog.arrow.large import joined_chunks, large_type
+from txlog.arrow.arrays import from_numbers, joined_chunks, large_type
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.util.arguments import names_in

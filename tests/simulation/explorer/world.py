@@ -28,7 +28,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.log_names import LAST_CHECKPOINT, commit_version
 from txlog.sink.sink import Sink
-from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
+from txlog.store.base import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table

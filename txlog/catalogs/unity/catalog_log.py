@@ -30,13 +30,11 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.protocol.log_names import STAGED, staged_name, staged_version
-from txlog.store.base import LogStore, ObjectMeta, PutOutcome
-from txlog.store.capabilities import LogCapabilities
-from txlog.store.round_trip import RoundTrip
+from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip
 from txlog.store.versions import Attempt, FolderVersions, VersionFile
 from txlog.util import ambient
-from txlog.util.locks import new_lock
 from txlog.util.logs import logger
+from txlog.util.parallel import new_lock
 
 __all__ = ["CatalogLog"]
 

@@ -14,7 +14,7 @@ from txlog.catalogs.unity.client import TableName, UnityClient
 from txlog.catalogs.unity.messages import Credentials, LoadedTable, StorageCredential
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.util import ambient
-from txlog.util.locks import new_lock
+from txlog.util.parallel import new_lock
 from txlog.util.wording import argument
 
 __all__ = ["VendedCredentials", "is_vended"]

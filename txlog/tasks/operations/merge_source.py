@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.large import joined_chunks
+from txlog.arrow.arrays import joined_chunks
 from txlog.arrow.spill import held
 from txlog.arrow.taken import joined_rows, taken_batches
 from txlog.errors import InvalidInputError, StorageError
