@@ -86,9 +86,9 @@ class GlueCatalog:
         self._put(parts, place.uri, {_OWNS_FILES: "true"})
         return made
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         parts = name_parts(name, 2, _DEFAULT)
-        store = place.store() if place.storage_options else open_store(place.uri, self._options, self._provider)
+        store = open_store(uri, self._options, self._provider)
         if not store.log.list_from(""):
             raise TableNotFoundError("there is no Delta table to register here", table=store.uri)
         self._require_free(parts)

@@ -343,17 +343,17 @@ def check_computed_columns(schema: Struct) -> None:
                 f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}"
             )
         if default.value is not None:
-            _check_length(default, schema)
+            _check_length(default, default.value, schema)
 
 
-def _check_length(default: DefaultColumn, schema: Struct) -> None:
+def _check_length(default: DefaultColumn, constant: Expression, schema: Struct) -> None:
     from txlog.expressions.evaluate import evaluate
 
     limits = limits_of(Struct(tuple(field for field in schema.fields if field.name == default.name)))
     if not limits:
         return
     row = pa.record_batch([pa.nulls(1)], names=[""])
-    value = pa.record_batch([evaluate(default.value, row)], names=[default.name])
+    value = pa.record_batch([evaluate(constant, row)], names=[default.name])
     for limit in limits:
         if too_long(limit, value) is not None:
             raise InvalidInputError(f"the default of column {default.name} ({default.sql}) does not fit in {limit.sql}")

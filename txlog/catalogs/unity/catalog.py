@@ -87,7 +87,7 @@ class UnityCatalog:
         found = self._client.tables(catalog, schema)
         return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         raise UnsupportedFeatureError(
             "an external table is registered by the administrator of a Unity Catalog, with a location that the catalog"
             " knows; txlog creates managed tables",
