@@ -77,7 +77,7 @@ class FolderCatalog:
         raise _absent(place.name, self.uri)
 
     def tables(self, schema: str | None = None) -> list[str]:
-        wanted = None if schema is None else name_parts(schema, 1)[0]
+        wanted = None if schema is None else name_parts(schema, 1, is_schema=True)[0]
         names = self._folders(wanted) if self._is_local else self._prefixes(wanted)
         return sorted(".".join(name) for name in names if self._is_table(name))
 

@@ -63,11 +63,14 @@ class GlueCatalog:
         return self._place(parts, _location(entry))
 
     def tables(self, schema: str | None = None) -> list[str]:
-        schemas = list(self._pages("get_databases", "DatabaseList")) if schema is None else [{"Name": schema}]
+        if schema is None:
+            schemas = [each["Name"] for each in self._pages("get_databases", "DatabaseList")]
+        else:
+            schemas = list(name_parts(schema, 1, is_schema=True))
         found = []
         for each in schemas:
-            entries = self._pages("get_tables", "TableList", DatabaseName=each["Name"])
-            found += [f"{each['Name']}.{entry['Name']}" for entry in entries if _is_delta(entry)]
+            entries = self._pages("get_tables", "TableList", DatabaseName=each)
+            found += [f"{each}.{entry['Name']}" for entry in entries if _is_delta(entry)]
         return sorted(found)
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:

@@ -76,7 +76,7 @@ class UnityCatalog:
 
     def tables(self, schema: str | None = None) -> list[str]:
         if schema is not None:
-            return self._in_schema(*name_parts(schema, 2))
+            return self._in_schema(*name_parts(schema, 2, is_schema=True))
         found: list[str] = []
         for catalog in self._client.names("catalogs"):
             for own in self._client.names("schemas", catalog_name=catalog.name):
