@@ -16,7 +16,7 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
-from txlog.errors import StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.errors import CommitStateUnknownError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
@@ -72,7 +72,12 @@ class UnityCatalog:
         properties = {key: value for key, value in staged.required_properties.items() if value is not None}
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
         owner = partial(self._log, name=wanted, table_id=staged.table_id, staged_at=staged.location)
-        return make(_owned(place, owner, properties))
+        try:
+            return make(_owned(place, owner, properties))
+        except CommitStateUnknownError as error:  # version 0 in the folder says nothing: the catalog's word decides
+            error.template = error.template.replace(repr(error.table), repr(f"uc://{wanted}"))
+            error.table = f"uc://{wanted}"
+            raise
 
     def tables(self, schema: str | None = None) -> list[str]:
         if schema is not None:
