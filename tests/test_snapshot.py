@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import col
 from txlog.table import Table
 
@@ -494,3 +496,26 @@ def test_a_notebook_shows_the_version_and_escapes_what_it_shows(tmp_path: Path) 
     older = table.snapshot(1)._repr_html_()
     assert "2 files" in older
     assert older.count("WRITE") == 1
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_rows_for_a_library_that_is_not_installed_say_what_to_install(
+    tmp_path: Path, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id bigint")
+    monkeypatch.delitem(sys.modules, library)
+    monkeypatch.setattr(sys, "meta_path", [_Without(library), *sys.meta_path])
+    for read in [table.to_pandas] if library == "pandas" else [table.to_polars, table.to_lazy]:
+        with pytest.raises(InvalidInputError, match=f"pip install {library}"):
+            read()
+
+
+class _Without:
+    """Finds no library of this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == self.name:
+            raise ModuleNotFoundError(f"No module named {name!r}")

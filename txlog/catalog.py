@@ -194,22 +194,19 @@ class Catalog:
         """
         return self.names.resolve(name).uri
 
-    def register(
-        self, name: str, uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
-    ) -> None:
+    def register(self, name: str, uri: str | os.PathLike[str]) -> None:
         """Give a name to a table that exists elsewhere. Dropping the name then leaves the table as it is.
 
         Args:
             name: The new name.
-            uri: The table's location, as for `Table.open`.
-            storage_options: The options of its store, to look for the table; a catalog does not keep them.
+            uri: The table's location. The catalog opens it with its own storage options, now and later.
 
         Raises:
             TableExistsError: The name is taken.
             TableNotFoundError: There is no table at the location.
             UnsupportedFeatureError: This catalog cannot name a table that it did not make.
         """
-        self.names.register(name, TablePlace(os.fspath(uri), name, storage_options))
+        self.names.register(name, os.fspath(uri))
 
     def rename(self, name: str, to: str) -> None:
         """Give a table another name. In a folder, its files move, so let nobody write to it meanwhile. Shallow clones

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from txlog.arrow.arrays import numbers_of
-from txlog.errors import TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
@@ -268,9 +268,10 @@ class Readable:
             All matching rows, in memory. Needs pandas.
 
         Raises:
+            InvalidInputError: pandas cannot be imported.
             TxlogError: What `to_batches` raises.
         """
-        import_whole("pandas")
+        _require("pandas")
         return self.to_arrow(columns, where).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
@@ -284,9 +285,10 @@ class Readable:
             All matching rows, in memory. Needs polars.
 
         Raises:
+            InvalidInputError: polars cannot be imported.
             TxlogError: What `to_batches` raises.
         """
-        import_whole("polars")
+        _require("polars")
         import polars
 
         return polars.DataFrame(self.to_arrow(columns, where))
@@ -300,9 +302,10 @@ class Readable:
             A frame of all columns and rows of this version. Needs polars.
 
         Raises:
+            InvalidInputError: polars cannot be imported.
             TxlogError: What `to_dataset` raises.
         """
-        import_whole("polars")
+        _require("polars")
         import polars
 
         return polars.scan_pyarrow_dataset(self.to_dataset())
@@ -463,3 +466,11 @@ def _at(store: TableStore, version: int) -> Snapshot:
     """Unpickles a snapshot: the receiving process reads the log itself."""
     log = DeltaLog(store)
     return Snapshot(log, log.state_at(version))
+
+
+def _require(library: str) -> None:
+    """Import a library that the caller wants the rows for. Raises InvalidInputError if it cannot be imported."""
+    try:
+        import_whole(library)
+    except ImportError as error:
+        raise InvalidInputError(f"{library} cannot be imported ({error}): pip install {library}") from error

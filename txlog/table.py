@@ -191,7 +191,7 @@ def resolve(
     `Table.resolve` for a location, so it also works for the creation of a table (version 0).
 
     Args:
-        uri: The table's location, ``error.table``.
+        uri: The table's location or name, ``error.table``.
         txn_id: ``error.txn_id``.
         version: ``error.version``.
         schema: The columns, as for `Table.create`. For an object store without a version 0, where the request may still
@@ -211,15 +211,24 @@ def resolve(
         TableNotFoundError: There is no table, and ``version`` is not 0.
         NotFoundError: The version was cleaned up.
     """
-    from txlog.commit.resolve import resolve
+    from txlog.commit.resolve import resolve, resolve_creation
 
     given: Any = {"storage_options": storage_options, "retry": retry, "credential_provider": credential_provider}
 
     def create() -> Table:
         return Table.create(uri, schema, partition_by, properties, **given)
 
-    open_table = _open_table(uri, storage_options, retry, credential_provider)
-    return resolve(open_table, txn_id, version, None if schema is None else create)
+    def opened() -> OpenTable:
+        return _open_table(uri, storage_options, retry, credential_provider)
+
+    making = None if schema is None else create
+    try:
+        open_table = opened()
+    except TableNotFoundError:  # a name that its catalog does not know
+        if version != 0:
+            raise
+        return resolve_creation(str(uri), opened, txn_id, making)
+    return resolve(open_table, txn_id, version, making)
 
 
 @explains_calls

@@ -353,6 +353,31 @@ def test_a_table_is_created_once_whatever_answer_is_lost(server: UnityServer, ho
     assert rows(server) == 1
 
 
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_a_creation_whose_answers_are_all_lost_is_resolved_by_name(
+    server: UnityServer, how: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLOG_CATALOG", server.uri)
+    asked = []
+
+    def cut(method: str, path: str, body: Any) -> Any:
+        if path.endswith("/tables") and method == "POST":
+            asked.append(path)
+        return (how if len(asked) == 1 and method == "POST" else "before") if asked else None
+
+    server.switches.cut = cut
+    with pytest.raises(CommitStateUnknownError, match=f"txlog.resolve\\('uc://{NAME}', ") as raised:
+        txlog.Catalog(server.uri).create(NAME, "id bigint", retry=QUICK)
+    server.switches.cut = None
+    error = raised.value
+    assert (error.table, error.version) == (f"uc://{NAME}", 0)
+    if how == "before":
+        with pytest.raises(CommitStateUnknownError, match="give the table's schema"):
+            txlog.resolve(error.table, error.txn_id, 0)
+    assert txlog.resolve(error.table, error.txn_id, 0, "id bigint") is (how == "after")
+    assert opened(server).version == 0
+
+
 def test_a_name_that_another_writer_takes_first_is_refused(server: UnityServer) -> None:
     def take(method: str, path: str, body: Any) -> None:
         if path.endswith("/tables"):

@@ -187,8 +187,9 @@ def test_a_renamed_table_keeps_its_history(on_disk: txlog.Catalog) -> None:
     assert on_disk.tables() == ["b.new"]
     assert [each["version"] for each in on_disk.table("b.new").history()] == [1, 0]
     on_disk.write("a.old", ROWS)
-    with pytest.raises(TableExistsError, match=r"already a table b\.new"):
-        on_disk.rename("a.old", "b.new")
+    for taken in ("b.new", "a.old"):
+        with pytest.raises(TableExistsError, match=f"already a table {taken}"):
+            on_disk.rename("a.old", taken)
     with pytest.raises(TableNotFoundError):
         on_disk.rename("a.absent", "a.other")
     txlog.write(Path(on_disk.uri, "c"), ROWS)
@@ -222,6 +223,8 @@ def test_a_registered_table_stays_where_it_is(on_disk: txlog.Catalog, tmp_path: 
         on_disk.create("ext.orders", ROWS.schema)
     with pytest.raises(TableExistsError):
         on_disk.register("ext.orders", elsewhere)
+    with pytest.raises(TableExistsError):
+        on_disk.rename("ext.orders", "ext.orders")
     on_disk.rename("ext.orders", "ext.other")
     assert on_disk.tables() == ["ext.other"]
     on_disk.drop("ext.other")
@@ -265,6 +268,16 @@ def test_a_folder_on_a_disk_names_tables_of_an_object_store(tmp_path: Path, serv
     assert catalog.location("orders") == uri
     assert catalog.table("orders").count() == 2
     assert catalog.tables() == ["default.orders"]
+
+
+def test_a_name_is_given_only_to_a_table_that_the_catalog_can_open(tmp_path: Path, server: FaultyS3) -> None:
+    uri = f"s3://bucket/{tmp_path.name}/table"
+    txlog.write(uri, ROWS, storage_options=server.storage_options)
+    with FaultyS3() as another:
+        catalog = txlog.Catalog(tmp_path / "warehouse", storage_options=another.storage_options)
+        with pytest.raises(TableNotFoundError, match="no Delta table to register"):
+            catalog.register("orders", uri)
+    assert catalog.tables() == []
 
 
 def test_a_folder_of_an_object_store_says_that_it_cannot_change_a_name_in_one_step(

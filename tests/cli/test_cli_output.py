@@ -303,3 +303,27 @@ def test_without_the_extra_the_command_says_what_to_install(missing: str) -> Non
     assert run.returncode == 1
     assert run.stderr == f"The txlog command needs {missing}: {how_to_install('cli')}\n"
     assert "Traceback" not in run.stderr
+
+
+def test_no_text_of_a_table_acts_on_the_terminal(tmp_path: Path) -> None:
+    acting = "\x1b[31m\x1b]0;title\x07\x9b2J\u202e"
+    folder, column = tmp_path / "w" / "s" / "t", "a\x1b[2J"
+    properties = {"delta.columnMapping.mode": "name", f"my{acting}": acting}
+    table = txlog.Table.create(folder, pa.schema([(column, pa.string())]), None, properties, description=acting)
+    table.append(pa.table({column: [acting]}), user_metadata=acting, app_id=acting, checkpoint_id=1)
+    catalog = ["--catalog", str(tmp_path / "w")]
+    for command in (
+        ["show", str(folder)],
+        ["history", str(folder)],
+        ["sinks", str(folder)],
+        ["describe", "s.t", *catalog],
+        ["sql", "table s.t", *catalog],
+        ["show", f"{tmp_path}/{acting}"],
+    ):
+        for more in ([], ["--json"]):
+            done = _txlog(*command, *more)
+            assert not {*"\x1b\x07\x9b\u202e"} & {*done.stdout, *done.stderr}, command
+            if more:
+                assert (
+                    acting in str(json.loads(done.stdout)).encode().decode("unicode_escape") or "error" in done.stdout
+                )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import json
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,38 @@ def test_files_of_which_some_lack_a_computed_column_are_not_loaded_together(tmp_
     table.copy_into(folder, pattern="a*")
     table.copy_into(folder)
     assert sorted(table.to_arrow()["d"].to_pylist()) == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "CODE,Day,V\n007,2026-01-02,1.5\n"),
+        ("a.json", '{"CODE": "007", "Day": "2026-01-02", "V": "1.5"}\n'),
+        ("b.json", '{"Code": "007", "day": "2026-01-02", "V": "1.5"}\n'),
+    ],
+)
+def test_the_case_of_names_in_files_does_not_matter(tmp_path: Path, folder: Path, name: str, text: str) -> None:
+    table = Table.create(tmp_path / "cased", "code string, day date, v decimal(5,2), n int default 7")
+    (folder / name).write_text(text)
+    (folder / "c.json").write_text('{"code": "8"}\n')
+    table.copy_into(folder)
+    other = {"code": "8", "day": None, "v": None, "n": 7}
+    loaded = {"code": "007", "day": datetime.date(2026, 1, 2), "v": Decimal("1.50"), "n": 7}
+    assert sorted(table.to_arrow().to_pylist(), key=str) == sorted([loaded, other], key=str)
+
+
+def test_names_that_differ_by_case_alone_in_one_file_are_refused(table: Table, folder: Path) -> None:
+    (folder / "a.json").write_text('{"ID": 1}\n{"id": 2}\n')
+    with pytest.raises(InvalidInputError, match=r"a\.json has 2 columns named 'id'"):
+        table.copy_into(folder)
+
+
+def test_a_column_of_json_that_comes_late_is_named_with_its_line(table: Table, folder: Path) -> None:
+    (folder / "a.json").write_text('{"id": 1}\n' * 150_000 + '{"id": 2, "late": 3}\n')
+    with pytest.raises(InvalidInputError, match=r"a\.json: the column 'late' comes as late as line 150,001.*add it to"):
+        table.copy_into(folder, schema_mode="merge")
+    table.add_columns("late bigint")
+    assert table.copy_into(folder).rows == 150_001
 
 
 def test_each_file_is_loaded_once_and_new_ones_later(table: Table, folder: Path) -> None:

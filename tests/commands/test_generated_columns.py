@@ -560,6 +560,10 @@ def test_a_new_table_has_the_protocol_of_its_columns(with_defaults: Table, tmp_p
         (field("g", "long", **{DEFAULT: "id"}), "there is no column id"),
         (field("g", "date", **{DEFAULT: "1"}), "cannot be stored as date"),
         (
+            field("g", "string", **{DEFAULT: "'abcd'", "__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}),
+            r"the default of column g \('abcd'\) does not fit in varchar\(3\)",
+        ),
+        (
             {**field("g", ""), "type": {"type": "struct", "fields": [field("m", "long", **{DEFAULT: "1"})]}},
             "g.m is a part of a column",
         ),
@@ -570,6 +574,15 @@ def test_what_cannot_be_a_generated_column_or_a_default_is_refused(
 ) -> None:
     with pytest.raises(txlog.InvalidInputError, match=said):
         Table.create(tmp_path / "u", schema_of(*FIELDS, column))
+
+
+def test_a_default_is_no_longer_than_its_column_allows(tmp_path: Path) -> None:
+    made = Table.create(tmp_path / "t", "id bigint, a varchar(3) default 'abc', b char(2)")
+    made.alter_column("b", default="concat('x', 'y')")
+    with pytest.raises(txlog.InvalidInputError, match=r"the default of column b .* does not fit in char\(2\)"):
+        made.alter_column("b", default="'xyz'")
+    made.append(pa.table({"id": [1]}))
+    assert made.to_arrow().to_pylist() == [{"id": 1, "a": "abc", "b": "xy"}]
 
 
 def test_ddl_defines_generated_columns_and_defaults(tmp_path: Path) -> None:

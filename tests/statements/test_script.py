@@ -183,6 +183,7 @@ def test_upkeep_is_read() -> None:
     assert one("reorg table t where a = 1 apply (purge)").where == "a = 1"
     assert one("describe history t limit 5") == DescribeHistory(one("describe history t").table, 5)
     assert one("show tables in s like 'a*'") == ShowTables("s", "a*")
+    assert one("show tables in main.s") == ShowTables("main.s")
 
 
 @pytest.mark.parametrize(

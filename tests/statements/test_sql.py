@@ -91,11 +91,18 @@ def test_a_query_that_is_all_of_a_table_needs_no_duckdb(
     catalog: txlog.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog.write("t", pa.table({"id": [1]}))
+    catalog.write("many", pa.table({"id": range(100_000)}))
     monkeypatch.setitem(sys.modules, "txlog.statements.duckdb_query", None)
-    assert rows(catalog, "table t") == [(1,)]
+    assert rows(catalog, "table t") == rows(catalog, "select * from t") == [(1,)]
+    assert rows(catalog, "/* all */ Select *\nFrom default.t version as of 0 Limit :n; ", n=7) == [(1,)]
+    assert rows(catalog, "select * from many limit 70000") == [(id,) for id in range(70_000)]
+    assert rows(catalog, "select * from many limit 0") == []
+    txlog.sql("create table copied as select * from many limit 3; insert into copied select * from t", catalog)
+    assert sorted(rows(catalog, "table copied")) == [(0,), (1,), (1,), (2,)]
     txlog.sql("merge into t using t s on t.id = s.id when matched then delete", catalog)
-    with pytest.raises(InvalidInputError, match=r"duckdb, which is not installed: .*\[sql\]"):
-        txlog.sql("select id from t", catalog)
+    for query in ("select id from t", "select * from t limit 1 offset 1", "select * from t, many", "select * from t x"):
+        with pytest.raises(InvalidInputError, match=r"duckdb, which is not installed: .*\[sql\]"):
+            txlog.sql(query, catalog)
 
 
 def test_a_query_sees_the_tables_alone(catalog: txlog.Catalog, tmp_path: Path) -> None:
@@ -243,10 +250,19 @@ def test_definitions_change(catalog: txlog.Catalog) -> None:
         txlog.sql("insert into t by name select 0 as id", catalog)
 
 
+def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int) tblproperties (a = 'b', A = 'c', delta.appendOnly = 'true')", catalog)
+    txlog.sql("alter table t unset tblproperties (a, absent, 'DELTA.appendonly')", catalog)
+    assert catalog.table("t").snapshot().properties == {"A": "c"}
+    assert txlog.sql("alter table t unset tblproperties if exists (absent)", catalog).version == 1
+
+
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]
     assert rows(catalog, "show tables in sales like 'x*|ord*'") == [("sales", "orders")]
+    with pytest.raises(InvalidInputError, match="expected schema"):
+        rows(catalog, "show tables in main.sales")
     assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]
     assert rows(catalog, "show columns in sales.orders") == [("id",), ("day",), ("amount",), ("note",)]
     history = txlog.sql("describe history sales.orders", catalog)

@@ -69,10 +69,11 @@ class TableCatalog(Protocol):
         Atomic: others see the whole table or none. Raises TableExistsError, and whatever ``make`` raises.
         """
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         """Give an existing table a name; a drop then removes the name alone.
 
-        Raises TableExistsError if the name is taken, and UnsupportedFeatureError if this catalog cannot.
+        Raises TableNotFoundError if this catalog finds no table there, TableExistsError if the name is taken, and
+        UnsupportedFeatureError if this catalog cannot.
         """
 
     def drop(self, name: str) -> None:

@@ -77,7 +77,7 @@ class FolderCatalog:
         raise _absent(place.name, self.uri)
 
     def tables(self, schema: str | None = None) -> list[str]:
-        wanted = None if schema is None else name_parts(schema, 1)[0]
+        wanted = None if schema is None else name_parts(schema, 1, is_schema=True)[0]
         names = self._folders(wanted) if self._is_local else self._prefixes(wanted)
         return sorted(".".join(name) for name in names if self._is_table(name))
 
@@ -98,11 +98,11 @@ class FolderCatalog:
                 os.rmdir(path)  # only if nothing is in it
             raise
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         parts = name_parts(name, 2, _DEFAULT)
         self._require_local("registered in", "open it by its location")
         self._require_schema(parts[0])
-        location = open_store(place.uri, place.storage_options, place.credential_provider).uri
+        location = open_store(uri, self._options, self._provider).uri
         if not self._has_log(location):
             raise TableNotFoundError("there is no Delta table to register here", table=location)
         self._link(parts, location)
@@ -134,6 +134,8 @@ class FolderCatalog:
         self._require_local("renamed in", "clone it under the new name, then drop the old one")
         if not self._is_table(old):
             raise _absent(".".join(old), self.uri)
+        if old == new:
+            raise _taken(".".join(new), self.uri)
         self._require_schema(new[0])
         path, target = self._path(old), self._path(new)
         with _failing("rename", path):

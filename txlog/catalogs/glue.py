@@ -63,11 +63,14 @@ class GlueCatalog:
         return self._place(parts, _location(entry))
 
     def tables(self, schema: str | None = None) -> list[str]:
-        schemas = list(self._pages("get_databases", "DatabaseList")) if schema is None else [{"Name": schema}]
+        if schema is None:
+            schemas = [each["Name"] for each in self._pages("get_databases", "DatabaseList")]
+        else:
+            schemas = list(name_parts(schema, 1, is_schema=True))
         found = []
         for each in schemas:
-            entries = self._pages("get_tables", "TableList", DatabaseName=each["Name"])
-            found += [f"{each['Name']}.{entry['Name']}" for entry in entries if _is_delta(entry)]
+            entries = self._pages("get_tables", "TableList", DatabaseName=each)
+            found += [f"{each}.{entry['Name']}" for entry in entries if _is_delta(entry)]
         return sorted(found)
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
@@ -86,9 +89,9 @@ class GlueCatalog:
         self._put(parts, place.uri, {_OWNS_FILES: "true"})
         return made
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         parts = name_parts(name, 2, _DEFAULT)
-        store = place.store() if place.storage_options else open_store(place.uri, self._options, self._provider)
+        store = open_store(uri, self._options, self._provider)
         if not store.log.list_from(""):
             raise TableNotFoundError("there is no Delta table to register here", table=store.uri)
         self._require_free(parts)

@@ -11,12 +11,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -29,6 +29,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.text import Text
 
 from txlog.cli.wording import in_commands
@@ -47,6 +48,12 @@ UNFOLDED_WIDTH = 10_000
 # Padding of a table's last column: spaces at the end of a line, perhaps before its last color code.
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
+_ACTING = (*range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""What moves the cursor, changes colors or turns the direction of text, besides the first 32 characters."""
+_SHOWN = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | dict.fromkeys(_ACTING, 0xFFFD)
+_ESCAPED = {code: f"\\u{code:04x}" for code in _ACTING}
+"""In JSON, which escapes the others."""
+
 Advance = Callable[[int], None]
 
 
@@ -63,7 +70,7 @@ class Output:
         """Print ``data`` with ``--json``, otherwise ``shown``. Lines wrap only if ``is_folded``."""
         if self.as_json:
             options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-            typer.echo(orjson.dumps(data, default=public_fields, option=options).decode())
+            typer.echo(orjson.dumps(data, default=public_fields, option=options).decode().translate(_ESCAPED))
             return
         console = self.stdout if is_folded else _console(width=UNFOLDED_WIDTH)
         with console.capture() as captured:
@@ -94,7 +101,7 @@ class Output:
         """Print the library's warnings on stderr."""
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
-        handler.setFormatter(logging.Formatter("warning: %(message)s"))
+        handler.setFormatter(_Line("warning: %(message)s"))
         logger.logger.addHandler(handler)
         try:
             yield
@@ -156,9 +163,24 @@ class Output:
         return self.as_json or not self.stderr.is_terminal
 
 
+class _Console(Console):
+    """Shows the control characters of a table's names and values, which a terminal would obey."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        if isinstance(renderable, Text) and (shown := renderable.plain.translate(_SHOWN)) != renderable.plain:
+            renderable = renderable.copy()
+            renderable.plain = shown
+        return super().render(renderable, options)
+
+
+class _Line(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_SHOWN)
+
+
 def _console(**how: Any) -> Console:
     """With ``NO_COLOR``, text has no color and is not bold either."""
-    return Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto", **how)
+    return _Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto", **how)
 
 
 def error_to_json(error: TxlogError) -> dict[str, Any]:

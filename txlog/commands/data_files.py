@@ -7,6 +7,7 @@ progress in input bytes. Files with different columns are matched by name.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -14,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
@@ -182,17 +184,33 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
-        """The schema, and the batches, each with how many of the file's bytes have been read."""
+        """The schema, and the batches, each with how many of the file's bytes have been read.
+
+        Known columns have the names that they are known by: the case of names in a file does not matter.
+        """
         try:
-            yield (self._open_parquet if self.format == "parquet" else self._open_text)(self.source.open())
+            schema, batches = (self._open_parquet if self.format == "parquet" else self._open_text)(self.source.open())
+            known = {fold_name(name): name for name in self.text_format.column_types}
+            names = [known.get(fold_name(name), name) for name in schema.names]
+            if names != schema.names:
+                schema = pa.schema([column.with_name(name) for column, name in zip(schema, names, strict=True)])
+                batches = ((batch.rename_columns(names), done_bytes) for batch, done_bytes in batches)
+            yield schema, batches
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             # For a damaged Parquet file Arrow raises an OSError without a number.
             raise self._unreadable(error) from None
 
-    def _unreadable(self, error: Exception, rows_before: int = 0) -> InvalidInputError:
-        """Arrow's own message. For JSON, it counts rows from 0, after the previous batches."""
+    def _unreadable(self, error: Exception, rows_before: int = 0, names: Collection[str] = ()) -> InvalidInputError:
+        """Arrow's own message. For JSON, it counts rows from 0, after the previous batches, and knows no column but
+        ``names``, those of the first block."""
+        if "unexpected field" in str(error) and (late := self._late_column(names)) is not None:
+            return InvalidInputError(
+                f"{self.name}: the column {late[1]!r} comes as late as line {late[0]:,}, when the columns of the file"
+                " were settled: add it to the table first, or leave it out of the file",
+                path=self.name,
+            )
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
         message = f"{self.name} cannot be read as {form}{after}: {str(error).strip()}"
@@ -210,12 +228,43 @@ class _DataFile(msgspec.Struct, frozen=True):
 
         return parquet.schema_arrow.remove_metadata(), batches()
 
+    def _late_column(self, names: Collection[str]) -> tuple[int, str] | None:
+        """The first line of a JSON file with another column than these, and the column."""
+        with contextlib.suppress(ValueError), self._decompressed(self.source.open()) as source:
+            for number, line in enumerate(io.TextIOWrapper(source), 1):
+                row = orjson.loads(line) if line.strip() else {}
+                if (late := next((name for name in row if name not in names), None)) is not None:
+                    return number, late
+        return None
+
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
-        source = self._decompressed(handle)
-        reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
-        types = self.text_format.column_types
-        schema = pa.schema([pa.field(m.name, types[m.name]) if self._is_time(m.name) else m for m in reader.schema])
+        read = self._csv_reader if self.format == "csv" else self._json_reader
+        optional = self.text_format.optional if self.format == "json" else frozenset()
+        types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
+        reader = read(self._decompressed(handle), types)
+        spelled = self._spelled_in_file(reader.schema.names, optional)
+        if spelled != types:
+            handle = self.source.open()
+            reader = read(self._decompressed(handle), spelled)
+        if self.format == "csv":
+            self._check_csv(reader.schema)
+        schema = pa.schema(
+            [pa.field(m.name, spelled[m.name]) if _is_time(spelled.get(m.name)) else m for m in reader.schema]
+        )
         return schema, self._text_batches(reader, schema, handle)
+
+    def _spelled_in_file(self, names: Collection[str], optional: Collection[str]) -> dict[str, pa.DataType]:
+        """The types of the known columns by the names that the file has for them. The names of a JSON reader have the
+        known ones too, whether a row has them or not; an ``optional`` one would be null."""
+        spelled = {}
+        for name, kind in self.text_format.column_types.items():
+            others = [each for each in names if fold_name(each) == fold_name(name) and each != name]
+            is_there = name in names and (self.format == "csv" or not others)
+            if others and not is_there:
+                spelled[others[0]] = kind
+            elif name in names or name not in optional:
+                spelled[name] = kind
+        return spelled
 
     def _text_batches(self, reader: Any, schema: pa.Schema, handle: Any) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = 0
@@ -224,7 +273,7 @@ class _DataFile(msgspec.Struct, frozen=True):
                 yield _lined_up(batch, schema), self._passed(handle)
                 rows += batch.num_rows
         except pa.ArrowException as error:
-            raise self._unreadable(error, rows) from None
+            raise self._unreadable(error, rows, reader.schema.names) from None
 
     def _passed(self, handle: Any) -> int:
         """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
@@ -240,9 +289,8 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _delimiter(self) -> str:
         return self.text_format.delimiter or ("\t" if ".tsv" in PurePosixPath(self.name).suffixes else ",")
 
-    def _csv_reader(self, source: Any) -> Any:
-        nulls = list(self.text_format.null_values)
-        reader = csv.open_csv(
+    def _csv_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
+        return csv.open_csv(
             source,
             read_options=csv.ReadOptions(
                 use_threads=False,  # otherwise Arrow's errors do not name the row
@@ -250,14 +298,12 @@ class _DataFile(msgspec.Struct, frozen=True):
             ),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types=dict(self.text_format.column_types),
-                null_values=nulls,
+                column_types=types,
+                null_values=list(self.text_format.null_values),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
-        self._check_csv(reader.schema)
-        return reader
 
     def _check_csv(self, schema: pa.Schema) -> None:
         """Refuse input that Arrow accepts but nobody intends: one column named ``a;b``, non-UTF-8 text."""
@@ -275,21 +321,9 @@ class _DataFile(msgspec.Struct, frozen=True):
                 path=self.name,
             )
 
-    def _is_time(self, column: str) -> bool:
-        known = self.text_format.column_types.get(column)
-        return known is not None and (pa.types.is_date(known) or pa.types.is_timestamp(known))
-
-    def _json_reader(self, source: Any) -> Any:
-        optional = self.text_format.optional
-        types = {name: kind for name, kind in self.text_format.column_types.items() if name not in optional}
-        if optional:  # a column of the schema that no row has would be null
-            found = self._json_reader_of(self._decompressed(self.source.open()), types).schema.names
-            types |= {name: kind for name, kind in self.text_format.column_types.items() if name in found}
-        return self._json_reader_of(source, types)
-
-    def _json_reader_of(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
+    def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
-        known = pa.schema([(name, pa.string() if self._is_time(name) else types[name]) for name in types])
+        known = pa.schema([(name, pa.string() if _is_time(kind) else kind) for name, kind in types.items()])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
 
 
@@ -305,6 +339,10 @@ def _data_file(source: InputFile, file_format: str | None, text_format: TextForm
             path=source.name,
         )
     return _DataFile(source, known, compression, text_format)
+
+
+def _is_time(kind: pa.DataType | None) -> bool:
+    return kind is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

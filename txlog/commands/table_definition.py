@@ -41,7 +41,7 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
 from txlog.protocol.features import check_can_write, merged, protocol_for, upgraded_for
-from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, with_later_marks
+from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, created_again_ms, with_later_marks
 from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import (
@@ -390,7 +390,8 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
     else:
         check_can_write(protocol, metadata)
     if there is not None:
-        metadata = with_later_marks(metadata, there.metadata)
+        created_ms = created_again_ms(there.metadata, metadata, ambient.now_ms())
+        metadata = with_later_marks(replace(metadata, created_time=created_ms), there.metadata)
     return Definition(metadata, protocol, tuple(domains.values()))
 
 

@@ -32,7 +32,7 @@ from txlog.store.versions import Attempt
 from txlog.util import ambient
 from txlog.util.arguments import check_text, whole_number
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "resolve_creation"]
 
 
 def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[], object] | None = None) -> bool:
@@ -114,11 +114,19 @@ def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], ob
     """Whether that commit created the table, if version 0 is still free."""
     if open_table.log.versions.capabilities.needs_sync:
         return False  # on a disk a put has ended when its call returns: none is still under way
+    return resolve_creation(open_table.uri, lambda: open_table, txn_id, create)
+
+
+def resolve_creation(
+    table: str, opened: Callable[[], OpenTable], txn_id: str, create: Callable[[], object] | None
+) -> bool:
+    """Whether that commit created the table at a location, or of a name, where there is none yet. Raises as
+    `txlog.resolve`."""
     if create is None:
         raise CommitStateUnknownError(
             "v0 does not exist yet, and a request that is still under way may create the table. Call resolve again"
             " later, or give the table's schema: it is then created empty, which gives a final answer",
-            table=open_table.uri,
+            table=table,
             version=0,
             txn_id=txn_id,
         )
@@ -129,11 +137,11 @@ def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], ob
     except (CommitStateUnknownError, StorageError) as error:
         raise CommitStateUnknownError(
             f"the table could not be created, so v0 is still undecided ({error.message}): call resolve again later",
-            table=open_table.uri,
+            table=table,
             version=0,
             txn_id=txn_id,
         ) from error
-    return _stands_at(open_table, txn_id, 0)
+    return _stands_at(opened(), txn_id, 0)
 
 
 def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:

@@ -17,7 +17,7 @@ from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.clustering import CLUSTERING_DOMAIN
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.protocol.features import merged
-from txlog.protocol.identity import identity_columns
+from txlog.protocol.identity import created_again_ms
 
 __all__ = ["merged_definition", "restored_domains"]
 
@@ -32,7 +32,7 @@ def merged_definition(newest: TableState, older: TableState, now_ms: int) -> tup
         numbers = [int(mark) for mark in marks if mark.strip().isdecimal()]
         if numbers and key in older.metadata.configuration:
             configuration[key] = str(max(numbers))
-    created_ms = _created_ms(newest, older, now_ms)
+    created_ms = created_again_ms(newest.metadata, older.metadata, now_ms)
     changed = replace(older.metadata, configuration=configuration, created_time=created_ms)
     return with_latest_marks(changed, newest.metadata), merged(newest.protocol, older.protocol)
 
@@ -44,18 +44,3 @@ def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMe
         yield before
     elif now is not None:
         yield replace(now, removed=True)
-
-
-def _created_ms(newest: TableState, older: TableState, now_ms: int) -> int | None:
-    """When the definition was made. If an identity column comes back whose mark the newest version no longer has, the
-    definition is a new one, so nobody uses the numbers that were put aside before."""
-    before, now = _counted(older), _counted(newest)
-    if not before:
-        return older.metadata.created_time
-    if before <= now:
-        return newest.metadata.created_time
-    return max(now_ms, *((each.metadata.created_time or 0) + 1 for each in (newest, older)))
-
-
-def _counted(state: TableState) -> set[tuple[str, int, int]]:
-    return {(each.physical, each.start, each.step) for each in identity_columns(state.schema)}

@@ -22,6 +22,7 @@ __all__ = [
     "IDENTITY_PREFIX",
     "IdentityColumn",
     "check_identity_columns",
+    "created_again_ms",
     "has_identity",
     "identity_columns",
     "identity_metadata",
@@ -147,6 +148,20 @@ def with_later_marks(metadata: Metadata, other: Metadata) -> Metadata:
     return _with_marks(metadata, marks) if marks else metadata
 
 
+def created_again_ms(newest: Metadata, wanted: Metadata, now_ms: int) -> int | None:
+    """When the definition ``wanted``, which is to replace ``newest``, was made.
+
+    If an identity column comes back whose mark the newest version does not have, the definition is a new one, so nobody
+    uses the numbers that were put aside before.
+    """
+    before, now = _counted(wanted), _counted(newest)
+    if not before:
+        return wanted.created_time
+    if before <= now:
+        return newest.created_time
+    return max(now_ms, *((each.created_time or 0) + 1 for each in (newest, wanted)))
+
+
 def is_same_but_for_marks(one: Metadata, other: Metadata) -> bool:
     """Whether two definitions of a table differ at most in high-water marks."""
     if one is other or one == other:
@@ -154,6 +169,12 @@ def is_same_but_for_marks(one: Metadata, other: Metadata) -> bool:
     if _STEP not in one.schema_string or replace(one, schema_string="") != replace(other, schema_string=""):
         return False
     return _without_marks(parse_schema(one.schema_string)) == _without_marks(parse_schema(other.schema_string))
+
+
+def _counted(metadata: Metadata) -> set[tuple[str, int, int]]:
+    if _STEP not in metadata.schema_string:
+        return set()
+    return {(each.physical, each.start, each.step) for each in identity_columns(schema_of(metadata))}
 
 
 def _column(field: Field) -> IdentityColumn:

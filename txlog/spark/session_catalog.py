@@ -7,7 +7,7 @@ Spark's Delta enters a table there as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.catalog import Catalog
@@ -62,7 +62,7 @@ class SessionCatalog:
         names = [
             (each, row.tableName)
             for each in schemas
-            for row in self._run(f"SHOW TABLES IN `{each}`")
+            for row in self._run(f"SHOW TABLES IN {_quoted([each])}")
             if not row.isTemporary
         ]
         return sorted(".".join(name) for name in names if self._facts(name).get("Provider", "").lower() == "delta")
@@ -70,16 +70,16 @@ class SessionCatalog:
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         parts = self._parts(name)
         self._require_free(parts)
-        facts = {row[0]: row[1] for row in self._run(f"DESCRIBE DATABASE EXTENDED `{parts[0]}`")}
+        facts = {row[0]: row[1] for row in self._run(f"DESCRIBE DATABASE EXTENDED {_quoted(parts[:1])}")}
         place = self._place(parts, f"{facts['Location'].rstrip('/')}/{parts[1]}")
         made = make(place)
         self._enter(parts, place.uri)
         return made
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         parts = self._parts(name)
         self._require_free(parts)
-        store = place.store()
+        store = self._place(parts, uri).store()
         if not store.log.list_from(""):
             raise TableNotFoundError("there is no Delta table to register here", table=store.uri)
         self._enter(parts, store.uri)
@@ -138,5 +138,5 @@ class SessionCatalog:
             raise StorageError(f"Spark refused {text}: {error}", table=self.uri) from None
 
 
-def _quoted(parts: tuple[str, ...]) -> str:
-    return ".".join(f"`{part}`" for part in parts)
+def _quoted(parts: Sequence[str]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)

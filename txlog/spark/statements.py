@@ -84,8 +84,9 @@ class SparkEngine:
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
         frames = {f"txlog_{number}": self._frame(source) for number, source in enumerate(sources) if source is not None}
-        if query.only is not None and frames:
-            return frames["txlog_0"]
+        if query.whole is not None and frames:
+            rows = frames["txlog_0"]
+            return rows if query.whole.limit is None else rows.limit(query.whole.limit)
         names = [
             ".".join(f"`{part}`" for part in reading.table.parts) if source is None else f"{{txlog_{number}}}"
             for number, (reading, source) in enumerate(zip(query.readings, sources, strict=True))

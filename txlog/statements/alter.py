@@ -50,10 +50,9 @@ def alter(table: Table, change: Change) -> Any:
             return table.drop_constraint(name, if_exists=if_exists)
         case SetProperties(properties):
             return table.set_properties(dict(properties))
-        case UnsetProperties(keys, if_exists):
-            known = table.snapshot().properties
-            wanted = [key for key in keys if not if_exists or key in known]
-            return table.unset_properties(wanted) if wanted else None
+        case UnsetProperties(keys):
+            wanted = {*map(_spelling, keys)}  # as in Spark, one that is not set is no error
+            return table.unset_properties([key for key in table.snapshot().properties if _spelling(key) in wanted])
         case ClusterBy(columns):
             return table.cluster_by(columns or None)
         case DropFeature(name, truncates_history):
@@ -61,6 +60,11 @@ def alter(table: Table, change: Change) -> Any:
         case Described(text):
             return table.describe(text)
     raise AssertionError(f"no runner for {type(change).__name__}")
+
+
+def _spelling(key: str) -> str:
+    """The same for all spellings of a property: the case of Delta's own does not matter."""
+    return key.lower() if key.lower().startswith("delta.") else key
 
 
 def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:

@@ -92,7 +92,6 @@ class SetProperties(msgspec.Struct, frozen=True):
 
 class UnsetProperties(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
-    if_exists: bool = False
 
 
 class ClusterBy(msgspec.Struct, frozen=True):
@@ -169,8 +168,8 @@ def _change(cursor: Cursor) -> Change:
     if cursor.take("SET", "TBLPROPERTIES"):
         return SetProperties(cursor.options())
     if cursor.take("UNSET", "TBLPROPERTIES"):
-        if_exists = cursor.take("IF", "EXISTS")
-        return UnsetProperties(cursor.inside().whole_list(lambda each: each.key()), if_exists)
+        cursor.take("IF", "EXISTS")
+        return UnsetProperties(cursor.inside().whole_list(lambda each: each.key()))
     if cursor.take("CLUSTER", "BY"):
         return ClusterBy(() if cursor.take("NONE") else cursor.inside().whole_list(lambda each: each.column()))
     if cursor.take_one("ALTER", "CHANGE"):

@@ -79,9 +79,9 @@ class LocalEngine:
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
         given = [_rows(source) for source in sources if source is not None]
-        if query.only is not None:
-            rows = given[0]
-            return rows if isinstance(rows, pa.RecordBatchReader) else rows.scanner().to_reader()
+        if query.whole is not None:
+            rows = given[0] if isinstance(given[0], pa.RecordBatchReader) else given[0].scanner().to_reader()
+            return rows if query.whole.limit is None else _first(rows, query.whole.limit)
         try:
             from txlog.statements.duckdb_query import run_query
         except ImportError:
@@ -118,6 +118,16 @@ def _rows(source: Source) -> Any:
     if source.changes is not None:
         return source.table.changes(**source.changes)
     return source.snapshot.to_dataset()
+
+
+def _first(rows: pa.RecordBatchReader, limit: int) -> pa.RecordBatchReader:
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = limit
+        while left and (batch := next(rows, None)) is not None:
+            yield (found := batch.slice(0, left))
+            left -= len(found)
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
 def _with_constants(rows: pa.RecordBatchReader, constants: Mapping[Field, str]) -> pa.RecordBatchReader:

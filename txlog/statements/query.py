@@ -7,6 +7,8 @@ placeholder stands for.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import sqlglot
 from sqlglot import exp
@@ -16,11 +18,13 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.util.patterns import pattern
 
-__all__ = ["BEGINNINGS", "ChangesOf", "Query", "Reading", "query_of", "read_query"]
+__all__ = ["BEGINNINGS", "ChangesOf", "Query", "Reading", "Whole", "query_of", "read_query"]
 
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 
 _AT_VERSION = pattern(r"[vV](\d+)")
+_ALL_OF = pattern(r"\s*(?:SELECT\s*\*\s*FROM\s*)?", re.IGNORECASE)
+_AT_MOST = pattern(r"(?:\s+AS `[^`]*`)?(?:\s+LIMIT\s+(\d{1,18}))?\s*", re.IGNORECASE)
 _VERSIONS = tuple((word, "AS", "OF") for word in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"))
 
 
@@ -37,6 +41,12 @@ class Reading(msgspec.Struct, frozen=True):
     table: TableName
     as_of: AsOf = AsOf()
     changes: ChangesOf | None = None
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """All rows of a table, or as many as the LIMIT says."""
+
+    limit: int | None = None
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -56,9 +66,12 @@ class Query(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, pieces=pieces)
 
     @property
-    def only(self) -> Reading | None:
-        """The table, if the query is nothing but the name of one."""
-        return self.readings[0] if len(self.pieces) == 2 and not any(map(str.strip, self.pieces)) else None
+    def whole(self) -> Whole | None:
+        """What the query is, if it is all of one table: ``TABLE t``, or ``SELECT * FROM t``, perhaps with a LIMIT."""
+        if len(self.pieces) != 2 or not _ALL_OF.fullmatch(self.pieces[0]):
+            return None
+        end = _AT_MOST.fullmatch(self.pieces[1])
+        return None if end is None else Whole(None if end[1] is None else int(end[1]))
 
 
 def read_query(cursor: Cursor) -> Query:
@@ -187,5 +200,5 @@ def _with_placeholders(text: str, spans: list[tuple[int, int, Reading, bool]], a
         pieces.append(alias + text[done:begin])
         done = end
         name = "table_changes" if reading.changes else reading.table.parts[-1]
-        alias = "" if has_alias else f" AS `{name}`"
+        alias = "" if has_alias else f" AS `{name.replace('`', '``')}`"
     return Query((*pieces, alias + text[done:]), tuple(span[2] for span in spans), at)

@@ -122,7 +122,7 @@ class Runner:
             return self._named(name).names.create(name.text, make)
         made = make(TablePlace(at, name.text, self._options))
         if name.location is None:
-            self._named(name).register(name.text, at, storage_options=self._options)
+            self._named(name).register(name.text, at)
         return made
 
     def _snapshot(self, table: Table, as_of: AsOf) -> Snapshot:
@@ -243,9 +243,7 @@ class Runner:
         if statement.columns is None:
             if statement.location is None:
                 raise InvalidInputError(f"CREATE TABLE {statement.table.text} needs columns, a query or a LOCATION")
-            self._named(statement.table).register(
-                statement.table.text, statement.location, storage_options=self._options
-            )
+            self._named(statement.table).register(statement.table.text, statement.location)
             return None
         return self._create(statement.table, statement.location, lambda place: self._create_empty(place, statement))
 

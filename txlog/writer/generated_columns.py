@@ -20,6 +20,7 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.identity import IdentityColumn, identity_columns, is_identity
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, type_name
 from txlog.writer.constraints import Constraint, violation
+from txlog.writer.text_limits import limits_of, too_long
 
 if TYPE_CHECKING:
     import datetime
@@ -341,6 +342,21 @@ def check_computed_columns(schema: Struct) -> None:
             raise InvalidInputError(
                 f"the default of column {default.name} ({default.sql}) cannot be evaluated: {default.problem}"
             )
+        if default.value is not None:
+            _check_length(default, default.value, schema)
+
+
+def _check_length(default: DefaultColumn, constant: Expression, schema: Struct) -> None:
+    from txlog.expressions.evaluate import evaluate
+
+    limits = limits_of(Struct(tuple(field for field in schema.fields if field.name == default.name)))
+    if not limits:
+        return
+    row = pa.record_batch([pa.nulls(1)], names=[""])
+    value = pa.record_batch([evaluate(constant, row)], names=[default.name])
+    for limit in limits:
+        if too_long(limit, value) is not None:
+            raise InvalidInputError(f"the default of column {default.name} ({default.sql}) does not fit in {limit.sql}")
 
 
 def _check_generated(field: Field, schema: Struct) -> None:

@@ -22,6 +22,8 @@ from txlog.protocol.properties import (
     CODEC,
     CODEC_KEY,
     COLUMN_MARK,
+    PARQUET,
+    PREFIX,
     is_parquet_setting,
     parquet_values,
     validate,
@@ -78,13 +80,20 @@ def checked_settings(given: Mapping[str, object] | None) -> dict[str, str]:
         return {}
     if not isinstance(given, Mapping):
         raise invalid(argument("parquet"), given, 'a mapping, as in {"parquet.page.size": 65536}')
+    for key in given:
+        if not str(key).lower().startswith((PARQUET, PREFIX + PARQUET)):
+            raise _no_setting(key)
     checked = validate({key: repr(value) if isinstance(value, float) else value for key, value in given.items()})
     for key in checked:
         if not is_parquet_setting(key):
-            raise InvalidInputError(
-                f"{argument('parquet')} has {key!r}, which is no setting of data files: there are {', '.join(_NAMES)}"
-            )
+            raise _no_setting(key)
     return checked
+
+
+def _no_setting(key: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"{argument('parquet')} has {key!r}, which is no setting of data files: there are {', '.join(_NAMES)}"
+    )
 
 
 _NAMES = (

@@ -16,7 +16,7 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
-from txlog.errors import StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.errors import CommitStateUnknownError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
@@ -72,11 +72,16 @@ class UnityCatalog:
         properties = {key: value for key, value in staged.required_properties.items() if value is not None}
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
         owner = partial(self._log, name=wanted, table_id=staged.table_id, staged_at=staged.location)
-        return make(_owned(place, owner, properties))
+        try:
+            return make(_owned(place, owner, properties))
+        except CommitStateUnknownError as error:  # version 0 in the folder says nothing: the catalog's word decides
+            error.template = error.template.replace(repr(error.table), repr(f"uc://{wanted}"))
+            error.table = f"uc://{wanted}"
+            raise
 
     def tables(self, schema: str | None = None) -> list[str]:
         if schema is not None:
-            return self._in_schema(*name_parts(schema, 2))
+            return self._in_schema(*name_parts(schema, 2, is_schema=True))
         found: list[str] = []
         for catalog in self._client.names("catalogs"):
             for own in self._client.names("schemas", catalog_name=catalog.name):
@@ -87,7 +92,7 @@ class UnityCatalog:
         found = self._client.tables(catalog, schema)
         return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
-    def register(self, name: str, place: TablePlace) -> None:
+    def register(self, name: str, uri: str) -> None:
         raise UnsupportedFeatureError(
             "an external table is registered by the administrator of a Unity Catalog, with a location that the catalog"
             " knows; txlog creates managed tables",
