@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.sink.sink import Sink
+    from txlog.sink.sink_group import SinkGroup
     from txlog.snapshot import Snapshot
     from txlog.statements.sql import sql
     from txlog.store.probe import probe_store
@@ -65,6 +66,7 @@ _HOME = {
     "Committable": "txlog.writer.committable",
     "RetryPolicy": "txlog.store.retry",
     "Sink": "txlog.sink.sink",
+    "SinkGroup": "txlog.sink.sink_group",
     "Snapshot": "txlog.snapshot",
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
@@ -115,6 +117,7 @@ __all__ = [
     "RetryPolicy",
     "SchemaMismatchError",
     "Sink",
+    "SinkGroup",
     "Snapshot",
     "StorageError",
     "Table",

@@ -66,13 +66,20 @@ class Abandoned(msgspec.Struct, frozen=True):
 
 
 def abandon(
-    open_table: OpenTable, commits: CheckpointCommits, app_id: str, checkpoint_id: int, user_metadata: str | None
+    open_table: OpenTable,
+    commits: CheckpointCommits,
+    app_id: str,
+    checkpoint_id: int,
+    user_metadata: str | None,
+    together: tuple[str, ...] = (),
 ) -> Abandoned:
-    """See ``Sink.abandon``."""
+    """See ``Sink.abandon``. ``together``: the tables of the caller's group."""
     staged = commits.staging.checkpoints(app_id)
     commits.require_earlier_committed(staged, checkpoint_id)
     mine = next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
     manifest = _manifest(commits, mine)
+    if manifest is not None:
+        commits.require_together(manifest, together)
     work = {} if mine is None else _staged_work(commits, mine, manifest)
     result = _commit(open_table, app_id, checkpoint_id, manifest, work, user_metadata)
     found = Abandoned(checkpoint_id, result, **(work if result.outcome == "committed" else {}))

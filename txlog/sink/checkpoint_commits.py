@@ -24,9 +24,9 @@ from txlog.writer.committable import Committable
 from txlog.writer.write_intent import USUAL, MismatchPolicy, RowMode, WriteIntent
 from txlog.writer.write_plan import WriteJob
 
-__all__ = ["CheckpointCommits"]
+__all__ = ["FRESH_MS", "CheckpointCommits"]
 
-_FRESH_MS = 60 * 60 * 1000
+FRESH_MS = 60 * 60 * 1000
 """Files younger than an hour may always be committed, however short the table's retention is."""
 
 
@@ -85,7 +85,7 @@ class CheckpointCommits:
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
         if mine and mine[0].is_sealed:
             self._require_as_sealed(mine[0], committables, fingerprint)
-            result = self.commit_sealed(mine[0], staged, _FRESH_MS) or self._ended(checkpoint_id)
+            result = self.commit_sealed(mine[0], staged, FRESH_MS) or self._ended(checkpoint_id)
         else:
             result = self._commit_unsealed(self.job(checkpoint_id, fingerprint), committables, staged)
         past = stale(staged, None if result.outcome == "empty" else checkpoint_id)
@@ -94,16 +94,21 @@ class CheckpointCommits:
         return result
 
     def commit_sealed(
-        self, mine: StagedCheckpoint, staged: Sequence[StagedCheckpoint], fresh_ms: int = 0
+        self,
+        mine: StagedCheckpoint,
+        staged: Sequence[StagedCheckpoint],
+        fresh_ms: int = 0,
+        together: tuple[str, ...] = (),
     ) -> WriteResult | None:
         """Commit what ``mine`` sealed; ``staged`` is everything the application staged, and files from ``fresh_ms`` on
-        are safe.
+        are safe. ``together``: the tables of the caller's group.
 
         None if it is neither sealed any longer nor in the table: another process discarded it, or ended it without
         rows.
         """
         try:
             manifest = self.staging.manifest(mine)
+            self.require_together(manifest, together)
             job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent)
             replayed = self.committer.replay_of(job, refresh=False)
             if replayed is not None:
@@ -122,6 +127,17 @@ class CheckpointCommits:
         return self._commit_job(job, committables, self._since_ms(staged, fresh_ms))
 
     # --- the steps of a commit ----------------------------------------------------------------------------------
+
+    def require_together(self, manifest: Manifest, together: tuple[str, ...]) -> None:
+        """Raise unless a checkpoint was sealed for just these tables: otherwise some would never get their rows."""
+        if manifest.together != together:
+            sealed = f"together with the tables {', '.join(manifest.together)}" if manifest.together else "alone"
+            how = "by the SinkGroup of the same tables" if manifest.together else "by its own Sink"
+            raise InvalidInputError(
+                f"checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} was sealed {sealed} (table"
+                f" {manifest.table_id}), so only {how} can it be ended: recover with that first",
+                table=self._open_table.uri,
+            )
 
     def require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
         """Raise if an earlier checkpoint is sealed: once a later one is committed, it can no longer be committed."""
@@ -187,7 +203,7 @@ class CheckpointCommits:
                 f" call sink.prepare({job.commit.checkpoint_id}, tasks) once every task has staged",
                 table=self._open_table.uri,
             )
-        return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
+        return self._commit_job(job, committables, self._since_ms(staged, FRESH_MS))
 
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
         try:

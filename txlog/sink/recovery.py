@@ -99,6 +99,8 @@ def seal_difference(ours: Manifest, theirs: Manifest) -> str | None:
         return f"for table {theirs.table_id} and {theirs.app_id!r}"
     if ours.intent != theirs.intent:
         return f"to {theirs.intent}, not to {ours.intent}"
+    if ours.together != theirs.together:
+        return f"together with other tables ({', '.join(theirs.together) or 'none'})"
     if ours.fingerprint != theirs.fingerprint:
         return f"made from other input (fingerprint {theirs.fingerprint!r} there, {ours.fingerprint!r} here)"
     if ours.attempts.keys() != theirs.attempts.keys():

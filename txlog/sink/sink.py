@@ -31,6 +31,7 @@ from txlog.writer.commit_options import check_app_id, check_identity
 from txlog.writer.committable import Committable, require_committables
 from txlog.writer.keys import key_columns
 from txlog.writer.write_intent import MismatchAction, MismatchPolicy, RowMode
+from txlog.writer.write_plan import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -302,32 +303,12 @@ class Sink:
         job = self._commits.job(checkpoint_id, fingerprint)
         if self._commits.committer.replay_of(job) is not None:
             return None
-        wanted = self._expected(tasks)
         try:
-            staged = self._staged(checkpoint_id)
-            with TxlogError.located(self._open_table.uri):
-                attempts = attempts_to_seal(staged, wanted)
-            found = self._staging.tasks(staged, attempts) if staged else []
-            committables = [committable for _, committable in found]
-            self._commits.committer.validate(job, committables)
-            self._commits.committer.check_keys(job, committables)
-            self._commits.committer.make_bases_durable(job, committables)
-            tasks_found = tuple(task for task, _ in found)
-            ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, job.intent, fingerprint, tasks_found)
-            sealed = self._staging.seal(ours)
-            self._staging.check_sealed(sealed)
+            return self._seal(*self._sealable(job, tasks))
         except (InvalidInputError, NotFoundError):  # another committer may have committed and removed it meanwhile
             if self._commits.committer.replay_of(job) is not None:
                 return None
             raise
-        if (difference := seal_difference(ours, sealed)) is not None:
-            raise InvalidInputError(
-                f"checkpoint {checkpoint_id} of {self._app_id!r} is already sealed, {difference}. Only what is sealed"
-                f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
-                table=self._open_table.uri,
-            )
-        self._commits.last_seal = (sealed, committables)
-        return sealed
 
     def commit(
         self,
@@ -427,6 +408,7 @@ class Sink:
             False if nothing was staged.
 
         Raises:
+            InvalidInputError: A `SinkGroup` sealed the checkpoint.
             StorageError: The store failed.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
@@ -434,6 +416,8 @@ class Sink:
         staged = next((each for each in found if each.checkpoint_id == checkpoint_id), None)
         if staged is None:
             return False
+        if staged.is_sealed:
+            self._require_alone(staged)
         self._staging.discard(staged)
         what = "sealed" if staged.is_sealed else "not sealed"
         sealed = [each.checkpoint_id for each in found if each.is_sealed]
@@ -499,6 +483,41 @@ class Sink:
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
+    def _sealable(
+        self,
+        job: WriteJob,
+        tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable],
+        together: tuple[str, ...] = (),
+    ) -> tuple[Manifest, list[Committable]]:
+        """The seal that a checkpoint gets, checked and not written; and its committables."""
+        assert job.commit.checkpoint_id is not None
+        checkpoint_id = job.commit.checkpoint_id
+        wanted = self._expected(tasks)
+        staged = self._staged(checkpoint_id)
+        with TxlogError.located(self._open_table.uri):
+            attempts = attempts_to_seal(staged, wanted)
+        found = self._staging.tasks(staged, attempts) if staged else []
+        committables = [committable for _, committable in found]
+        self._commits.committer.validate(job, committables)
+        self._commits.committer.check_keys(job, committables)
+        self._commits.committer.make_bases_durable(job, committables)
+        sealed = tuple(task for task, _ in found)
+        identity = self._app_id, checkpoint_id, job.plan.table_id, job.intent, job.commit.fingerprint
+        return Manifest(*identity, sealed, together), committables
+
+    def _seal(self, ours: Manifest, committables: list[Committable]) -> Manifest:
+        sealed = self._staging.seal(ours)
+        self._staging.check_sealed(sealed)
+        if (difference := seal_difference(ours, sealed)) is not None:
+            raise InvalidInputError(
+                f"checkpoint {ours.checkpoint_id} of {self._app_id!r} is already sealed, {difference}. Only what is"
+                f" sealed can be committed: sink.commit({ours.checkpoint_id}) does,"
+                f" sink.discard({ours.checkpoint_id}) gives it up",
+                table=self._open_table.uri,
+            )
+        self._commits.last_seal = (sealed, committables)
+        return sealed
+
     def _expected(self, tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable]) -> Any:
         """The task_ids, or attempts by task_id. Committables are staged first."""
         if isinstance(tasks, Mapping):
@@ -512,6 +531,13 @@ class Sink:
             raise InvalidInputError("prepare takes one committable per task", table=self._open_table.uri)
         self.stage(*committables)
         return attempts
+
+    def _require_alone(self, staged: StagedCheckpoint) -> None:
+        try:
+            manifest = self._staging.manifest(staged)
+        except (InvalidInputError, NotFoundError):
+            return  # a seal that is gone or cannot be read
+        self._commits.require_together(manifest, ())
 
     def _staged(self, checkpoint_id: int) -> StagedCheckpoint | None:
         found = self._staging.checkpoints(self._app_id)

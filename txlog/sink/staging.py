@@ -96,7 +96,8 @@ class SealedTask(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
-    ``intent`` is what its commit does to the table's existing rows.
+    ``intent`` is what its commit does to the table's existing rows. ``together`` are the ids of all tables that a
+    `SinkGroup` sealed the checkpoint for, ascending; the seal of the first one decides for all.
     """
 
     app_id: str
@@ -105,6 +106,7 @@ class Manifest(msgspec.Struct, frozen=True):
     intent: WriteIntent
     fingerprint: str | None
     tasks: tuple[SealedTask, ...]
+    together: tuple[str, ...] = ()
 
     @property
     def num_files(self) -> int:
@@ -310,12 +312,14 @@ class Staging:
         self._each(store.delete, [name for name in found if name.endswith(_MANIFEST)])
         self._each(store.delete, [name for name in found if not name.endswith(_MANIFEST)])
 
-    def remove_quietly(self, names: Iterable[str]) -> None:
-        """Delete the staging of committed work. Never raises: the next call deletes what is left."""
+    def remove_quietly(self, names: Iterable[str]) -> bool:
+        """Delete the staging of committed work; False if some is left. Never raises: the next call deletes the rest."""
         try:
             self.remove(names)
         except TxlogError as error:
             logger.warning("%s: committed work could not be deleted from %s: %s", self._table, STAGING, error)
+            return False
+        return True
 
     def _required(self) -> LogStore:
         if self._store is None:
@@ -419,4 +423,5 @@ def _manifest(value: dict[str, Any]) -> Manifest:
         intent=read_intent(value["intent"]),
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
+        together=tuple(read_text(each) for each in value["together"]),
     )

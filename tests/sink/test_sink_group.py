@@ -1,0 +1,277 @@
+"""Sinks of several tables that one checkpoint feeds: every table gets it once, and none gets it alone."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.create_table import create_table
+from txlog.commit.open_table import OpenTable
+from txlog.store.table_store import TableStore
+from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
+from txlog.testing.memory_store import memory_table_store
+
+SCHEMA = pa.schema([("checkpoint", pa.int64()), ("task", pa.int64())])
+TASKS = 2
+ROWS = {0: (1, 1), 1: (1, 0), 2: (0, 1)}
+"""The rows of each task of a checkpoint for each of two tables; the first one decides."""
+
+Make = Callable[..., txlog.Table]
+
+
+@pytest.fixture
+def tables(make_table: Make) -> list[txlog.Table]:
+    return [make_table(schema=SCHEMA, name=name) for name in ("a", "b", "c")]
+
+
+def group_of(tables: Sequence[txlog.Table], *, app_id: str = "app") -> tuple[list[txlog.Sink], txlog.SinkGroup]:
+    """The sinks of another process."""
+    sinks = [txlog.Sink(txlog.Table(OpenTable(table._open_table.store)), app_id) for table in tables]
+    return sinks, txlog.SinkGroup(*sinks)
+
+
+def staged(sinks: Sequence[txlog.Sink], checkpoint_id: int, rows: Sequence[int] = (1, 1, 1), attempt: int = 0) -> None:
+    for sink, number in zip(sinks, rows, strict=True):
+        for task_id in range(TASKS):
+            with sink.task(checkpoint_id, task_id, attempt) as task:
+                task.write(pa.table({"checkpoint": [checkpoint_id] * number, "task": [task_id] * number}, SCHEMA))
+            sink.stage(task.committable)
+
+
+def sealed(sinks: Sequence[txlog.Sink], group: txlog.SinkGroup, checkpoint_id: int) -> None:
+    staged(sinks, checkpoint_id)
+    assert group.prepare(checkpoint_id, [range(TASKS)] * len(sinks), fingerprint=f"offsets of {checkpoint_id}")
+
+
+def sealed_without_the_deciding_table(sinks: Sequence[txlog.Sink], checkpoint_id: int) -> txlog.SinkGroup:
+    """What a coordinator leaves that dies before its last seal."""
+    staged(sinks, checkpoint_id)
+    group = txlog.SinkGroup(*sinks)
+    for sink in group._in_turn[:-1]:
+        sink._seal(*sink._sealable(sink._commits.job(checkpoint_id), range(TASKS), group._together))
+    return group
+
+
+def checkpoints_of(table: txlog.Table) -> list[tuple[int, int]]:
+    rows = txlog.Table(OpenTable(table._open_table.store)).to_arrow()
+    return sorted(zip(rows["checkpoint"].to_pylist(), rows["task"].to_pylist(), strict=True))
+
+
+def in_every(tables: Sequence[txlog.Table], *checkpoints: int) -> bool:
+    expected = [(checkpoint_id, task_id) for checkpoint_id in checkpoints for task_id in range(TASKS)]
+    return all(checkpoints_of(table) == expected for table in tables)
+
+
+def staging_of(table: txlog.Table) -> list[str]:
+    staging = table._open_table.store.staging
+    return [] if staging is None else [meta.name for meta in staging.list_from("")]
+
+
+def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    for checkpoint_id in (1, 2):
+        sealed(sinks, group, checkpoint_id)
+        assert [result.outcome for result in group.commit(checkpoint_id)] == ["committed"] * 3
+    assert in_every(tables, 1, 2)
+    assert [staging_of(table) for table in tables] == [[], [], []]
+    assert group.last_checkpoint_id() == 2
+    assert [result.outcome for result in group.commit(2)] == ["already_committed"] * 3
+    assert not group.prepare(2, [range(TASKS)] * 3, fingerprint="offsets of 2")
+
+
+def test_nothing_is_sealed_before_every_table_is_ready(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    staged(sinks[:2], 1, (1, 1))
+    with pytest.raises(txlog.InvalidInputError, match="not every task staged") as raised:
+        group.prepare(1, [range(TASKS)] * 3)
+    assert raised.value.table == tables[2].uri
+    assert not any("manifest" in name for table in tables for name in staging_of(table))
+    with pytest.raises(txlog.InvalidInputError, match="the tasks of each of the 3 sinks"):
+        group.prepare(1, [range(TASKS)] * 2)
+    with pytest.raises(txlog.InvalidInputError, match="not sealed"):
+        group.commit(1)
+
+
+def test_a_checkpoint_that_not_all_tables_were_sealed_for_lands_in_none(tables: list[txlog.Table]) -> None:
+    sinks, _ = group_of(tables)
+    sealed_without_the_deciding_table(sinks, 1)
+    sinks, group = group_of(tables)
+    assert [dict(recovery.partial) for recovery in group.recover()] == [{1: {0: (0,), 1: (0,)}}] * 3
+    assert in_every(tables)
+    assert group.discard(1)
+    assert not group.discard(1)
+    sealed(sinks, group, 1)
+    group.commit(1)
+    assert in_every(tables, 1)
+
+
+def test_a_recovery_ends_what_one_table_has_and_the_others_lack(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    sealed(sinks, group, 2)
+    first = group._in_turn[0]
+    first._commits.commit_sealed(first._staging.checkpoints("app")[0], (), 0, group._together)
+    _, again = group_of(tables[::-1])  # the order of the sinks does not matter
+    with pytest.raises(txlog.InvalidInputError, match=r"is in .* already: group\.commit\(1\)"):
+        again.discard(1)
+    outcomes = sorted(recovery.results[1].outcome for recovery in again.recover())
+    assert outcomes == ["already_committed", "committed", "committed"]
+    assert in_every(tables, 1, 2)
+    assert [staging_of(table) for table in tables] == [[], [], []]
+
+
+def test_a_checkpoint_waits_for_the_ones_before_it(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    sealed(sinks, group, 2)
+    with pytest.raises(txlog.InvalidInputError, match="2 has to wait"):
+        group.commit(2)
+    assert in_every(tables)
+
+
+def test_a_sink_alone_does_not_end_what_was_sealed_for_several(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    for end in (sinks[0].recover, lambda: sinks[0].commit(1), lambda: sinks[0].discard(1), lambda: sinks[0].abandon(1)):
+        with pytest.raises(txlog.InvalidInputError, match="only by the SinkGroup of the same tables"):
+            end()
+    with pytest.raises(txlog.InvalidInputError, match="together with the tables"):
+        group_of(tables[:2])[1].recover()
+    group.recover()
+    with sinks[0].task(2) as task:
+        pass
+    sinks[0].prepare(2, [task.committable])
+    with pytest.raises(txlog.InvalidInputError, match="was sealed alone"):
+        group.recover()
+    assert in_every(tables, 1)
+
+
+def test_staged_work_that_another_program_removed_is_an_error_and_no_table_is_left_behind_silently(
+    tables: list[txlog.Table],
+) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    robbed = group._in_turn[0]
+    robbed._staging.discard(robbed._staging.checkpoints("app")[0])
+    _, group = group_of(tables)
+    with pytest.raises(txlog.InvalidInputError, match="removed by another program") as raised:
+        group.recover()
+    assert raised.value.table == robbed._open_table.uri
+    group.discard(1)
+    sinks, group = group_of(tables)
+    staged(sinks, 1, attempt=1)
+    group.prepare(1, [range(TASKS)] * 3)
+    group.commit(1)
+    assert in_every(tables, 1)
+
+
+def test_an_abandoned_checkpoint_stays_where_it_landed_and_the_stream_continues(tables: list[txlog.Table]) -> None:
+    sinks, group = group_of(tables)
+    sealed(sinks, group, 1)
+    first = group._in_turn[0]
+    first._commits.commit_sealed(first._staging.checkpoints("app")[0], (), 0, group._together)
+    found = group.abandon(1)
+    assert sorted(each.rows for each in found) == [0, TASKS, TASKS]
+    assert sorted(len(checkpoints_of(table)) for table in tables) == [0, 0, TASKS]
+    assert [staging_of(table) for table in tables] == [[], [], []]
+    assert group.last_checkpoint_id() == 1
+
+
+def test_a_seal_is_refused_while_another_process_discards_the_checkpoint(tables: list[txlog.Table]) -> None:
+    sinks, _ = group_of(tables)
+    group = sealed_without_the_deciding_table(sinks, 1)
+    deciding = group._deciding
+    late = deciding._sealable(deciding._commits.job(1), range(TASKS), group._together)
+    group_of(tables)[1].discard(1)
+    with pytest.raises(txlog.NotFoundError, match="Nothing was sealed"):
+        deciding._seal(*late)
+    assert not any(recovery.results or recovery.partial for recovery in group_of(tables)[1].recover())
+
+
+def test_sinks_of_two_applications_or_of_one_table_are_no_group(tables: list[txlog.Table]) -> None:
+    first, other = txlog.Sink(tables[0], "app"), txlog.Sink(tables[1], "other")
+    with pytest.raises(txlog.InvalidInputError, match="have one app_id"):
+        txlog.SinkGroup(first, other)
+    with pytest.raises(txlog.InvalidInputError, match="the same table"):
+        txlog.SinkGroup(first, txlog.Sink(tables[0], "app"))
+    with pytest.raises(txlog.InvalidInputError, match="a Sink for each table"):
+        txlog.SinkGroup()
+
+
+def test_a_group_crosses_processes(tables: list[txlog.Table]) -> None:
+    _, group = group_of(tables)
+    assert repr(pickle.loads(pickle.dumps(group))) == repr(group)
+
+
+# --- a process that dies at any call ---------------------------------------------------------------------------------
+
+
+class Death:
+    """The process dies before its n-th call to any store, and calls nothing any more."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.calls = at, 0
+
+    def __call__(self, call: StoreCall) -> Fault | None:
+        self.calls += 1
+        return Fault("crash_before") if self.calls >= self.at else None
+
+    def store(self, real: TableStore) -> TableStore:
+        assert real.staging is not None
+        log = FaultyLogStore(real.log, self, files=real.files)
+        return TableStore(real.uri, log, real.files, FaultyLogStore(real.staging, self))
+
+
+def new_stores() -> list[TableStore]:
+    stores = [memory_table_store() for _ in ROWS[0]]
+    for store in stores:
+        create_table(OpenTable(store), SCHEMA, (), {})
+    return sorted(stores, key=lambda store: OpenTable(store).log.newest_state().metadata.id)
+
+
+def life(stores: Sequence[TableStore]) -> None:
+    """An application, from what an earlier life left to its last checkpoint."""
+    tables = [OpenTable(store) for store in stores]
+    sinks = [txlog.Sink(txlog.Table(table), "app") for table in tables]
+    group = txlog.SinkGroup(*sinks)
+    for checkpoint_id in {each for recovery in group.recover() for each in recovery.partial}:
+        group.discard(checkpoint_id)
+    last = group.last_checkpoint_id()
+    for checkpoint_id in range(0 if last is None else last + 1, len(ROWS)):
+        staged(sinks, checkpoint_id, ROWS[checkpoint_id])
+        if group.prepare(checkpoint_id, [range(TASKS)] * len(sinks), fingerprint=str(checkpoint_id)):
+            group.commit(checkpoint_id)
+    for table in tables:
+        table.post_commit.drain()
+
+
+def judge(stores: Sequence[TableStore], died: str) -> None:
+    for number, store in enumerate(stores):
+        rows = [
+            (checkpoint_id, task_id)
+            for checkpoint_id, counts in ROWS.items()
+            for task_id in range(TASKS)
+            if counts[number]
+        ]
+        table = txlog.Table(OpenTable(store))
+        assert checkpoints_of(table) == rows, died
+        assert staging_of(table) == [], died
+
+
+def test_a_group_that_dies_at_any_call_is_ended_by_its_next_life() -> None:
+    for at in itertools.count(1):
+        stores = new_stores()
+        death = Death(at)
+        with contextlib.suppress(Crashed):
+            life([death.store(store) for store in stores])
+        if death.calls < at:
+            break
+        life(stores)
+        judge(stores, f"died at call {at}")
+    assert at > 100

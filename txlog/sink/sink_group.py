@@ -1,0 +1,334 @@
+"""`SinkGroup`: one application's checkpoints in several tables. Each table gets each checkpoint once, and all get it.
+
+In: a `Sink` for each table, whose tasks stage as ever. Out: one commit for each table and checkpoint.
+
+This is not a transaction: no commit spans two tables, and a reader may see a checkpoint in one table before it is in
+another. What is decided at once is that it will be in all of them. Each table has a seal of its own, with the ids of
+all tables in it, and the *deciding* table, the one with the smallest id, is sealed last, committed last, and its seal
+is the first to be removed. So at any moment, for a checkpoint,
+
+    no seal in the deciding table, and the checkpoint in no table     undecided: no table gets it
+    a seal in the deciding table                                      decided: the others have their seals, or the rows
+    no seal in the deciding table, and the checkpoint in some table   done: what other seals are left is removed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.result import WriteResult
+from txlog.sink.abandonment import Abandoned, abandon
+from txlog.sink.checkpoint_commits import FRESH_MS
+from txlog.sink.recovery import Recovery, listed_tasks, stale
+from txlog.sink.sink import Sink
+from txlog.sink.staging import StagedCheckpoint
+from txlog.util.api_hints import explains_calls
+from txlog.util.arguments import invalid, whole_number
+from txlog.writer.committable import Committable
+
+__all__ = ["SinkGroup"]
+
+
+@explains_calls
+class SinkGroup:
+    """Several tables fed from one checkpoint: each exactly once, in order, and all of them in the end.
+
+        orders, lines = Sink(orders_table, "shop"), Sink(lines_table, "shop")
+        group = SinkGroup(orders, lines)
+        ...                                               # tasks write and stage with orders and lines
+        group.prepare(17, [range(8), range(2)])           # 8 tasks staged with orders, 2 with lines
+        group.commit(17)
+
+    It is no transaction: each table has a commit of its own, and a reader may see one before the other. But once
+    `prepare` returns, every table gets the checkpoint, whatever dies: `recover` ends what was begun. Tasks use the
+    sinks; everything else goes through the group. One thread commits the checkpoints.
+
+    Args:
+        *sinks: One for each table, all with the same app_id; each with its own mode. Groups of the same tables are the
+            same in any order. Let `recover` end every checkpoint before a table joins or leaves.
+
+    Raises:
+        InvalidInputError: There are no sinks, two have the same table, or they differ in app_id.
+        TxlogError: A table's log cannot be read.
+    """
+
+    def __init__(self, *sinks: Sink) -> None:
+        if not sinks or not all(isinstance(each, Sink) for each in sinks):
+            raise invalid("sinks", sinks, "a Sink for each table")
+        app_ids = sorted({sink.app_id for sink in sinks})
+        if len(app_ids) > 1:
+            raise InvalidInputError(f"the sinks of a group have one app_id, and these have {', '.join(app_ids)}")
+        by_id = {sink._open_table.log.newest_state(refresh=False).metadata.id: sink for sink in sinks}
+        if len(by_id) < len(sinks):
+            raise InvalidInputError("two sinks of a group write to the same table: give each table one sink")
+        self._sinks = sinks
+        self._app_id = app_ids[0]
+        self._together = tuple(sorted(by_id))
+        self._deciding = by_id[self._together[0]]
+        self._in_turn = [sink for sink in sinks if sink is not self._deciding] + [self._deciding]
+
+    # --- in the coordinator -------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        checkpoint_id: int,
+        tasks: Sequence[Iterable[int] | Mapping[int, int] | Sequence[Committable]],
+        *,
+        fingerprint: str | None = None,
+    ) -> bool:
+        """Seal a checkpoint for all tables: from now on, every table gets what its tasks staged.
+
+        Nothing is sealed before all tables were found ready. Sealing the same again does nothing.
+
+        Args:
+            checkpoint_id: The checkpoint.
+            tasks: For each sink, in the group's order, its tasks as for `Sink.prepare`.
+            fingerprint: As for `Sink.prepare`.
+
+        Returns:
+            False if a table has the checkpoint already: then all have it, or `commit` gives it to the rest.
+
+        Raises:
+            InvalidInputError: What `Sink.prepare` raises, for any table.
+            StorageError: A store failed; seal again.
+        """
+        checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        wanted = listed_tasks(tasks, self._deciding._open_table.uri)
+        if len(wanted) != len(self._sinks):
+            raise invalid("tasks", tasks, f"the tasks of each of the {len(self._sinks)} sinks, in their order")
+        jobs = [sink._commits.job(checkpoint_id, fingerprint) for sink in self._sinks]
+
+        def is_in_a_table() -> bool:
+            found = [sink._commits.committer.replay_of(job) for sink, job in zip(self._sinks, jobs, strict=True)]
+            return any(each is not None for each in found)
+
+        if is_in_a_table():
+            return False
+        try:
+            seals = {
+                sink: sink._sealable(job, each, self._together)
+                for sink, job, each in zip(self._sinks, jobs, wanted, strict=True)
+            }
+            for sink in self._in_turn:
+                sink._seal(*seals[sink])
+        except (InvalidInputError, NotFoundError):  # another process may have committed and removed it meanwhile
+            if is_in_a_table():
+                return False
+            raise
+        return True
+
+    def commit(self, checkpoint_id: int) -> tuple[WriteResult, ...]:
+        """Commit a sealed checkpoint to each table, and remove its staging. A replay commits nothing.
+
+        Args:
+            checkpoint_id: The checkpoint.
+
+        Returns:
+            The result of each table, in the group's order, as `Sink.commit` returns it.
+
+        Raises:
+            TxlogError: What `Sink.commit` raises, at the first table that cannot be committed. The tables before it
+                may have the checkpoint; it stays sealed for all, and `commit` or `recover` continues.
+        """
+        checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        staged = self._staged()
+        for sink in self._in_turn:
+            sink._commits.require_earlier_committed(staged[sink], checkpoint_id)
+        results = self._finish(checkpoint_id, staged, FRESH_MS)
+        if results is None:
+            found = {sink: sink.committed(checkpoint_id) for sink in self._sinks}
+            if not any(found.values()):
+                raise InvalidInputError(
+                    f"checkpoint {checkpoint_id} of {self._app_id!r} is not sealed, or another process ended it without"
+                    f" rows: call group.prepare({checkpoint_id}, tasks) once every task has staged"
+                )
+            results = {sink: each or self._without_rows(sink) for sink, each in found.items()}
+        return tuple(results[sink] for sink in self._sinks)
+
+    # --- after a crash ------------------------------------------------------------------------------------------
+
+    def recover(self) -> tuple[Recovery, ...]:
+        """Commit the sealed checkpoints to the tables that lack them, by ascending checkpoint_id, and report the rest.
+
+        Call it when the application starts, before `last_checkpoint_id`. A checkpoint that was sealed for some tables
+        only counts as partial: no table has it.
+
+        Returns:
+            What was committed and what is partial in each table, in the group's order.
+
+        Raises:
+            TxlogError: What `commit` raises, at the first checkpoint and table that cannot be committed; the error's
+                ``recovery`` says what was done before. Later checkpoints wait.
+        """
+        staged = self._staged()
+        results: dict[Sink, dict[int, WriteResult]] = {sink: {} for sink in self._sinks}
+        try:
+            ended = {
+                checkpoint_id
+                for checkpoint_id in sorted({each.checkpoint_id for found in staged.values() for each in found})
+                if self._recovered(checkpoint_id, staged, results)
+            }
+        except TxlogError as error:
+            error.recovery = tuple(Recovery(results[sink]) for sink in self._sinks)  # type: ignore[attr-defined]
+            raise
+        last = self.last_checkpoint_id()
+        recoveries = []
+        for sink in self._sinks:
+            left = [replace(each, is_sealed=False) for each in staged[sink] if each.checkpoint_id not in ended]
+            past = stale(left, last)
+            for each in past:
+                sink._staging.remove_quietly(each.names)
+            partial = {each.checkpoint_id: each.attempts for each in left if each not in past}
+            recoveries.append(Recovery(results[sink], partial))
+        return tuple(recoveries)
+
+    def discard(self, checkpoint_id: int) -> bool:
+        """Give up the staging of a checkpoint in all tables, as `Sink.discard` does in one. Write it again afterwards.
+
+        Args:
+            checkpoint_id: The checkpoint.
+
+        Returns:
+            False if nothing was staged.
+
+        Raises:
+            InvalidInputError: A table has the checkpoint already, so the others must get it too.
+            StorageError: A store failed; call again.
+        """
+        checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        staged = self._staged()
+        found = {sink: each for sink in self._sinks if (each := _of(staged[sink], checkpoint_id)) is not None}
+        is_decided = self._deciding in found and found[self._deciding].is_sealed
+        having = [sink for sink in self._sinks if is_decided and self._has(sink, checkpoint_id)]
+        if having:
+            raise InvalidInputError(
+                f"checkpoint {checkpoint_id} of {self._app_id!r} is in {having[0]._open_table.uri} already:"
+                f" group.commit({checkpoint_id}) gives it to the other tables, and group.abandon({checkpoint_id})"
+                " continues without its rows there"
+            )
+        if self._deciding in found and not is_decided and not self._deciding._staging.give_up(found[self._deciding]):
+            raise InvalidInputError(
+                f"another process has sealed checkpoint {checkpoint_id} of {self._app_id!r} meanwhile: discard it again"
+                " if it must not be committed"
+            )
+        for sink in reversed(self._in_turn):  # nobody may seal or commit it for all, once one has lost its rows
+            if sink in found:
+                sink._staging.discard(found[sink])
+        return bool(found)
+
+    def abandon(self, checkpoint_id: int) -> tuple[Abandoned, ...]:
+        """Give up a checkpoint for good in every table that lacks it, as `Sink.abandon` does in one.
+
+        Args:
+            checkpoint_id: The checkpoint.
+
+        Returns:
+            What was given up in each table, in the group's order: nothing where the table has the checkpoint.
+
+        Raises:
+            InvalidInputError: An earlier checkpoint is sealed but not committed, or a table is past this one.
+            StorageError: A store failed; call again.
+        """
+        checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        found = {
+            sink: abandon(
+                sink._open_table, sink._commits, self._app_id, checkpoint_id, sink._user_metadata, self._together
+            )
+            for sink in self._in_turn
+        }
+        return tuple(found[sink] for sink in self._sinks)
+
+    def last_checkpoint_id(self) -> int | None:
+        """The application's last checkpoint. After `recover`, every table has it, unless it had no rows for the table.
+
+        Returns:
+            The greatest one that a table has; None before the first.
+
+        Raises:
+            TxlogError: A log cannot be read.
+        """
+        found = [sink.last_checkpoint_id() for sink in self._sinks]
+        return max((each for each in found if each is not None), default=None)
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _staged(self) -> dict[Sink, tuple[StagedCheckpoint, ...]]:
+        """What is staged in each table; the deciding one is listed last."""
+        return {sink: sink._staging.checkpoints(self._app_id) for sink in self._in_turn}
+
+    def _recovered(
+        self,
+        checkpoint_id: int,
+        staged: Mapping[Sink, Sequence[StagedCheckpoint]],
+        results: Mapping[Sink, dict[int, WriteResult]],
+    ) -> bool:
+        """End a checkpoint if that is decided. Whether it was."""
+        found = self._finish(checkpoint_id, staged)
+        if found is None:
+            for sink in self._in_turn[:-1]:  # seals of others must not count as undecided
+                mine = _of(staged[sink], checkpoint_id)
+                if mine is not None and mine.is_sealed:
+                    self._check_seal(sink, mine)
+            return False
+        for sink, result in found.items():
+            results[sink][checkpoint_id] = result
+        return True
+
+    def _finish(
+        self, checkpoint_id: int, staged: Mapping[Sink, Sequence[StagedCheckpoint]], fresh_ms: int = 0
+    ) -> dict[Sink, WriteResult] | None:
+        """Commit a decided checkpoint to each table, then remove its staging; None if it is not decided, or done."""
+        deciding = _of(staged[self._deciding], checkpoint_id)
+        if deciding is None or not deciding.is_sealed or not self._check_seal(self._deciding, deciding):
+            return None
+        results: dict[Sink, WriteResult] = {}
+        for sink in self._in_turn:
+            mine = _of(staged[sink], checkpoint_id)
+            found = None
+            if mine is not None and mine.is_sealed:
+                found = sink._commits.commit_sealed(mine, staged[sink], fresh_ms, self._together)
+            if found is None:
+                found = sink.committed(checkpoint_id)
+            if found is None:
+                if not self._deciding._staging.is_sealed(deciding):
+                    return None  # another process has ended it meanwhile
+                raise InvalidInputError(
+                    f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed, but its staged work for this table was"
+                    f" removed by another program. The other tables wait: group.abandon({checkpoint_id}) continues"
+                    f" without its rows; group.discard({checkpoint_id}), if no table has it, to write it again",
+                    table=sink._open_table.uri,
+                )
+            results[sink] = found
+        for sink in reversed(self._in_turn):
+            past = stale(staged[sink], None if results[sink].outcome == "empty" else checkpoint_id)
+            own = [each for each in staged[sink] if each.checkpoint_id == checkpoint_id]
+            names = [name for each in (*own, *past) for name in each.names]
+            if not sink._staging.remove_quietly(dict.fromkeys(names)) and sink is self._deciding:
+                break  # while it is sealed, the other tables have their seals
+        return results
+
+    def _check_seal(self, sink: Sink, mine: StagedCheckpoint) -> bool:
+        """False if the seal is gone. Raises unless it is one of this group's tables."""
+        try:
+            manifest = sink._staging.manifest(mine)
+        except NotFoundError:
+            return False
+        sink._commits.require_together(manifest, self._together)
+        return True
+
+    def _has(self, sink: Sink, checkpoint_id: int) -> bool:
+        last = sink.last_checkpoint_id()
+        return last is not None and last >= checkpoint_id
+
+    def _without_rows(self, sink: Sink) -> WriteResult:
+        return WriteResult(sink._open_table.log.newest_state(refresh=False).version, "empty", 0, "")
+
+    def __repr__(self) -> str:
+        return f"SinkGroup({', '.join(map(repr, self._sinks))})"
+
+
+def _of(staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> StagedCheckpoint | None:
+    return next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
