@@ -20,21 +20,21 @@ from txlog.util.arguments import invalid
 __all__ = ["column_path", "dropped", "field_at", "moved", "renamed", "type_at", "with_field"]
 
 
-def column_path(given: Any, schema: Struct, parameter: str = "column") -> ColumnPath:
+def column_path(given: Any, schema: Struct) -> ColumnPath:
     """The path that ``"a"``, ``"a.b"``, ``"tags.element.x"`` or ``"`a.b`.c"`` names, in the schema's spelling.
 
     A column whose own name has the dot takes precedence. Raises ``InvalidInputError`` if there is none.
     """
     expected = "the name of a column, such as 'a', or of a member of a struct, such as 'a.b'"
     if not isinstance(given, str) or not given:
-        raise invalid(parameter, given, expected)
+        raise invalid("column", given, expected)
     whole = schema.find(given)
     if whole is not None:
         return (whole.name,)
     try:
         (path,) = column_paths(given)
     except ValueError:
-        raise invalid(parameter, given, f"{expected}; names with other characters in backticks") from None
+        raise invalid("column", given, f"{expected}; names with other characters in backticks") from None
     return _spelled(schema, path, given)
 
 
