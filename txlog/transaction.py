@@ -432,7 +432,7 @@ class Transaction:
             mode: As for `delete`.
             on_progress: As for `delete`.
 
-        The other arguments are those of `Table.upsert`.
+        The other arguments are the same as for `Table.upsert`.
 
         Raises:
             SchemaMismatchError: Columns are missing or do not fit.

@@ -254,7 +254,7 @@ def redefined(
     """The table with changed columns; new ones get ids if it maps its columns. None if nothing would change.
 
     ``needs`` are table features that do not show in the metadata; ``added`` has the columns to add as they were given.
-    Raises as `with_columns`.
+    Raises the errors of `with_columns`.
     """
     schema, configuration = _mapped(
         schema, state.metadata.configuration if configuration is None else configuration, _random_name

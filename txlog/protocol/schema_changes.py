@@ -103,7 +103,7 @@ def moved(schema: Struct, path: ColumnPath, after: str | None) -> Struct:
         if at is None:
             neighbors = ", ".join(each.name for each in others) or "none"
             raise InvalidInputError(
-                f"there is no column {after!r} beside {path_text(path)}; its neighbors: {neighbors}"
+                f"there is no column {after!r} next to {path_text(path)}; its neighbors: {neighbors}"
             )
         return Struct((*others[: at + 1], field, *others[at + 1 :]))
 

@@ -144,7 +144,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         return replace(self, numbers=numbers) if self.identity else self
 
     def numbers_of(self, column: IdentityColumn, count: int) -> pa.Array:
-        """New numbers of an identity column. Raises as `Numbers.take`."""
+        """New numbers of an identity column. Raises the errors of `Numbers.take`."""
         assert self.numbers is not None
         return self.numbers.take(column, count)
 

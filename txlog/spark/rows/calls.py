@@ -66,7 +66,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class ChangeOptions(TypedDict, total=False):
-    """The keyword arguments of all four functions. All except the last three are those of `Table.delete`.
+    """The keyword arguments of all four functions. All except the last three are the same as for `Table.delete`.
 
     ``on_progress`` is called after each Spark job. ``storage_options`` work as in `Table.open`, and override the
     session's ``fs.s3a.*`` settings, which apply to S3. ``retry`` limits how long a commit keeps trying. ``hooks`` are
