@@ -817,12 +817,13 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        from txlog.commands.delete import delete_rows
+        from txlog.commands.change_where import change_where
         from txlog.commands.row_change.options import RowOptions
+        from txlog.tasks.operations.delete import DeleteSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
-        return delete_rows(self._open_table, where, options, workers)
+        return change_where(self._open_table, DeleteSpec(where), options, workers)
 
     def update(
         self,
@@ -859,12 +860,13 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
+        from txlog.commands.change_where import change_where
         from txlog.commands.row_change.options import RowOptions
-        from txlog.commands.update import update_rows
+        from txlog.tasks.operations.update import UpdateSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
-        return update_rows(self._open_table, values, where, options, workers)
+        return change_where(self._open_table, UpdateSpec(values, where), options, workers)
 
     def upsert(
         self,
