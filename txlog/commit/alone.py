@@ -11,7 +11,7 @@ rebase. A retry sends one small JSON body again. The loop never touches or delet
 
 What surrounds the loop has its own modules: the appends that one commit carries (`joining`); the wait for a turn
 (`store.commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of a row
-change, executed again if the tail changed files (`plan`).
+change, which reruns if the tail changed files (`plan`).
 """
 
 from __future__ import annotations

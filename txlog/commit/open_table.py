@@ -291,7 +291,7 @@ class OpenTable:
     def commit_plan(
         self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
     ) -> WriteResult:
-        """Execute ``plan`` on ``state`` and commit it. It is executed again whenever others change files first.
+        """Execute ``plan`` on ``state`` and commit it. It reruns whenever others change files first.
 
         A plan that finds nothing to do at first commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
         the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.

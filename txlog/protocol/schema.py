@@ -87,7 +87,7 @@ class Map(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
+    """One column, or one struct field. ``metadata`` is any JSON object and is never mutated."""
 
     name: str
     type: DataType
