@@ -79,7 +79,7 @@ def _writers_of_versions(races: list[Race]) -> dict[int, set[int]]:
 
 
 @pytest.mark.hunt(part="races")
-def test_processes_commit_each_others_appends_beside_deltalake(place: S3Location, tmp_path: Path) -> None:
+def test_processes_commit_each_others_appends_while_deltalake_writes(place: S3Location, tmp_path: Path) -> None:
     _create(place)
     races = [
         *_races(tmp_path, place, 6, 12),

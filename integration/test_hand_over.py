@@ -101,7 +101,7 @@ def test_killed_processes_lose_and_double_nothing_of_the_others(tmp_path: Path) 
     race.check()
 
 
-def test_a_process_that_stands_still_blocks_nobody_and_doubles_nothing_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_suspended_process_blocks_nobody_and_doubles_nothing_when_it_resumes(tmp_path: Path) -> None:
     race = Writers(tmp_path, 5, 25)
     race.begin()
     time.sleep(0.3)

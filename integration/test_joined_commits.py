@@ -146,7 +146,7 @@ def test_a_replay_of_any_checkpoint_in_it_is_recognized_and_other_work_under_its
             fresh.append(rows(number), **app, fingerprint="others")
 
 
-def test_a_sink_goes_on_after_its_checkpoint_landed_with_others(joined: Joined) -> None:
+def test_a_sink_continues_after_its_checkpoint_landed_with_others(joined: Joined) -> None:
     sink = txlog.Sink(txlog.Table.open(joined.path), "app-3")
     assert sink.last_checkpoint_id() == 30
     assert not sink.recover().partial
@@ -158,7 +158,7 @@ def test_resolve_knows_each_append(joined: Joined) -> None:
     assert not joined.table.resolve(joined.results[0].txn_id, 2)
 
 
-def test_every_row_of_a_table_that_tracks_rows_has_an_id_of_its_own(tmp_path: Path) -> None:
+def test_every_row_of_a_row_tracked_table_has_its_own_id(tmp_path: Path) -> None:
     joined = Joined(tmp_path / "table", **{"delta.enableRowTracking": "true", "txlog.iceberg": "v3"})
     lines = [
         orjson.loads(line) for line in (tmp_path / "table" / "_delta_log" / f"{2:020d}.json").read_bytes().splitlines()

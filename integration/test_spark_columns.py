@@ -343,7 +343,7 @@ def _decoded(value: str) -> Any:
 
 
 def _paths(fields: list[dict[str, Any]], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every column and member of a struct."""
+    """Every column and struct field."""
     for field in fields:
         path = (*prefix, field["name"])
         yield path

@@ -168,7 +168,7 @@ def test_both_refuse_numbers_for_a_column_that_always_counts(delta: SparkSession
 
 
 @pytest.mark.hunt(part="spark")
-def test_spark_goes_on_after_txlog_put_numbers_aside(delta: SparkSession, tmp_path: Path) -> None:
+def test_spark_continues_after_txlog_reserved_numbers(delta: SparkSession, tmp_path: Path) -> None:
     """The insert waits, when it has read the table's version, until txlog has committed a range."""
     from pyspark.sql.functions import udf
 

@@ -82,7 +82,7 @@ def test_a_handle_opened_with_a_sessions_workers_uses_them(
         table.add_constraint("small", "id < 5")
 
 
-def test_spark_clusters_a_table_on_one_curve_beside_deletes(
+def test_spark_clusters_a_table_on_one_curve_while_rows_are_deleted(
     tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that others delete meanwhile are found in the new files by their numbers; a filter skips as many files as

@@ -85,7 +85,7 @@ def test_every_line_of_the_map_of_figures_is_in_the_readme() -> None:
     assert len(lines_with_figures()) == len(SECTIONS)
 
 
-def test_the_first_pages_figures_are_those_of_the_sections_that_they_link_to() -> None:
+def test_the_first_pages_figures_match_the_sections_that_they_link_to() -> None:
     cards = FIRST_PAGE.partition('<div class="figures"')[2].partition("</div>")[0].split("\n- ")[1:]
     assert len(cards) == 3
     for card in cards:

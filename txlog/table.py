@@ -112,7 +112,7 @@ def write(
         row_mode: ``mode`` of `Table.overwrite`; ``column_rules``, ``on_conflict`` and ``read_version`` are its
             arguments too.
 
-    The other arguments are those of `Table.append` and `Table.open`.
+    The other arguments are the same as for `Table.append` and `Table.open`.
 
     Returns:
         What was written, in which version.
@@ -200,7 +200,7 @@ def resolve(
         partition_by: As for `Table.create`, with ``schema``.
         properties: As for `Table.create`, with ``schema``.
 
-    The other arguments are those of `Table.open`.
+    The other arguments are the same as for `Table.open`.
 
     Returns:
         Whether the commit landed; final.
@@ -283,7 +283,7 @@ class Table(Readable, metaclass=Hinted):
                 and property values. It may have more properties, and nullable columns that were added later.
             user_metadata: A note for the table's history.
 
-        The other arguments are those of `open`.
+        The other arguments are the same as for `open`.
 
         Returns:
             The table, open.
@@ -375,7 +375,7 @@ class Table(Readable, metaclass=Hinted):
     ) -> ConvertResult:
         """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
 
-        The columns are those of all files together, all nullable; statistics are read from the footers. Every file in
+        The table gets the columns of all files, all nullable; statistics are read from the footers. Every file in
         the folder is taken, but for names that begin with ``_`` or ``.`` and symbolic links. Let no other program write
         there meanwhile.
 
@@ -394,7 +394,7 @@ class Table(Readable, metaclass=Hinted):
             on_progress: Called with the number of footers read so far, and the total.
             workers: Where footers are read, as for `open`.
 
-        The other arguments are those of `open`.
+        The other arguments are the same as for `open`.
 
         Returns:
             The version and the number of files. If the folder is a Delta table already, ``outcome`` is
@@ -707,7 +707,7 @@ class Table(Readable, metaclass=Hinted):
             read_version: The version that ``data`` comes from; a later change is a conflict. None: with ``where``, the
                 version that this handle last read, if any; otherwise the newest.
 
-        The other arguments are those of `append`.
+        The other arguments are the same as for `append`.
 
         Returns:
             The result; its metrics count the rows written, deleted and copied.
@@ -755,7 +755,7 @@ class Table(Readable, metaclass=Hinted):
             on_conflict: As for `overwrite`, for the replaced partitions.
             read_version: As for `overwrite`.
 
-        The other arguments are those of `append`.
+        The other arguments are the same as for `append`.
 
         Returns:
             What was written and removed, in which version.
@@ -817,12 +817,13 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit made the change invalid; nothing landed.
             CommitStateUnknownError: The commit may have landed; see `resolve`.
         """
-        from txlog.commands.delete import delete_rows
+        from txlog.commands.change_where import change_where
         from txlog.commands.row_change.options import RowOptions
+        from txlog.tasks.operations.delete import DeleteSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
-        return delete_rows(self._open_table, where, options, workers)
+        return change_where(self._open_table, DeleteSpec(where), options, workers)
 
     def update(
         self,
@@ -850,7 +851,7 @@ class Table(Readable, metaclass=Hinted):
             where: As for `delete`.
 
         The other arguments and the concurrency are as for `delete`. ``workers`` in other processes need functions that
-        can be pickled: those of a module.
+        can be pickled, such as the functions of a module.
 
         Returns:
             How many rows and files changed, in which version.
@@ -859,12 +860,13 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
+        from txlog.commands.change_where import change_where
         from txlog.commands.row_change.options import RowOptions
-        from txlog.commands.update import update_rows
+        from txlog.tasks.operations.update import UpdateSpec
 
         commit = CommitOptions(app_id, checkpoint_id, fingerprint, user_metadata, read_version, on_conflict)
         options = RowOptions(mode, commit, on_progress, parquet)
-        return update_rows(self._open_table, values, where, options, workers)
+        return change_where(self._open_table, UpdateSpec(values, where), options, workers)
 
     def upsert(
         self,
@@ -918,8 +920,8 @@ class Table(Readable, metaclass=Hinted):
             row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
                 values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments are those of `delete`. On ``workers``, each task gets all ``rows`` and some files of the
-        table. Upserts with a merge engine, and those that add columns, take none.
+        The other arguments are the same as for `delete`. On ``workers``, each task gets all ``rows`` and some of the
+        table's files. Upserts with a merge engine, and upserts that add columns, take no workers.
 
         Returns:
             How many rows were inserted, updated and deleted, in which version.
@@ -1068,7 +1070,7 @@ class Table(Readable, metaclass=Hinted):
             null_values: Texts in CSV files that mean null, besides the empty one.
             force: Load all files, whether they were loaded before or not.
             dry_run: Change nothing, and return what would be loaded.
-            storage_options: Of the folder's store; None means those of this table.
+            storage_options: Options for the folder's store; None: this table's.
             credential_provider: Of the folder's store, as for `open`.
             user_metadata: A note for the table's history.
             on_progress: Called with the number of bytes read so far, and the total.
@@ -1664,7 +1666,7 @@ class Table(Readable, metaclass=Hinted):
             mode: If there is a table: "error" refuses it, "ignore" leaves it unchanged (``outcome`` is then
                 "ignored"), "replace" gives it these rows and this definition, as a new version.
             properties: Table properties that the clone has in place of this table's.
-            storage_options: Of the clone's store; None means those of this table.
+            storage_options: Options for the clone's store; None: this table's.
             credential_provider: Of the clone's store, as for `open`.
             user_metadata: A note for the clone's history.
             on_progress: Called with the number of files copied so far, and the total.

@@ -398,11 +398,11 @@ class Transaction:
             InvalidInputError: A value does not fit its column, or is null for a NOT NULL column.
             TxlogError: What `delete` raises.
         """
-        from txlog.tasks.operations.update import bound_update
+        from txlog.tasks.operations.update import UpdateSpec
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
-            operation = bound_update(values, where, self._state, ambient.now())
+            operation = UpdateSpec(values, where).bind(self._state)
         self._change_rows("an update", operation, mode, on_progress)
 
     def upsert(
@@ -432,7 +432,7 @@ class Transaction:
             mode: As for `delete`.
             on_progress: As for `delete`.
 
-        The other arguments are those of `Table.upsert`.
+        The other arguments are the same as for `Table.upsert`.
 
         Raises:
             SchemaMismatchError: Columns are missing or do not fit.

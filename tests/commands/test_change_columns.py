@@ -542,7 +542,7 @@ WRITES: dict[str, Change] = {
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_columns_goes_on_after_any_write_of_rows(tmp_path: Path, change: str, write: str) -> None:
+def test_a_column_change_continues_after_any_row_write(tmp_path: Path, change: str, write: str) -> None:
     table = made(tmp_path, properties=WIDENING)
     table.append(pa.Table.from_pylist([{**ROWS[0], "id": 3}], schema=table.schema))
     result = CHANGES[change](losing_to(table, WRITES[write]))

@@ -224,7 +224,7 @@ def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(t
     assert reported(table, 2, 2) == [(2, "insert", 4)]
 
 
-def test_changes_between_two_times_are_those_of_the_versions_committed_then(tmp_path: Path) -> None:
+def test_changes_between_two_times_come_from_the_versions_committed_then(tmp_path: Path) -> None:
     table = made(tmp_path / "t", FEED, rows(1), rows(2), rows(3))
     times = {entry["version"]: entry["timestamp"] for entry in table.history()}
 

@@ -266,7 +266,7 @@ def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
     assert sound(clone)
 
 
-def test_properties_of_a_clone_go_over_those_of_the_source(source: Table) -> None:
+def test_a_clones_properties_override_the_sources(source: Table) -> None:
     clone = cloned(source, "clone", shallow=True, properties={"delta.appendOnly": "true", "x.y": "z"})
     found = clone.snapshot().properties
     assert (found["delta.appendOnly"], found["x.y"], found["delta.enableChangeDataFeed"]) == ("true", "z", "true")

@@ -312,7 +312,7 @@ def test_many_loaders_in_threads_load_each_file_once(table: Table, folder: Path)
     assert ids(table) == [*range(12)]
 
 
-def test_a_load_goes_on_beside_appends_of_others(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_continues_while_others_append(table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.copy_into(_with(folder, "0.csv", csv(0)))
     write, other = write_task, Table.open(table.uri)
 

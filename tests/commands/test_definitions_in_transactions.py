@@ -123,7 +123,7 @@ def _rename_then_delete(txn: Transaction) -> None:
 
 
 @pytest.mark.parametrize("work", [_read_then_rename, _rename_then_delete])
-def test_reads_beside_a_new_name_are_reads_of_the_whole_table(
+def test_reads_in_a_transaction_that_renames_a_column_count_for_the_whole_table(
     tmp_path: Path, work: Callable[[Transaction], None]
 ) -> None:
     table = made(tmp_path)

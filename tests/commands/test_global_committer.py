@@ -153,34 +153,6 @@ def test_an_overwrite_planned_on_a_version_that_was_cleaned_up_is_a_conflict(
 # --- checkpoints ----------------------------------------------------------------------------------------------------
 
 
-def test_checkpoints_are_committed_one_by_one_in_their_order(open_table: OpenTable) -> None:
-    pattern = planned(open_table, commit=CommitOptions("app", 0))
-    committables = []
-    for checkpoint_id in (9, 7, 8):
-        job = replace(pattern, commit=CommitOptions("app", checkpoint_id))
-        committables += [written(open_table, job, checkpoint_id * 10 + task, task_id=task) for task in range(2)]
-    results = GlobalCommitter(open_table).commit_all(pattern, committables)
-    assert [(result.version, result.metrics.rows) for result in results] == [(1, 2), (2, 2), (3, 2)]
-    assert Table(open_table).snapshot(1).transaction_version("app") == 7
-    assert Table(open_table).snapshot().transaction_version("app") == 9
-    again = GlobalCommitter(open_table).commit_all(pattern, committables)
-    assert [(result.outcome, result.version) for result in again] == [
-        ("already_committed", 1),
-        ("already_committed", 2),
-        ("already_committed", 3),
-    ]
-    assert ids_of(open_table) == [1, 70, 71, 80, 81, 90, 91]
-
-
-def test_committables_with_and_without_a_checkpoint_do_not_mix(open_table: OpenTable) -> None:
-    pattern = planned(open_table, commit=CommitOptions("app", 0))
-    plain = planned(open_table)
-    committables = [written(open_table, pattern, 2), written(open_table, plain, 3)]
-    with pytest.raises(txlog.InvalidInputError, match="cannot be committed together"):
-        GlobalCommitter(open_table).commit_all(pattern, committables)
-    assert ids_of(open_table) == [1]
-
-
 def test_a_replay_is_answered_before_a_row_is_written(open_table: OpenTable) -> None:
     committed(open_table, 2, commit=CommitOptions("app", 1))
     job = planned(open_table, commit=CommitOptions("app", 1))

@@ -211,7 +211,7 @@ def test_a_term_on_the_table_alone_keeps_other_files_unread(tmp_path: Path) -> N
     assert table.to_arrow(where="x >= 100").num_rows == 99
 
 
-def test_a_range_merge_beside_an_append_in_its_range_runs_again(tmp_path: Path) -> None:
+def test_a_range_merge_reruns_after_an_append_in_its_range(tmp_path: Path) -> None:
     table = of_numbers(tmp_path, range(10))
     version = table.version
     of_numbers_before = table.merge(

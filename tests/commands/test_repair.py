@@ -82,7 +82,7 @@ def test_deltalake_reads_what_a_repair_left(tmp_path: Path) -> None:
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist() == [2]
 
 
-def test_the_change_feed_goes_on_over_a_repair(table: Table) -> None:
+def test_the_change_feed_continues_across_a_repair(table: Table) -> None:
     path_of(table, 10).unlink()
     version = table.repair(remove=True).version
     assert version is not None

@@ -40,7 +40,9 @@ from txlog.store.base import PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.table_store import TableStore
 from txlog.table import Table
+from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.update import UpdateSpec
 from txlog.tasks.operations.upsert import UpsertOptions
 from txlog.tasks.part import (
     ChangePart,
@@ -52,7 +54,7 @@ from txlog.tasks.part import (
     keys_in_files,
     write_new_rows,
 )
-from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, adapted
+from txlog.tasks.specs import MergeSpec, RowSpec, UpsertSpec, adapted
 from txlog.tasks.task_table import TaskTable
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
@@ -214,11 +216,11 @@ class World:
 
 
 def delete(where: str) -> Change:
-    return Change(f"delete {where}", DeleteSpec(where, ambient.now()), lambda table: table.delete(where))
+    return Change(f"delete {where}", DeleteSpec(where), lambda table: table.delete(where))
 
 
 def update(where: str) -> Change:
-    return Change(f"update {where}", UpdateSpec(VALUES, where, ambient.now()), lambda t: t.update(VALUES, where))
+    return Change(f"update {where}", UpdateSpec(VALUES, where), lambda t: t.update(VALUES, where))
 
 
 def upsert(rows: Sequence[Row], is_small: bool = True, **how: Any) -> Change:

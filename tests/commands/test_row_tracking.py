@@ -86,7 +86,7 @@ def test_many_files_get_ids_in_several_commits(tmp_path: Path, monkeypatch: pyte
     tracks(table)
 
 
-def test_an_interrupted_change_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_change_resumes_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     monkeypatch.setattr(row_tracking, "_FILES", 2)
     real, calls = row_tracking._without_ids, []

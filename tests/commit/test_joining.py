@@ -296,7 +296,7 @@ def test_a_replay_of_one_is_not_the_answer_of_the_others() -> None:
     assert meeting.numbers() == [0, 1, 100]
 
 
-def test_a_change_of_the_definition_is_an_error_of_each_caller_of_its_own() -> None:
+def test_each_caller_gets_its_own_error_after_a_definition_change() -> None:
     meeting = Meeting()
     rival = Table(OpenTable(meeting.store))
 

@@ -337,7 +337,7 @@ def test_a_join_condition_comes_apart_into_keys_and_terms_of_each_side() -> None
     assert evaluate(parts.source, None, source).to_pylist() == [False]
 
 
-def test_computed_values_are_keys_and_those_of_a_table_column_come_first() -> None:
+def test_computed_values_are_keys_and_table_columns_come_first() -> None:
     parts = split_join(joined("t.id * 2 = s.id AND t.id = s.id + 1"))
     assert [(key.source_path, key.target_path) for key in parts.keys] == [(None, ("id",)), (("ID",), None)]
     assert parts.residual is None

@@ -53,7 +53,7 @@ def test_a_hash_is_sparks(text: str, expected: int) -> None:
     assert value_of(text) == expected
 
 
-def test_hashes_of_slices_and_chunks_are_those_of_the_rows() -> None:
+def test_slices_and_chunks_have_the_same_hashes_as_their_rows() -> None:
     rows = pa.table({"s": pa.chunked_array([["a", None, "abc"], [], ["", "a" * 100]])})
     expression = parse("xxhash64(s, hash(s))", from_arrow(rows.schema))
     whole = evaluate(expression, rows).to_pylist()

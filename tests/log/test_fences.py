@@ -39,7 +39,7 @@ def test_only_a_fence_fences_off(info: dict[str, Any], expected: set[str]) -> No
     assert fenced_off(Commit(8, (), None, 1)) == frozenset()
 
 
-def test_a_writer_that_is_fenced_off_learns_it_and_others_go_on() -> None:
+def test_a_fenced_off_writer_learns_it_and_others_continue() -> None:
     winner = Commit(8, (), CommitInfo({"operation": "FENCE", "operationParameters": {"txnId": "t"}}), 1)
     refused = decide(append(txn_id="t"), [winner])
     assert isinstance(refused, Conflict)

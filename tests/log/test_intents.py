@@ -188,7 +188,7 @@ def test_only_appends_of_new_files_below_the_table_are_offered(proposal: Proposa
     assert can_be_offered(proposal) is expected
 
 
-def test_names_ascend_with_the_base_version_and_those_of_marks_are_none() -> None:
+def test_intent_names_ascend_with_the_base_version_and_marks_have_none() -> None:
     names = [intent_name(version, "t") for version in (0, 9, 10, 12345678901234)]
     assert names == sorted(names)
     assert [named_intent(name) for name in names] == [(0, "t"), (9, "t"), (10, "t"), (12345678901234, "t")]

@@ -274,7 +274,7 @@ def test_a_replay_is_proved_by_a_member_and_refused_if_that_was_made_from_other_
     assert check_replay("other", 9, "anything", SetTransaction("other", 9), [commit]) == Replay(6)
 
 
-def test_joined_appends_go_on_together_over_appends_of_others() -> None:
+def test_joined_appends_stay_together_after_other_appends_land() -> None:
     together = joined(append("a"), checkpoint("app", 7, "b"))
     assert decide(together, [winner(add("x")), winner(SetTransaction("other", 1), add("y"), version=7)]) == Rebase(7)
 

@@ -175,8 +175,7 @@ def test_nothing_read_and_only_new_files_is_a_blind_append(builder: ProposalBuil
 
 def test_reads_of_all_steps_are_combined_into_one_read_set(builder: ProposalBuilder) -> None:
     monday, tuesday = (bind(col("day") == day, SCHEMA) for day in ("mon", "tue"))
-    builder.read_where(monday, ["a"])
-    builder.read_files("b")
+    builder.read_where(monday, ["a", "b"])
     builder.read_partitions([("mon",)])
     builder.read_partitions([("tue",), (None,)])
     assert built(builder).read_set == ReadSet(

@@ -273,7 +273,7 @@ def test_a_restore_that_cannot_check_a_file_commits_nothing(tmp_path: Path) -> N
 # --- what never moves back ------------------------------------------------------------------------------------------
 
 
-def test_row_ids_go_on_after_a_restore(tmp_path: Path) -> None:
+def test_row_ids_continue_after_a_restore(tmp_path: Path) -> None:
     table = make(tmp_path, delta_enableRowTracking="true")
     table.append(rows(1, 2))
     table.append(rows(3, 4, 5))
@@ -290,7 +290,7 @@ def test_row_ids_go_on_after_a_restore(tmp_path: Path) -> None:
     ]
 
 
-def test_ids_of_mapped_columns_go_on_after_a_restore(tmp_path: Path) -> None:
+def test_mapped_column_ids_continue_after_a_restore(tmp_path: Path) -> None:
     table = make(tmp_path, delta_columnMapping_mode="name")
     table.add_columns("first int")
     table.restore(0)
@@ -311,7 +311,7 @@ def state_of(tmp_path: Path, name: str, configuration: dict[str, str], fields: l
     ("step", "older", "newest", "mark"),
     [(1, 5, 9, 9), (1, 9, 5, 9), (-1, -5, -9, -9), (-1, -9, -5, -9), (1, None, 7, 7), (1, 7, None, 7)],
 )
-def test_identity_columns_go_on_where_they_were(
+def test_identity_columns_continue_where_they_were(
     tmp_path: Path, step: int, older: int | None, newest: int | None, mark: int
 ) -> None:
     def field(value: int | None) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ POSITIONS = st.sets(st.one_of(st.integers(0, 12), st.integers(2**33, 2**33 + 2))
 
 
 @given(POSITIONS, POSITIONS)
-def test_members_and_unions_equal_those_of_sets(mine: set[int], others: set[int]) -> None:
+def test_bitmaps_have_the_members_and_unions_of_sets(mine: set[int], others: set[int]) -> None:
     first, second = (np.array(sorted(each), dtype=np.uint64) for each in (mine, others))
     expected = [each in others for each in sorted(mine)]
     assert are_among(first, second).tolist() == expected

@@ -67,7 +67,7 @@ def test_ddl_says_what_a_column_counts(asked: str, start: int, step: int, takes_
         (column(GREATEST), 1, (GREATEST, GREATEST)),
     ],
 )
-def test_numbers_go_on_after_the_mark(counted: IdentityColumn, count: int, expected: tuple[int, int]) -> None:
+def test_numbers_continue_after_the_mark(counted: IdentityColumn, count: int, expected: tuple[int, int]) -> None:
     assert counted.next(count) == expected
 
 
@@ -110,7 +110,7 @@ def test_definitions_that_differ_in_marks_only_are_the_same() -> None:
     assert not is_same_but_for_marks(metadata(5), metadata(9, name="other"))
 
 
-def test_a_mark_is_kept_beside_all_other_metadata() -> None:
+def test_a_mark_leaves_all_other_metadata_alone() -> None:
     moved = with_mark(metadata(5, description="mine"), column(mark=5), 8)
     assert moved == metadata(8, description="mine")
 

@@ -218,7 +218,7 @@ def test_two_files_never_share_a_canonical_path(first: str, second: str) -> None
     assert canonical_path(first) != canonical_path(second)
 
 
-def test_canonical_paths_of_an_array_equal_those_of_its_items(golden_lines: list[tuple[str, dict[str, Any]]]) -> None:
+def test_an_array_has_the_same_canonical_paths_as_its_items(golden_lines: list[tuple[str, dict[str, Any]]]) -> None:
     texts = [
         action["path"] for _, line in golden_lines for key in ("add", "remove", "cdc") if (action := line.get(key))
     ]

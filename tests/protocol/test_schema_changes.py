@@ -72,7 +72,7 @@ def test_names_and_places_change_where_they_are_and_nowhere_else() -> None:
         with pytest.raises(InvalidInputError, match="not a column"):
             change()
     for place in ("a", "nope"):
-        with pytest.raises(InvalidInputError, match="beside"):
+        with pytest.raises(InvalidInputError, match="next to"):
             moved(SCHEMA, ("a",), place)
 
 

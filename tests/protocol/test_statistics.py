@@ -43,7 +43,7 @@ from txlog.protocol.schema import (
     to_arrow,
 )
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns
-from txlog.protocol.statistics_read import parse_statistics
+from txlog.protocol.statistics_read import StatisticsReader
 
 OLD_PYARROW = int(pa.__version__.partition(".")[0]) < 25
 
@@ -194,7 +194,7 @@ def test_every_row_is_within_the_bounds_and_every_null_is_counted(
     table, rows = drawn
     text = statistics_text(table, rows_per_group, data_skipping_string_prefix_length=prefix_length)
     found = json.loads(text, parse_float=D)
-    parsed = parse_statistics(text, from_arrow(table.schema))
+    parsed = StatisticsReader(from_arrow(table.schema)).read(text)
     assert found["numRecords"] == parsed.num_records == len(rows)
     for path, kind in leaves(table.schema):
         values = [at(row, path) for row in rows]

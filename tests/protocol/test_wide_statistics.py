@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from txlog.protocol.schema import DOUBLE, LONG, Decimal, Field, Struct
-from txlog.protocol.statistics_read import parse_statistics
+from txlog.protocol.statistics_read import StatisticsReader
 from txlog.protocol.wide_statistics import wide_statistics
 
 SCHEMA = Struct(
@@ -30,7 +30,7 @@ def test_digits_of_decimals_and_of_large_integers_stay_as_they_were_written() ->
     wide = wide_statistics(exact, num_records=10)
     for digits in ("12345678901234567890.1234567891", "9223372036854775807", "1e-320"):
         assert digits in wide
-    assert parse_statistics(wide, SCHEMA).minimum == parse_statistics(exact, SCHEMA).minimum
+    assert StatisticsReader(SCHEMA).read(wide).minimum == StatisticsReader(SCHEMA).read(exact).minimum
 
 
 @pytest.mark.parametrize(

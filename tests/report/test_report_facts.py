@@ -156,7 +156,7 @@ def test_booleans_and_partition_columns_are_no_keys() -> None:
 TABLE = Identity("/t/a table; rm -rf ~", "", 5, 0, 0, (), (), (), {}, 1, 2, (), ())
 SUMMARY = FilesSummary(5, 200, 10**9, 1, 1, 1, (), (), 1, 200, 10**9, 200, 0, 0, 0, 0, 0)
 NO_DEAD = DeadRows(1000, 0, 0.0, 0, 0, 0)
-NO_REMOVED = RemovedFiles(0, 0, 0, 0, 7 * DAY_MS, None, None, ())
+NO_REMOVED = RemovedFiles(0, 0, 0, 0, 7 * DAY_MS, None, ())
 LOG = LogFacts(0, 6, 100, 0, None, None, 6, False, False, 30 * DAY_MS, 0, 0)
 IDLE = Upkeep(LOG, None, (), (), (), None)
 NOTHING = RewriteResult((), 0, 0, 0, dry_run=True)
@@ -177,7 +177,7 @@ def test_advice_names_the_command_what_it_does_and_what_it_costs() -> None:
 
 def test_each_trouble_has_its_command_and_the_urgent_ones_come_first() -> None:
     dead = DeadRows(900, 100, 0.1, 3, 10**8, 3)
-    removed = RemovedFiles(9, 10**10, 9, 10**10, 7 * DAY_MS, None, None, ())
+    removed = RemovedFiles(9, 10**10, 9, 10**10, 7 * DAY_MS, None, ())
     log = LogFacts(0, 600, 100, 0, None, None, 600, True, True, 30 * DAY_MS, 12, 34)
     upkeep = Upkeep(log, None, (), (StagedWork("app", 3, 10, 0),), (), None)
     found = advice_for(TABLE, Files(SUMMARY, dead, removed), upkeep, NOTHING, now_ms=DAY_MS)
@@ -199,7 +199,7 @@ def test_durations_have_the_unit_that_people_would_use(duration_ms: int, long: s
     assert (age(duration_ms), span(duration_ms)) == (long, exact)
 
 
-def test_the_verdicts_on_readers_are_those_of_the_page_on_reading() -> None:
+def test_the_verdicts_on_readers_match_the_page_on_reading() -> None:
     """`integration/test_interop_readers.py` tests each of them."""
     page = Path(__file__).parent.parent.parent.joinpath("docs", "read.md").read_text()
     table = page[page.index("| turned on in the table |") :].partition("\n\n")[0].splitlines()[2:]

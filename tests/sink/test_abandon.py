@@ -167,7 +167,7 @@ def test_staged_work_that_cannot_be_read_is_given_up(table: txlog.Table) -> None
     assert staging_of(table) == []
 
 
-def test_a_table_that_became_append_only_lets_its_stream_of_changes_go_on(table: txlog.Table) -> None:
+def test_a_change_stream_continues_after_its_table_became_append_only(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app", mode="upsert", keys=["id"])
     sealed(sink, 1, 1)
     table.set_properties({"delta.appendOnly": "true"})

@@ -31,7 +31,7 @@ def test_only_one_of_two_takes_an_offer(place: HandOver) -> None:
     assert [place.take("one", 7), place.take("one", 7)] == [True, False]
 
 
-def test_what_landed_is_the_answer_of_its_owner_and_then_gone(place: HandOver) -> None:
+def test_an_owner_learns_that_its_offer_landed_and_the_offer_is_removed(place: HandOver) -> None:
     offer = place.offer("one", b"")
     assert offer is not None
     place.take("one", 7)
@@ -66,7 +66,7 @@ def test_an_owner_withdraws_what_nobody_has_taken(place: HandOver) -> None:
     assert not place.take("one", 7)
 
 
-def test_an_offer_whose_owner_stands_still_is_not_taken_until_it_goes_on(
+def test_an_offer_of_a_suspended_owner_is_not_taken_until_it_resumes(
     place: HandOver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hand_over, "_TOUCH_S", 0.0)

@@ -128,9 +128,7 @@ def test_an_upsert_that_cannot_run_on_workers_says_so_or_runs_in_this_process(tm
 
 
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), Speculating])
-def test_workers_of_one_call_take_the_place_of_those_of_the_handle(
-    make: Callable[[], Executor], tmp_path: Path
-) -> None:
+def test_a_calls_workers_replace_the_handles_workers(make: Callable[[], Executor], tmp_path: Path) -> None:
     class Refusing(Executor):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             raise AssertionError("used")
@@ -232,7 +230,9 @@ def in_ten_bins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[txlog.Ta
     return table, sorted(table.to_arrow()["id"].to_pylist()), 2 * size + 1
 
 
-def test_a_killed_process_costs_one_group_and_a_rerun_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_process_costs_one_group_and_a_rerun_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, rows, target = in_ten_bins(tmp_path / "t", monkeypatch)
     ninth = table.files().sort_by("modificationTime")["path"].to_pylist()[10]
     with (

@@ -19,13 +19,12 @@ from txlog.reading.key_values import KeyNumbers
 from txlog.reading.scan_plan import ScanPlan, select
 from txlog.tasks.check_rows import FindViolation
 from txlog.tasks.dropped_columns import HasDroppedColumns
+from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.part import ChangePart, RowJob
 from txlog.tasks.read_keys import ReadKeys
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.rewrite_bin import RewriteBins
-from txlog.tasks.specs import DeleteSpec
 from txlog.tasks.task_table import TaskTable
-from txlog.util import ambient
 from txlog.writer.constraints import Constraint
 from txlog.writer.keys import key_columns
 
@@ -55,7 +54,7 @@ def at(table: txlog.Table) -> tuple[TableState, pa.Table, TaskTable]:
 
 def test_a_part_of_a_row_change(table: txlog.Table) -> None:
     _, files, here = at(table)
-    work = ChangePart(RowJob(here, DeleteSpec("id >= 10", ambient.now()), with_vectors=True), None, b"")
+    work = ChangePart(RowJob(here, DeleteSpec("id >= 10"), with_vectors=True), None, b"")
     outcome = crossed(crossed(work)(crossed(add_files_of(files))))
     assert (outcome.metrics.rows_deleted, outcome.metrics.vectors) == (2, 2)
     assert {file.key[0][0] for file in outcome.files} < {*files["path"].to_pylist()}

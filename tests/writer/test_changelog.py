@@ -18,7 +18,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import LONG, STRING, Decimal, from_arrow
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
-from txlog.writer.changelog.key_hash import key_hashes, spark_expression, tasks_of
+from txlog.writer.changelog.key_hash import key_hashes, tasks_of
 from txlog.writer.changelog.row_kinds import KINDS, RowKinds
 from txlog.writer.keys import KeyColumn
 
@@ -236,11 +236,6 @@ def test_wide_decimals_have_no_shared_hash() -> None:
     wide = pa.array([decimal.Decimal(1)], pa.decimal128(38, 0))
     with pytest.raises(InvalidInputError, match="more than 18 there is no hash"):
         key_hashes([KeyColumn(("k",), Decimal(38, 0))], [wide])
-
-
-def test_the_expression_for_spark_quotes_names() -> None:
-    nested = KeyColumn(("a", "b c"), LONG)
-    assert spark_expression([nested, KEYS[0]], 8) == "pmod(xxhash64(`a`.`b c`, `id`), 8)"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Column = Annotated[
-    str, typer.Argument(metavar="COLUMN", help="a column, or a member of a struct: place.city", show_default=False)
+    str, typer.Argument(metavar="COLUMN", help="a column, or a struct field: place.city", show_default=False)
 ]
 
 

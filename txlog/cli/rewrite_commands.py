@@ -135,7 +135,7 @@ def _still_kept(done: RewriteResult) -> list[Text]:
         Text(f"a vacuum after {_moment(done.kept_until_ms)} deletes the old files, which still hold what was deleted")
     ]
     if done.kept_by:
-        lines.append(Text(f"except those of named versions, until txlog untag: {', '.join(done.kept_by)}"))
+        lines.append(Text(f"except files of named versions, until txlog untag: {', '.join(done.kept_by)}"))
     return lines
 
 

@@ -143,7 +143,7 @@ class _Look:
         self._answer = begin(lambda: self._open_table.look_ahead(self._known))
 
     def newest(self) -> TableState:
-        """The newest version, as it was answered. Raises as `OpenTable.look_ahead`."""
+        """The newest version, as it was answered. Raises the errors of `OpenTable.look_ahead`."""
         if self._answer is None:
             self.begin()
         assert self._answer is not None

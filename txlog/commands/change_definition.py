@@ -36,7 +36,10 @@ __all__ = [
 def change_definition(
     open_table: OpenTable, make: MakeChange, user_metadata: str | None, workers: GivenWorkers | None = None
 ) -> WriteResult:
-    """Commit what ``make`` makes for the newest version. Raises as `commit_change`, and ``UnsupportedFeatureError``."""
+    """Commit what ``make`` makes for the newest version.
+
+    Raises the errors of `commit_change`, and ``UnsupportedFeatureError``.
+    """
     return commit_change(open_table, open_table.writable_state(), make, user_metadata, workers)
 
 

@@ -250,7 +250,7 @@ def _check_places(source: OpenTable, target: OpenTable, *, is_shallow: bool) -> 
     if (roots[0].startswith(roots[1]) or roots[1].startswith(roots[0])) and not is_elsewhere:
         raise InvalidInputError(
             f"{target.uri} and {source.uri} are inside each other, so a vacuum of the outer table would delete files of"
-            " the inner one: clone to a folder beside the table",
+            " the inner one: clone to a folder next to the table",
             table=source.uri,
         )
     if is_shallow and "://" not in source.uri and "://" in target.uri:

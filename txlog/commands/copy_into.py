@@ -1,7 +1,7 @@
 """Loads the new files of a folder into a table, each exactly once: Parquet, CSV or JSON, as one version.
 
 In: an open table, the store of a folder, and `CopyOptions`. Out: a `CopyResult`. The version that has a file's rows
-also notes the file as loaded (``protocol/loaded_files``), so a load that is run again after any failure, or beside
+also notes the file as loaded (``protocol/loaded_files``), so a load that is run again after any failure, or alongside
 another one, loads each file once: of two loads at once, one loses the race, and looks again which files are new.
 """
 

@@ -195,21 +195,6 @@ class GlobalCommitter:
             )
         return versions
 
-    def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
-        """One commit for each checkpoint_id in ``committables``, in ascending order.
-
-        ``job`` is the template: each group replaces its checkpoint_id.
-        """
-        groups: dict[int | None, list[Committable]] = {}
-        for committable in committables:
-            groups.setdefault(committable.checkpoint_id, []).append(committable)
-        if None in groups and len(groups) > 1:
-            raise InvalidInputError("committables with and without a checkpoint_id cannot be committed together")
-        in_order = sorted(groups, key=lambda checkpoint_id: -1 if checkpoint_id is None else checkpoint_id)
-        return [
-            self.commit(replace(job, commit=replace(job.commit, checkpoint_id=key)), groups[key]) for key in in_order
-        ]
-
     # --- on which version ---------------------------------------------------------------------------------------
 
     def _planning_state(self, job: WriteJob) -> TableState:

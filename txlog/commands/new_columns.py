@@ -1,7 +1,7 @@
 """Columns that come with a change of rows: an upsert or a merge may add those of its source to the table.
 
 In: the table's definition and the columns of the source. Out: the definition with the columns that the table lacks,
-members of structs too, and with wider types if the table takes them: as an append with ``schema_mode="merge"``.
+struct fields too, and with wider types if the table takes them: as an append with ``schema_mode="merge"``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["with_new_columns"]
 def with_new_columns(
     state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
 ) -> Definition | None:
-    """Add the columns of data that the table lacks, and members of structs, and take wider types; None if none change.
+    """Add the columns and struct fields of data that the table lacks, and take wider types; None if none change.
 
     ``only`` limits this to the columns that it names.
     """

@@ -1,4 +1,4 @@
-"""What a write removed beside what it added, and how history describes it.
+"""What a write removed and added, and how history describes it.
 
 In: the files that an overwrite removed, and those that it wrote. Out: metrics for the caller and for ``commitInfo``.
 Every write has them; ``replaced_files`` is only for overwrites.

@@ -193,7 +193,7 @@ def without_properties(state: TableState, keys: Iterable[str]) -> Definition | N
 
 
 def with_columns(state: TableState, new: Struct) -> Definition | None:
-    """Add the columns of ``new`` that the table lacks, including members of structs; None if it lacks none.
+    """Add the columns of ``new`` that the table lacks, including struct fields; None if it lacks none.
 
     Raises ``SchemaMismatchError`` if a column exists with another type, ``InvalidInputError`` for a new column that is
     generated or has a default.
@@ -254,7 +254,7 @@ def redefined(
     """The table with changed columns; new ones get ids if it maps its columns. None if nothing would change.
 
     ``needs`` are table features that do not show in the metadata; ``added`` has the columns to add as they were given.
-    Raises as `with_columns`.
+    Raises the errors of `with_columns`.
     """
     schema, configuration = _mapped(
         schema, state.metadata.configuration if configuration is None else configuration, _random_name
@@ -284,7 +284,7 @@ def check_added_columns(state: TableState, new: Struct) -> None:
 
 
 def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, Field]]:
-    """The columns and members of structs that ``there`` lacks, with their paths."""
+    """The columns and struct fields that ``there`` lacks, with their paths."""
     for field in new.fields:
         found = there.find(field.name)
         if found is None:

@@ -237,7 +237,7 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
     if options.mode == "overwrite_partitions" and not state.partition_columns:
         raise InvalidInputError(
             "the table is not partitioned, so no partitions of it can be overwritten: table.overwrite(data) replaces"
-            " every row, table.overwrite(data, where=...) those of a predicate",
+            " every row, table.overwrite(data, where=...) the rows that match a predicate",
             table=open_table.uri,
             version=state.version,
         )

@@ -11,7 +11,7 @@ rebase. A retry sends one small JSON body again. The loop never touches or delet
 
 What surrounds the loop has its own modules: the appends that one commit carries (`joining`); the wait for a turn
 (`store.commit_queue`), with what is read meanwhile (`read_ahead`); the wait in line (`waiting_line`); the plan of a row
-change, executed again if the tail changed files (`plan`).
+change, which reruns if the tail changed files (`plan`).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class LoneCommitter:
     def make_version_durable(
         self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
     ) -> None:
-        """``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None: read them from the log."""
+        """``newest_foreign`` and ``keeps_order`` are as in `unsynced_versions`; None: read them from the log."""
         if version <= self.durable_version:
             return
         if newest_foreign is None:
@@ -628,7 +628,7 @@ class CommitRun:
         return None if version is None else replace(self._outcome(version, "committed", None), holds_others=True)
 
     def _own_txn_ids(self) -> set[str]:
-        """Those of all appends that are proposed."""
+        """The ids of all appends that are proposed."""
         return {each.txn_id for each in self.proposal.members or (self.proposal,)}
 
     def _note(self, commit: Commit) -> None:

@@ -1,7 +1,7 @@
 """The bytes of one attempt of a commit, which depend on the version that it follows.
 
 In: a proposal and the table state that it follows. Out: an ``EncodedAttempt``. In-commit timestamps increase from
-version to version, and row ids continue after those of the winner of a lost race, so each attempt is encoded again.
+version to version, and row ids continue after the winner's when a race is lost, so each attempt is encoded again.
 PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
 """
 
@@ -95,7 +95,7 @@ def _timestamped(
 
 
 def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
-    """The proposal; if the table tracks rows, with row ids above those of the winners."""
+    """The proposal; if the table tracks rows, with row ids above the winners'."""
     protocol = proposal.protocol or (state.protocol if state else None)
     if protocol is None or "rowTracking" not in (protocol.writer_features or ()):
         return proposal

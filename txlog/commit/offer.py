@@ -87,7 +87,7 @@ class Offer:
         return True
 
     def begin_look(self, version: int) -> Listing | None:
-        """List the folder beside what the caller does next, if a version has landed, or none for some time."""
+        """List the folder alongside what the caller does next, if a version has landed, or none for some time."""
         self._looks += 1
         if version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS:
             return None

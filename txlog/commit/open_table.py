@@ -111,7 +111,7 @@ class OpenTable:
         return TaskStore.at(self.store, self.storage_options, self.credential_provider)
 
     def workers(self, given: GivenWorkers | None, slots: int) -> Workers:
-        """Where a command's tasks run: on the given workers, else on those of this handle, else in ``slots`` threads.
+        """Where a command's tasks run: on the given workers, else on this handle's, else in ``slots`` threads.
 
         Raises ``InvalidInputError`` for anything else than workers, and for workers that could not open the table.
         """
@@ -120,7 +120,7 @@ class OpenTable:
         return self.given_workers(given) or ThreadWorkers(slots)
 
     def given_workers(self, given: GivenWorkers | None) -> Workers | None:
-        """The given workers, else those of this handle; None if there are none. Raises what `workers` raises."""
+        """The given workers, else this handle's; None if there are none. Raises what `workers` raises."""
         found = self._given(given) or self._workers
         if found is not None:
             from txlog.workers.given import require_openable
@@ -179,9 +179,10 @@ class OpenTable:
             check_can_tend(state.protocol, state.metadata)
 
     def look_ahead(self, known: TableState) -> TableState:
-        """The newest version, and what a commit checks first: requests that can run beside the writing of data files.
+        """The newest version, and what a commit checks first: requests that can run while data files are written.
 
-        Raises as `DeltaLog.newest_state`, and ``StorageError`` for a store that does not refuse names that are taken.
+        Raises the errors of `DeltaLog.newest_state`, and ``StorageError`` for a store that does not refuse names that
+        are taken.
         """
         refuses = begin(lambda: self._committer.require_refusals(known))
         newest = self.log.newest_state()
@@ -290,7 +291,7 @@ class OpenTable:
     def commit_plan(
         self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
     ) -> WriteResult:
-        """Execute ``plan`` on ``state`` and commit it. It is executed again whenever others change files first.
+        """Execute ``plan`` on ``state`` and commit it. It reruns whenever others change files first.
 
         A plan that finds nothing to do at first commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
         the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
@@ -386,7 +387,7 @@ class LastRead:
                 return
             if version == self._version + 1:
                 self._version = version
-            elif len(self._own) < _OWN_MAX:  # further versions count as those of others
+            elif len(self._own) < _OWN_MAX:  # further versions count as made by others
                 self._own.add(version)
 
     def committed_among_others(self, txn_id: str) -> None:

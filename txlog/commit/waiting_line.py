@@ -5,7 +5,7 @@ race has the newest state, puts again at once, and wins again; the others starve
 
 How it works. A commit that lost two races leaves a mark, a small object named by its ``txnId``, and looks at the marks
 of others. Those that were there before it go first: it reads version after version until their commits have landed,
-then puts its own. A handle that commits back to back looks for marks beside its put, which takes no time, at most every
+then puts its own. A handle that commits back to back looks for marks during its put, which takes no time, at most every
 half second; if there are some, its next commits join the line at once. So do the next commits of a handle that had to
 wait. A mark is deleted when its commit has ended.
 
@@ -136,7 +136,7 @@ class Place:
         return self._is_in_line or lost_races >= _LOST_RACES_MIN or line.is_crowded()
 
     def join(self) -> None:
-        """Leave a mark and look at those of others, at the same time. Further calls do nothing."""
+        """Leave a mark and look at other writers' marks, at the same time. Further calls do nothing."""
         if self._is_in_line:
             return
         self._is_in_line = True
@@ -195,7 +195,7 @@ class Place:
             self._stall_s = _NEXT_STALL_S
 
     def look_beside(self) -> None:
-        """Look for marks beside the put that follows, if this handle commits back to back."""
+        """Look for marks during the put that follows, if this handle commits back to back."""
         if not self._is_in_line and self._line.look_is_due():
             self._line.beside(lambda: self._line.saw(self._others(self._line.marks.list_from(""))))
 

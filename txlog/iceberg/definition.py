@@ -19,7 +19,7 @@ from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import ROW_ID_COLUMNS, is_mapped, physical_name, physical_schema, schema_of
 from txlog.protocol.schema import Array, DataType, Map, Struct
 
-__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define", "reason_against"]
+__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define"]
 
 NAME_MAPPING = "schema.name-mapping.default"
 """The Iceberg table property that holds the name mapping, as JSON text."""
@@ -94,15 +94,6 @@ def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | 
         return _continued(metadata, schema, format_version, before)
     except NewMeaningError:
         return _continued(metadata, schema, format_version, None, drops_history=True)
-
-
-def reason_against(metadata: Metadata, format_version: int) -> str | None:
-    """Why tables of this definition cannot be exported; None if they can."""
-    try:
-        define(metadata, format_version, None)
-    except IcebergExportError as error:
-        return error.message
-    return None
 
 
 def _continued(

@@ -131,7 +131,7 @@ class _Places:
         """``location`` is the table's according to its metadata, ``metadata`` the store's path of that file."""
         self._uri = uri
         above = "" if is_location(metadata) else metadata.rpartition("/")[0].rpartition("/")[0]
-        # Below the folder too, as our own exports, whose data files are beside their metadata.
+        # Below the folder too, as our own exports, whose data files are next to their metadata.
         is_below = above and location.endswith(f"/{above}")
         self._location = location[: -len(above) - 1] if is_below else location
         self._folder = f"{above}/" if above and not is_below else ""

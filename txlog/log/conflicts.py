@@ -6,9 +6,9 @@ every way in which one winner invalidates what the proposal read or wrote, under
 lost), then our own ``app_id`` (another process committed the same work), only then conflicts. No store, no clock.
 Of joined appends, those that cannot go on with the others are named: each of them is then decided alone.
 
-A proposal made by a plan is not checked by its files: if a winner changed files, the plan is executed again.
+A proposal made by a plan is not checked by its files: if a winner changed files, the plan reruns.
 
-The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or metadata
+The rules, in order, are the rules of Delta's ConflictChecker, stricter in one point: any winning protocol or metadata
 change conflicts, without a list of allowed changes, except for one that only moves high-water marks of identity
 columns: then a change of the definition takes the marks over. A plan continues after metadata changes that do not
 affect how rows are written. One rule is txlog's own: a vacuum that begins conflicts with a restore.

@@ -191,10 +191,6 @@ class ProposalBuilder:
         self._whole_table = self._whole_table or bool(self._predicates) or self._partitions is not None
         self._predicates, self._partitions = [], None
 
-    def read_files(self, *paths: str) -> None:
-        """The result depends on these files, named as in the log."""
-        self._read_files.update(paths)
-
     def read_partitions(self, partitions: Iterable[tuple[str | None, ...]]) -> None:
         """The result depends on all rows of these partitions, named as `partition_values.partition_key` does."""
         if self._reads_whole_tables:

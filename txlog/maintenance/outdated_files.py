@@ -33,7 +33,7 @@ _FOOTERS_MAX = 1_000  # for each task
 def files_with_dropped_columns(
     open_table: OpenTable, state: TableState, files: pa.Table, workers: GivenWorkers | None = None
 ) -> list[str]:
-    """The paths, as the log has them, of those ``files`` that hold a dropped column, or a dropped member of a struct.
+    """The paths, as the log has them, of those ``files`` that hold a dropped column, or a dropped struct field.
 
     Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a file whose footer cannot be read.
     """

@@ -23,7 +23,6 @@ __all__ = [
     "IdentityColumn",
     "check_identity_columns",
     "created_again_ms",
-    "has_identity",
     "identity_columns",
     "identity_metadata",
     "is_identity",
@@ -84,11 +83,6 @@ class IdentityColumn(msgspec.Struct, frozen=True):
 def is_identity(field: Field) -> bool:
     """Whether a column has metadata of an identity column."""
     return any(key.startswith(IDENTITY_PREFIX) for key in field.metadata)
-
-
-def has_identity(schema: Struct) -> bool:
-    """Whether a column of a schema is an identity column."""
-    return any(map(is_identity, schema.fields))
 
 
 def identity_columns(schema: Struct) -> tuple[IdentityColumn, ...]:

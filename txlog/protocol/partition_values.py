@@ -235,12 +235,11 @@ def decode_array(
     data_type: DataType,
     *,
     zone: datetime.tzinfo = datetime.timezone.utc,
-    column: str = "the partition column",
 ) -> pa.Array:
     """The values of an array of texts, as the Arrow type of the column (`schema.type_to_arrow`). See `decode`."""
     strings = _whole(texts).cast(pa.string())
-    target = type_to_arrow(data_type, column)
-    return _each_distinct(strings, lambda text: decode(text, data_type, zone=zone, column=column), target)
+    target = type_to_arrow(data_type, "the partition column")
+    return _each_distinct(strings, lambda text: decode(text, data_type, zone=zone), target)
 
 
 _SPELLED_ONE_WAY = (Primitive("string"), Primitive("binary"))

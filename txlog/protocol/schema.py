@@ -87,7 +87,7 @@ class Map(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
+    """One column, or one struct field. ``metadata`` is any JSON object and is never mutated."""
 
     name: str
     type: DataType
@@ -408,7 +408,7 @@ def _metadata_from_arrow(arrow: pa.Field, column: str) -> dict[str, Any]:
 
 
 def _texts(metadata: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
-    """The keys, and their values, that Delta and Spark know beside `ARROW_METADATA_KEY`."""
+    """The keys, and their values, that Delta and Spark know besides `ARROW_METADATA_KEY`."""
     for key, value in metadata.items():
         name = key.decode(errors="replace")
         if name == "comment" or (key != ARROW_METADATA_KEY and name.startswith(_KEPT_KEYS)):

@@ -1,6 +1,6 @@
 """Changes of the columns of a schema: renamed, dropped, moved, with other metadata or nullability.
 
-In: a schema, and the path of a column, of a member of a struct, or of an ``element``, ``key`` or ``value``. Out: the
+In: a schema, and the path of a column, of a struct field, or of an ``element``, ``key`` or ``value``. Out: the
 changed schema, or ``InvalidInputError`` that says which names there are. Whether a table may be changed like this is
 decided by the callers; wider types are in ``type_widening``. PROTOCOL.md, "Change Metadata", "Column Mapping".
 """
@@ -20,21 +20,21 @@ from txlog.util.arguments import invalid
 __all__ = ["column_path", "dropped", "field_at", "moved", "renamed", "type_at", "with_field"]
 
 
-def column_path(given: Any, schema: Struct, parameter: str = "column") -> ColumnPath:
+def column_path(given: Any, schema: Struct) -> ColumnPath:
     """The path that ``"a"``, ``"a.b"``, ``"tags.element.x"`` or ``"`a.b`.c"`` names, in the schema's spelling.
 
     A column whose own name has the dot takes precedence. Raises ``InvalidInputError`` if there is none.
     """
-    expected = "the name of a column, such as 'a', or of a member of a struct, such as 'a.b'"
+    expected = "the name of a column, such as 'a', or of a struct field, such as 'a.b'"
     if not isinstance(given, str) or not given:
-        raise invalid(parameter, given, expected)
+        raise invalid("column", given, expected)
     whole = schema.find(given)
     if whole is not None:
         return (whole.name,)
     try:
         (path,) = column_paths(given)
     except ValueError:
-        raise invalid(parameter, given, f"{expected}; names with other characters in backticks") from None
+        raise invalid("column", given, f"{expected}; names with other characters in backticks") from None
     return _spelled(schema, path, given)
 
 
@@ -55,7 +55,7 @@ def type_at(schema: Struct, path: ColumnPath) -> DataType:
 
 
 def with_field(schema: Struct, path: ColumnPath, change: Callable[[Field], Field]) -> Struct:
-    """The schema with another field at a path, which must be that of a column or of a member of a struct."""
+    """The schema with another field at a path, which must be that of a column or of a struct field."""
 
     def changed(parent: Struct, name: str) -> Struct:
         return Struct(tuple(change(each) if each.name == name else each for each in parent.fields))
@@ -103,7 +103,7 @@ def moved(schema: Struct, path: ColumnPath, after: str | None) -> Struct:
         if at is None:
             neighbors = ", ".join(each.name for each in others) or "none"
             raise InvalidInputError(
-                f"there is no column {after!r} beside {path_text(path)}; its neighbors: {neighbors}"
+                f"there is no column {after!r} next to {path_text(path)}; its neighbors: {neighbors}"
             )
         return Struct((*others[: at + 1], field, *others[at + 1 :]))
 

@@ -184,7 +184,7 @@ def merge(table: Struct, data: Struct) -> Struct:
 def reads(table: Struct, written: Struct) -> bool:
     """Whether files written for the schema ``written`` are read correctly under ``table``; both have physical names.
 
-    They are if columns and members of structs were only added, and are nullable; became wider, as their history says;
+    They are if columns and struct fields were only added, and are nullable; became wider, as their history says;
     or were dropped from a table that maps its columns, and some are left.
     """
     before = {member.name: member for member in written.fields}

@@ -22,7 +22,7 @@ from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, S
 from txlog.protocol.wire import INT64_MAX
 from txlog.util.patterns import pattern
 
-__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics"]
+__all__ = ["FileBounds", "StatisticsReader", "num_records"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -43,15 +43,6 @@ class FileBounds(msgspec.Struct, frozen=True):
     null_count: dict[ColumnPath, int] = msgspec.field(default_factory=dict)
     tight: bool = True
     """False if a deletion vector may have made the bounds wider than the rows that are left."""
-
-
-def parse_statistics(text: str | None, schema: Struct) -> FileBounds:
-    """The bounds in one ``add.stats``. Never raises; see `StatisticsReader` to read a few columns of many files."""
-    global _latest
-    reader = _latest
-    if reader is None or reader.schema is not schema:
-        reader = _latest = StatisticsReader(schema)
-    return reader.read(text)
 
 
 def num_records(text: str | None) -> int | None:
@@ -85,10 +76,6 @@ class StatisticsReader:
         _collect(document.get("nullCount"), self._tree, (), bounds.null_count, _Leaf.nulls)
         _keep_meaningful(bounds)
         return bounds
-
-
-_latest: StatisticsReader | None = None
-"""The last used reader: callers call it file by file with the same schema."""
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------

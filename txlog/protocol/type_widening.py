@@ -104,7 +104,7 @@ def _wider(old: DataType, new: DataType) -> Iterator[tuple[ColumnPath, DataType]
 def retyped(schema: Struct, path: ColumnPath, new: DataType) -> Struct:
     """The schema with another type at ``path`` (see ``schema_changes.column_path``), and the change in its history.
 
-    The nearest column or member of a struct keeps the history; ``fieldPath`` leads from it to an element, key or value.
+    The nearest column or struct field keeps the history; ``fieldPath`` leads from it to an element, key or value.
     """
     name, *below = path
     return Struct(tuple(_retyped(each, tuple(below), new) if each.name == name else each for each in schema.fields))

@@ -125,7 +125,7 @@ def key_column(name: str, leaf: Leaf, low: pa.Array, high: pa.Array, files: int)
 
 
 def _ticks(texts: list[str]) -> tuple[str, ...]:
-    """Fewer where they would not fit beside each other."""
+    """Fewer where they would not fit next to each other."""
     return tuple(texts if max(map(len, texts)) <= _TICK_MAX else texts[:: len(texts) // 2 or 1])
 
 

@@ -54,7 +54,6 @@ class RemovedFiles(msgspec.Struct, frozen=True):
     expired: int
     expired_bytes: int
     retention_ms: int
-    next_ms: int | None
     last_ms: int | None
     waiting: tuple[Waiting, ...]
 
@@ -111,7 +110,6 @@ def _removed(tombstones: pa.Table, retention_ms: int, now_ms: int, last_vacuum_m
         expired=int(is_expired.sum()),
         expired_bytes=int(sizes[is_expired].sum()),
         retention_ms=retention_ms,
-        next_ms=int(later.min()) if len(later) else None,
         last_ms=int(later.max()) if len(later) else None,
         waiting=tuple(
             Waiting(now_ms + day * DAY_MS, int((days == day).sum()), _sum(later_sizes[days == day]))

@@ -1,4 +1,4 @@
-"""Reads what a report needs: a table's log, the small files that txlog keeps beside it, and its folder if asked.
+"""Reads what a report needs: a table's log, the small files that txlog keeps next to it, and its folder if asked.
 
 In: an open table. Out: `Facts`. No data file is read. Every step that another command has is that command's own dry
 run. Where a fact cannot be had, such as the plan of a compaction that this release may not run, the page leaves it out.

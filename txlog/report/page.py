@@ -125,7 +125,7 @@ def _advice(advice: Sequence[Advice]) -> Markup:
         )
         for each in advice
     ]
-    lede = "Commands to copy. Each runs beside readers and writers."
+    lede = "Commands to copy. Each can run while others read and write."
     return section(title, lede, [element("ol", {"class": "advice"}, items)])
 
 

@@ -107,7 +107,7 @@ class CloneResult(msgspec.Struct, frozen=True):
         size_bytes: Their total size.
         files_added: Data files that this version added.
         files_removed: Data files of the clone that this version removed.
-        files_copied: Files copied, with those of deletion vectors; 0 for a shallow clone.
+        files_copied: Files copied, deletion vector files included; 0 for a shallow clone.
         bytes_copied: Their total size.
     """
 

@@ -5,7 +5,7 @@ it in a thread that the program started: use ``ThreadPoolExecutor(8, initializer
 returns a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any size;
 `optimize`, `purge`, `vacuum`, `verify`, `add_files` and `add_constraint` do their work in Spark's tasks, and so does a
 handle opened with `workers`.
-`sql` runs statements on tables by name, `catalog` has those of the session.
+`sql` runs statements on tables by name, `catalog` finds the session's tables.
 `foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes on Hadoop's
 credentials. `error_from` rebuilds the typed error from Spark's exception. Importing this module does not import
 pyspark.

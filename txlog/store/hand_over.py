@@ -1,6 +1,6 @@
 """Where writers of one machine, of one user, leave what another of them may commit for them while they wait for a turn.
 
-In: a folder beside the file of the turn (`commit_queue`). Out: an `Offer` for its owner; and for whoever has the turn,
+In: a folder next to the file of the turn (`commit_queue`). Out: an `Offer` for its owner; and for whoever has the turn,
 the offers of others. What they hold is for the callers; here are only bytes and names.
 
 An offer is one file, and its name is its state. Each step is one atomic rename or deletion, so that of two processes

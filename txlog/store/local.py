@@ -426,7 +426,7 @@ class LocalFileStore:
     def _below(
         self, directory: str, prefix: str, skip: SkipFolder | None, on_link: OnLink | None
     ) -> Iterator[ObjectMeta]:
-        """The regular files of a directory, then those of each directory in it."""
+        """The regular files of a directory, then the files of each directory in it."""
         folders = []
         try:
             with os.scandir(directory) as entries:

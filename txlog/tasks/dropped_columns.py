@@ -22,7 +22,7 @@ __all__ = ["HasDroppedColumns"]
 
 
 class HasDroppedColumns(msgspec.Struct, frozen=True, dict=True):
-    """The work of a task: to find the files that hold a dropped column, or a dropped member of a struct."""
+    """The work of a task: to find the files that hold a dropped column, or a dropped struct field."""
 
     table: TaskTable
 

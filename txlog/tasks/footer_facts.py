@@ -29,7 +29,7 @@ __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreig
 class FooterFacts(msgspec.Struct, frozen=True):
     """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics.
 
-    ``ids`` are the Parquet field ids of its columns and of members of structs, by their paths; None for one without.
+    ``ids`` are the Parquet field ids of its columns and of struct fields, by their paths; None for one without.
     """
 
     schema: Struct

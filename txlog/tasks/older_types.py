@@ -50,7 +50,7 @@ def _type_of(field: pa.Field) -> DataType:
 
 
 def _fields(field: Field) -> Iterator[Field]:
-    """A column and the members of structs in it."""
+    """A column and the struct fields in it."""
     yield field
     yield from _members(field.type)
 

@@ -1,14 +1,15 @@
 """Specs: row changes as plain data that can be sent to tasks.
 
 In: the caller's arguments. Out: the `RowOperation` for some source rows, in a task or in the driver. A
-task binds a spec only to the source rows whose keys its files may hold.
+task binds a spec only to the source rows whose keys its files may hold. Changes without a source have their specs with
+their operations.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,17 +17,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.expressions.predicates import Predicate
 from txlog.protocol.defined_table import DefinedTable
 from txlog.protocol.properties import merge_options
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
 from txlog.tasks.operation import RowOperation
-from txlog.tasks.operations.delete import Condition, DeleteRows
 from txlog.tasks.operations.merge import MergeRows
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
 from txlog.tasks.operations.merge_source import ComputedKey, merge_join, read_merge_source
-from txlog.tasks.operations.update import bound_update
 from txlog.tasks.operations.upsert import (
     UpsertOptions,
     for_source,
@@ -47,12 +45,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
-    "DeleteSpec",
     "MergeSpec",
     "RowSpec",
     "SourceShape",
     "SourceSpec",
-    "UpdateSpec",
     "UpsertSpec",
     "adapted",
 ]
@@ -159,29 +155,6 @@ def adapted(spec: AnySpec, table: DefinedTable) -> AnySpec:
     in_place = properties.enable_change_data_feed or properties.enable_row_tracking
     upsert = keeping_numbers(spec.upsert, table.schema)
     return replace(spec, upsert=upsert, updates_in_place=spec.updates_in_place or in_place)
-
-
-class DeleteSpec(msgspec.Struct, frozen=True):
-    """`Table.delete`. All tasks use the same ``now`` for ``current_timestamp()``."""
-
-    what: ClassVar[str] = "a delete"
-    where: str | Predicate | None
-    now: datetime.datetime
-
-    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
-        return DeleteRows(Condition(self.where, table, self.now))
-
-
-class UpdateSpec(msgspec.Struct, frozen=True):
-    """`Table.update`."""
-
-    what: ClassVar[str] = "an update"
-    values: Mapping[str, Any]
-    where: str | Predicate | None
-    now: datetime.datetime
-
-    def bind(self, table: TaskTable, rows: pa.Table | None, elsewhere: NDArray[np.bool_] | None = None) -> RowOperation:
-        return bound_update(self.values, self.where, table, self.now)
 
 
 class UpsertSpec(msgspec.Struct, frozen=True):

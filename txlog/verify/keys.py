@@ -87,7 +87,6 @@ def check_keys(
     names: Sequence[str],
     places: Places,
     *,
-    examples_max: int = EXAMPLES_MAX,
     on_progress: OnRows = lambda done, total: None,
 ) -> KeyCheck:
     """Read the keys of all live rows of the newest version.
@@ -96,7 +95,6 @@ def check_keys(
         store: The table's stores.
         names: The key columns; paths with dots lead into structs.
         places: Where the keys are read.
-        examples_max: How many repeated keys to list with their values.
         on_progress: Called with the number of rows read so far, and of all rows.
 
     Raises:
@@ -117,8 +115,8 @@ def check_keys(
             groups = part.repeated()
             repeated_keys += len(groups.starts)
             repeated_rows += int(groups.rows.sum())
-            found += groups.largest(examples_max)
-            found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:examples_max]
+            found += groups.largest(EXAMPLES_MAX)
+            found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:EXAMPLES_MAX]
     except OSError as error:
         raise StorageError(
             f"keys that did not fit into memory could not be written to a temporary file: {error}. Free space in the"

@@ -38,7 +38,7 @@ class ShufflingWorkers(Workers, Protocol):
     ) -> Iterator[tuple[int, Out]]:
         """``reduce`` of each group for which ``route`` of any item made a piece, in order of completion.
 
-        There are about ``groups`` of them. Raises as ``Workers.map``.
+        There are about ``groups`` of them. Raises the errors of ``Workers.map``.
         """
 
 

@@ -296,7 +296,7 @@ def validate_committables(
     """Check that committables can become one commit.
 
     Each committable is for this table, application and checkpoint (if given). No task and no path appears twice. Paths
-    stay below the table. Partition values are exactly those of ``partition_fields``, by their names in the log.
+    stay below the table. There is exactly one partition value for each of ``partition_fields``, by its name in the log.
     Statistics are JSON. Only a write with the intent "upsert" has key files. With ``files``, it also checks each file's
     size, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum may remove older
     files as orphans.

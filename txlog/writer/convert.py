@@ -149,7 +149,7 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
 
 
 def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
-    """The same for a member of a struct from a file that was written before the member became NOT NULL.
+    """The same for a struct field from a file that was written before the member became NOT NULL.
 
     One that is null where its struct is not is left as the file has it.
     """

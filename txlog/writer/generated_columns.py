@@ -144,7 +144,7 @@ class ComputedColumns(msgspec.Struct, frozen=True, eq=False):
         return replace(self, numbers=numbers) if self.identity else self
 
     def numbers_of(self, column: IdentityColumn, count: int) -> pa.Array:
-        """New numbers of an identity column. Raises as `Numbers.take`."""
+        """New numbers of an identity column. Raises the errors of `Numbers.take`."""
         assert self.numbers is not None
         return self.numbers.take(column, count)
 
@@ -229,14 +229,13 @@ def refuse_given_numbers(column: IdentityColumn, table: str | None = None) -> No
         )
 
 
-def refuse_set_numbers(schema: Struct, names: Collection[str], table: str | None = None) -> None:
+def refuse_set_numbers(schema: Struct, names: Collection[str]) -> None:
     """Raises InvalidInputError if existing rows would get other values in an identity column, as Spark does."""
     found = [column for column in identity_columns(schema) if column.name in names]
     if found:
         raise InvalidInputError(
             f"column {found[0].name} is {found[0].kind}: existing rows keep their values. Leave it out, or delete the"
-            " rows and append them again",
-            table=table,
+            " rows and append them again"
         )
 
 

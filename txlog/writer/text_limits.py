@@ -59,9 +59,9 @@ def too_long(limit: TextLimit, rows: pa.RecordBatch) -> tuple[int, int] | None:
 
 def with_limits_kept(before: Struct, after: Struct, added: Struct) -> Struct:
     """``after``, in which each part of a column that ``before`` has keeps its limit, whatever it is called now. New
-    members of structs have those of ``added``.
+    struct fields have the ones of ``added``.
 
-    Spark describes all parts of a column by one text that has their names. Raises as `limits_of`.
+    Spark describes all parts of a column by one text that has their names. Raises the errors of `limits_of`.
     """
     columns = Struct(tuple(field for field in before.fields if TEXT_LENGTH_KEY in field.metadata))
     limits = {_place(before, limit.path): limit.sql for limit in limits_of(columns)}

@@ -18,8 +18,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.tasks.operation import RowOperation
-from txlog.tasks.operations.delete import Condition, DeleteRows
-from txlog.util import ambient
+from txlog.tasks.operations.delete import DeleteSpec
 from txlog.writer.input import open_data
 
 __all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
@@ -50,14 +49,14 @@ class RowPreview(msgspec.Struct, frozen=True):
 
 def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
     """Raises what `Table.delete` raises."""
-    return _preview(open_table, "a delete", lambda state: DeleteRows(Condition(where, state, ambient.now())))
+    return _preview(open_table, "a delete", DeleteSpec(where).bind)
 
 
 def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
     """Raises what `Table.update` raises, except for errors that only writing the rows would find."""
-    from txlog.tasks.operations.update import bound_update
+    from txlog.tasks.operations.update import UpdateSpec
 
-    return _preview(open_table, "an update", lambda state: bound_update(values, where, state, ambient.now()))
+    return _preview(open_table, "an update", UpdateSpec(values, where).bind)
 
 
 def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:

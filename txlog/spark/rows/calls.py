@@ -29,10 +29,12 @@ from txlog.spark.rows.source import prepare_source, reads_table
 from txlog.spark.rows.spread_source import SparkSource
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.store.retry import RetryPolicy
+from txlog.tasks.operations.delete import DeleteSpec
 from txlog.tasks.operations.merge_clauses import Clause, MergeOptions
+from txlog.tasks.operations.update import UpdateSpec
 from txlog.tasks.operations.upsert import MissingColumns, UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.tasks.operations.upsert_source import OnDuplicate
-from txlog.tasks.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
+from txlog.tasks.specs import MergeSpec, RowSpec, SourceSpec, UpsertSpec, adapted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described, names_in
@@ -66,7 +68,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class ChangeOptions(TypedDict, total=False):
-    """The keyword arguments of all four functions. All except the last three are those of `Table.delete`.
+    """The keyword arguments of all four functions. All except the last three are the same as for `Table.delete`.
 
     ``on_progress`` is called after each Spark job. ``storage_options`` work as in `Table.open`, and override the
     session's ``fs.s3a.*`` settings, which apply to S3. ``retry`` limits how long a commit keeps trying. ``hooks`` are
@@ -109,7 +111,7 @@ def delete(
         TxlogError: What `Table.delete` raises.
     """
     site, row_options = _begun(spark, uri, options)
-    spec = DeleteSpec(where, ambient.now())
+    spec = DeleteSpec(where)
     return _done(run_change(site, spec, row_options))
 
 
@@ -137,7 +139,7 @@ def update(
         TxlogError: What `Table.update` raises.
     """
     site, row_options = _begun(spark, uri, options)
-    spec = UpdateSpec(values, where, ambient.now())
+    spec = UpdateSpec(values, where)
     return _done(run_change(site, spec, row_options))
 
 

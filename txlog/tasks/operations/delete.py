@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -24,11 +25,26 @@ from txlog.result import WriteMetrics
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, RowOperation, Touched
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Condition", "DeleteRows", "RowsOfCondition"]
+__all__ = ["Condition", "DeleteRows", "DeleteSpec", "RowsOfCondition"]
+
+
+class DeleteSpec(msgspec.Struct, frozen=True):
+    """`Table.delete`, as a `RowSpec`. All tasks use the same ``now`` for ``current_timestamp()``."""
+
+    what: ClassVar[str] = "a delete"
+    where: str | Predicate | None
+    now: datetime.datetime = msgspec.field(default_factory=ambient.now)
+
+    def bind(
+        self, table: DefinedTable, rows: pa.Table | None = None, elsewhere: NDArray[np.bool_] | None = None
+    ) -> DeleteRows:
+        """Bind the delete to a version."""
+        return DeleteRows(Condition(self.where, table, self.now))
 
 
 class Condition:

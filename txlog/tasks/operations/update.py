@@ -6,9 +6,11 @@ versions, in another partition if their partition columns change.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,27 +22,33 @@ from txlog.tasks.file_rows import FileRows
 from txlog.tasks.operation import Hits, Images, Touched
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.delete import Condition, RowsOfCondition
+from txlog.util import ambient
 from txlog.writer.generated_columns import computed_columns, refuse_set_numbers
 
 if TYPE_CHECKING:
-    import datetime
-
     from numpy.typing import NDArray
 
-__all__ = ["UpdateRows", "bound_update"]
+__all__ = ["UpdateRows", "UpdateSpec"]
 
 _KEPT_MAX_BYTES = 32 << 20
 
 
-def bound_update(
-    values: Mapping[str, Any], where: str | Predicate | None, table: DefinedTable, now: datetime.datetime
-) -> UpdateRows:
-    """Bind an update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
-    refuse_set_numbers(table.schema, assigned_names(values, table.schema))
-    assignments = Assignments(
-        values, table.schema, computed_columns(table.schema, None, table.partition_columns), now=now
-    )
-    return UpdateRows(Condition(where, table, now), assignments, table)
+class UpdateSpec(msgspec.Struct, frozen=True):
+    """`Table.update`, as a `RowSpec`. All tasks use the same ``now`` for ``current_timestamp()``."""
+
+    what: ClassVar[str] = "an update"
+    values: Mapping[str, Any]
+    where: str | Predicate | None
+    now: datetime.datetime = msgspec.field(default_factory=ambient.now)
+
+    def bind(
+        self, table: DefinedTable, rows: pa.Table | None = None, elsewhere: NDArray[np.bool_] | None = None
+    ) -> UpdateRows:
+        """Bind the update to a version. Raises ``InvalidInputError``, ``UnsupportedFeatureError``."""
+        refuse_set_numbers(table.schema, assigned_names(self.values, table.schema))
+        computed = computed_columns(table.schema, None, table.partition_columns)
+        assignments = Assignments(self.values, table.schema, computed, now=self.now)
+        return UpdateRows(Condition(self.where, table, self.now), assignments, table)
 
 
 class UpdateRows(RowsOfCondition):

@@ -78,7 +78,6 @@ def read_source(
     on_duplicate: OnDuplicate = "error",
     sequence_by: str | None = None,
     table: str | None = None,
-    memory_max_bytes: int = MEMORY_MAX_BYTES,
     left_out: Collection[str] = (),
     computed: ComputedColumns | None = None,
     may_lack: bool = False,
@@ -97,7 +96,7 @@ def read_source(
     stream = _without(stream, {fold_name(name) for name in left_out})
     require_columns(schema, keys, stream.schema, table, computed, may_lack=may_lack)
     batches = conformed(stream, schema, table, computed)
-    rows = stored_rows(batches, to_arrow(schema), table, memory_max_bytes)
+    rows = stored_rows(batches, to_arrow(schema), table)
     columns = [key.of(rows) for key in keys]
     refuse_null_keys(keys, columns, table)
     index = index_of(keys, columns)

@@ -7,7 +7,7 @@ In: the files of a bin. Out: for each part of the curve a `NewFile`, and for eac
 Tasks of three kinds do it: `SampleKeys` and `RouteRows` read files of the bin, `WriteFile` writes a file of the curve.
 Between the last two, workers exchange rows as Arrow bytes (``Workers.shuffle``), so no row is converted. A row's number
 is its file's number, shifted, plus its rank among the file's live rows: so no task needs to know how many
-rows other files have. Each new file's numbers are kept beside it, so that a row that another writer deletes meanwhile
+rows other files have. Each new file's numbers are kept next to it, so that a row that another writer deletes meanwhile
 can be found in the new files.
 """
 

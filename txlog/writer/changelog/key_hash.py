@@ -26,7 +26,7 @@ from txlog.writer.keys import KeyColumn
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["key_hashes", "spark_expression", "task_of_rows", "tasks_of"]
+__all__ = ["key_hashes", "task_of_rows", "tasks_of"]
 
 _SEED = 42
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -61,12 +61,6 @@ def task_of_rows(data: Any, keys: Sequence[KeyColumn], schema: Struct, num_tasks
         fitted = conformer_for(wanted, rows.schema).conform(rows)
         found.append(pa.array(tasks_of(keys, [key.of(fitted) for key in keys], num_tasks)))
     return pa.concat_arrays(found) if found else pa.array([], pa.int64())
-
-
-def spark_expression(keys: Sequence[KeyColumn], num_tasks: int) -> str:
-    """The SQL expression with the same result in Spark."""
-    names = ", ".join(".".join(f"`{part}`" for part in key.path) for key in keys)
-    return f"pmod(xxhash64({names}), {num_tasks})"
 
 
 def key_hashes(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], *, is_shared: bool = True) -> NDArray[np.int64]:

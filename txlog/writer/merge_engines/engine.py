@@ -243,7 +243,7 @@ class _Options:
             )
         if is_distinct and isinstance(data_type, Array) and not _is_plain(data_type.element):
             raise InvalidInputError(
-                f"{PREFIX}fields.{column}.distinct compares elements, and those of {column} are"
+                f"{PREFIX}fields.{column}.distinct compares elements, and the elements of {column} are"
                 f" {type_name(data_type.element)}: only plain values can be compared"
             )
 
