@@ -21,8 +21,8 @@ from msgspec.structs import replace
 import txlog
 from txlog.commands.create_table import create_table
 from txlog.commands.row_change.file_choice import FileChoice
-from txlog.commit import alone
 from txlog.commit.open_table import OpenTable
+from txlog.log import conflicts
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.maintenance import compaction
@@ -424,7 +424,7 @@ def mutate_kept_source(patch: pytest.MonkeyPatch) -> None:
 
 
 def mutate_decision(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(alone, "decide", never_again)
+    patch.setattr(conflicts, "decide", never_again)
 
 
 MUTANTS = [

@@ -25,11 +25,11 @@ from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commit import alone, attempt, open_table, resolve
+from txlog.commit import attempt, open_table, resolve
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.commit.outcome import raise_conflict
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.log import clean_up
+from txlog.log import clean_up, conflicts, in_commit_timestamps
 from txlog.log.conflicts import Conflict, Rebase, decide
 from txlog.log.exactly_once import AlreadyCommitted
 from txlog.log.proposal import Isolation, Proposal, ReadSet
@@ -102,7 +102,7 @@ def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> N
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
     """Any commit at the version counts as another writer's, without a search for our own transaction in the tail."""
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(alone, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
+    patch.setattr(conflicts, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
 
 
 def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch
         return decision if isinstance(decision, Conflict) else decide(proposal, winners)
 
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(alone, "decide", conflicts_first)
+    patch.setattr(conflicts, "decide", conflicts_first)
 
 
 def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def judges_the_first_winner_only(patch: pytest.MonkeyPatch) -> None:
         decision = decide(proposal, winners[:1])
         return Rebase(winners[-1].version) if isinstance(decision, Rebase) and winners else decision
 
-    patch.setattr(alone, "decide", first_only)
+    patch.setattr(conflicts, "decide", first_only)
 
 
 def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:
         actions = tuple(action for action in proposal.actions if type(action) is not RemoveFile)
         return decide(replace(proposal, read_set=ReadSet(), actions=actions), winners)
 
-    patch.setattr(alone, "decide", blind)
+    patch.setattr(conflicts, "decide", blind)
 
 
 def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None
     def weaker(proposal: Proposal, winners: Any) -> Any:
         return decide(replace(proposal, isolation=Isolation.WRITE_SERIALIZABLE), winners)
 
-    patch.setattr(alone, "decide", weaker)
+    patch.setattr(conflicts, "decide", weaker)
 
 
 def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
@@ -384,7 +384,7 @@ def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:
 
 def takes_its_own_clock_for_the_tables(patch: pytest.MonkeyPatch) -> None:
     """A clock that is behind the winner's makes an in-commit timestamp below the one before it."""
-    patch.setattr(attempt, "next_timestamp_ms", lambda *, now_ms, previous_ms: now_ms)
+    patch.setattr(in_commit_timestamps, "next_timestamp_ms", lambda *, now_ms, previous_ms: now_ms)
 
 
 def writes_a_checkpoint_of_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from txlog.commit import alone, joining
+from txlog.commit import joining
 from txlog.commit.alone import CommitRun
 from txlog.commit.joining import JoiningCommitter, _Append, _Part
 from txlog.commit.outcome import CommitOutcome
@@ -85,12 +85,12 @@ def carries_on_with_who_has_left(patch: pytest.MonkeyPatch) -> None:
             mine.sent_as = mine.commit.version
 
     patch.setattr(JoiningCommitter, "_take_out", take_out)
-    patch.setattr(alone, "decide", _without_apart)
+    patch.setattr(conflicts, "decide", _without_apart)
 
 
 def goes_on_with_appends_that_met_a_conflict(patch: pytest.MonkeyPatch) -> None:
     """Joined appends are rebased over whatever won the race."""
-    patch.setattr(alone, "decide", _without_apart)
+    patch.setattr(conflicts, "decide", _without_apart)
 
 
 def joins_two_commits_of_one_checkpoint(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def answers_all_by_the_replay_of_one(patch: pytest.MonkeyPatch) -> None:
     def whole(proposal: Any, winners: Any) -> Any:
         return decide(replace(proposal, members=()), winners)
 
-    patch.setattr(alone, "decide", whole)
+    patch.setattr(conflicts, "decide", whole)
 
 
 def joins_what_was_planned_on_another_definition(patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def carries_on_with_an_offer_whose_owner_has_left(patch: pytest.MonkeyPatch) -> 
         self.foreign = {name: (appends, version) for name, (appends, _) in self.foreign.items()}
 
     patch.setattr(joining._Joined, "keep_foreign", keep_foreign)
-    patch.setattr(alone, "decide", _without_apart)
+    patch.setattr(conflicts, "decide", _without_apart)
 
 
 def takes_offers_for_another_definition(patch: pytest.MonkeyPatch) -> None:

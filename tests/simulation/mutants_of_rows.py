@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from txlog.commands.row_change.file_choice import FileChoice
 from txlog.commit import alone
 from txlog.commit.alone import CommitRun, _Seen
+from txlog.log import conflicts
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.protocol.statistics_read import num_records
 from txlog.tasks.operations import merge_source
@@ -48,7 +49,7 @@ def does_not_execute_again(patch: pytest.MonkeyPatch) -> None:
         decision = decide(proposal, winners)
         return Rebase(decision.version) if isinstance(decision, Reexecute) else decision
 
-    patch.setattr(alone, "decide", rebased)
+    patch.setattr(conflicts, "decide", rebased)
 
 
 def looks_into_no_file_after_its_first_execution(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +114,7 @@ def executes_again_before_its_put_is_settled(patch: pytest.MonkeyPatch) -> None:
         return decide(replace(proposal, txn_id="another") if proposal.is_reexecutable else proposal, winners)
 
     patch.setattr(CommitRun, "_take", unsettled)
-    patch.setattr(alone, "decide", rebased)
+    patch.setattr(conflicts, "decide", rebased)
 
 
 def names_vectors_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
