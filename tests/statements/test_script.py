@@ -208,6 +208,11 @@ def test_a_negative_parameter_behind_a_minus_does_not_begin_a_comment() -> None:
     assert one("delete from t where a = 5 -:v and b = 1", v=-3).where == "a = 5 - -3 and b = 1"
 
 
+def test_a_negative_parameter_behind_a_minus_in_a_query_begins_no_comment() -> None:
+    assert one("select 1 -:x as v", x=-5).text() == "select 1 - -5 as v"
+    assert one("insert into t values (-:x)", x=-5).query.text() == "values (- -5)"
+
+
 def test_a_parameter_may_be_a_version_or_a_limit() -> None:
     assert one("select * from t version as of :v", v=3).readings[0].as_of == AsOf(version=3)
     assert one("vacuum t retain :hours hours", hours=24).retention_hours == 24
@@ -224,6 +229,8 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("create table t (a int) using parquet", "line 1, column 30, parquet"),
         ("alter table t replace columns (a int)", "line 1, column 15, replace"),
         ("vacuum t retain many hours", "line 1, column 17, many"),
+        ("vacuum t retain nan hours", "line 1, column 17, nan"),
+        ("select * from t version as of infinity", "line 1, column 31, infinity"),
         ("drop table t cascade now", "line 1, column 14, cascade"),
         ("delete from t where a = :x", "line 1, column 25, :"),
         ("restore t to 3", "line 1, column 14, 3"),
@@ -236,6 +243,9 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, place: str)
 
 
 def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() -> None:
+    for empty in ("", " ", ";", "-- nothing", "/* ; */;;"):
+        with pytest.raises(InvalidInputError, match="expected an SQL statement"):
+            read_statements(empty)
     with pytest.raises(InvalidInputError, match="has no :x, for which there is a value"):
         read_statements("delete from t", {"x": 1})
     with pytest.raises(InvalidInputError, match="expected an SQL statement"):

@@ -257,6 +257,35 @@ def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog:
     assert txlog.sql("alter table t unset tblproperties if exists (absent)", catalog).version == 1
 
 
+def test_names_have_any_character(catalog: txlog.Catalog) -> None:
+    names = ["a``b", "c.d", "e'f", 'g"h', "i;j", "k -- l", "{m}", ":n", "select", "日本"]
+    columns, values = (", ".join(each) for each in ([f"`{n}` int" for n in names], [str(n) for n in range(len(names))]))
+    properties = "tblproperties ('delta.columnMapping.mode' = 'name')"
+    txlog.sql(f"create table `t-1` ({columns}, s struct<`x``'y`: int, z: int>) {properties}", catalog)
+    txlog.sql(f"insert into `t-1` values ({values}, named_struct('x`\\'y', 1, 'z', 2))", catalog)
+    for number, name in enumerate(names):
+        assert rows(catalog, f"select q.`{name}` from `t-1` q where `{name}` = {number}") == [(number,)]
+        txlog.sql(f"update `t-1` set `{name}` = `{name}` + 10 where `t-1`.`{name}` = {number}", catalog)
+        given = f"select {number + 10} as `{name}`, 7 as seven"
+        merge = f"merge into `t-1` as `x``y` using ({given}) as `u``v` on `x``y`.`{name}` = `u``v`.`{name}`"
+        txlog.sql(f"{merge} when matched then update set `x``y`.`{name}` = `x``y`.`{name}` + 10", catalog)
+        assert txlog.sql(f"delete from `t-1` w where w.`{name}` <> {number + 20}", catalog).version
+        txlog.sql(f"alter table `t-1` alter column `{name}` comment 'c'", catalog)
+        txlog.sql(f"alter table `t-1` rename column `{name}` to `{name}!`", catalog)
+        txlog.sql(f"alter table `t-1` add columns (`new {name}` int after `{name}!`, s.`in {name}` int)", catalog)
+        txlog.sql(f"alter table `t-1` drop columns if exists (`new {name}`, `absent {name}`, s.`in {name}`)", catalog)
+    txlog.sql("update `t-1` set s.`x``'y` = s.`x``'y` + 1", catalog)
+    (found,) = rows(catalog, "table `t-1`")
+    assert found == (*range(20, 20 + len(names)), {"x`'y": 2, "z": 2})
+
+
+def test_an_overwrite_of_the_partition_of_nulls_replaces_it(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, p string) partitioned by (p); insert into t values (1, null), (2, 'a')", catalog)
+    for _ in range(2):
+        txlog.sql("insert overwrite t partition (p = null) select 3 as id", catalog)
+    assert sorted(rows(catalog, "table t"), key=str) == [(2, "a"), (3, None)]
+
+
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]

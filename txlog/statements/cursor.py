@@ -18,11 +18,13 @@ from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid
+from txlog.util.patterns import pattern
 
-__all__ = ["Cursor", "quoted", "read_script"]
+__all__ = ["Cursor", "named", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
+_NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 
 
 class _Dialect(Databricks):
@@ -53,6 +55,8 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
             if at > first:
                 found.append(Cursor(script, tokens[first:at]))
             first = at + 1
+    if not found:
+        raise invalid("text", text, "an SQL statement, or several with a semicolon after each")
     unused = [name for name in script.parameters if not any(cursor.has_parameter(name) for cursor in found)]
     if unused:
         raise InvalidInputError(f"the SQL text has no :{unused[0]}, for which there is a value")
@@ -152,7 +156,7 @@ class Cursor:
 
     def column(self) -> str:
         """A column or a field of a struct, as `Table` takes it."""
-        return ".".join(f"`{each}`" if _needs_quotes(each) else each for each in self.names("a column"))
+        return ".".join(named(each) if _needs_quotes(each) else each for each in self.names("a column"))
 
     def key(self) -> str:
         """The key of a property: words with dots, or a string."""
@@ -173,17 +177,17 @@ class Cursor:
 
     def number(self, what: str = "a number") -> float:
         name = self._parameter_at(self._at)
-        try:
-            found = float(self.word() if name is None else self._script.parameters[name])
-        except ValueError:
-            raise self.refused(f"expected {what}") from None
+        text = self.word() if name is None else self._script.parameters[name]
+        if not _NUMBER.fullmatch(text):
+            raise self.refused(f"expected {what}")
+        found = float(text)
         self._at += 1 if name is None else 2
         return found
 
     def whole_number(self, what: str = "a whole number") -> int:
-        found = self.number(what)
-        if found != int(found):
-            self._at -= 1
+        at, found = self._at, self.number(what)
+        if not found.is_integer():
+            self._at = at
             raise self.refused(f"expected {what}")
         return int(found)
 
@@ -260,7 +264,7 @@ class Cursor:
                 continue
             if name is not None:
                 value = self._script.parameters[name]
-                begins_comment = value[0] == "-" and at > begin and self._tokens[at - 1].text == "-"
+                begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
             elif token.token_type is TokenType.STRING and source[token.start] == '"':
                 pieces.append(quoted(token.text))
@@ -359,6 +363,11 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def named(name: str) -> str:
+    """One part of a name, in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _needs_quotes(name: str) -> bool:
