@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -194,7 +195,8 @@ def test_upkeep_is_read() -> None:
         (None, "NULL"),
         (True, "TRUE"),
         (decimal.Decimal("1.50"), "1.50"),
-        (1.5, "CAST(1.5 AS DOUBLE)"),
+        (1.5, "CAST('1.5' AS DOUBLE)"),
+        (Decimal("1E-3"), "0.001"),
         (b"\x01\xff", "X'01ff'"),
         (datetime.date(2026, 1, 2), "DATE '2026-01-02'"),
         (datetime.datetime(2026, 1, 2, 3), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),

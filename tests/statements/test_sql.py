@@ -286,6 +286,34 @@ def test_an_overwrite_of_the_partition_of_nulls_replaces_it(catalog: txlog.Catal
     assert sorted(rows(catalog, "table t"), key=str) == [(2, "a"), (3, None)]
 
 
+def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> None:
+    here = datetime.timezone(datetime.timedelta(hours=2))
+    values = {
+        "double": (-0.0, 0.027974984083842358, 1.7976931348623157e308, 5e-324, float("inf"), float("-inf")),
+        "decimal(38, 30)": (Decimal("1E-30"), Decimal("-12345678.000000000000000000000000000009")),
+        "string": ("it's \\ \" ` ; -- \n\t {m} :a 日本 \U0001f600", ""),
+        "timestamp": (
+            datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=here),
+            datetime.datetime(1, 1, 1, 2, tzinfo=here),
+        ),
+        "timestamp_ntz": (datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),),
+        "binary": (b"\x00\xff'", b""),
+        "bigint": (-(2**63), 2**63 - 1),
+    }
+    for number, (kind, given) in enumerate(values.items()):
+        txlog.sql(f"create table t{number} (v {kind})", catalog)
+        for value in given:
+            txlog.sql(f"insert into t{number} values (:v)", catalog, {"v": value})
+            txlog.sql(f"update t{number} set v = :v", catalog, {"v": value})
+            found = rows(catalog, f"select v, :v from t{number} where v = :v", v=value)
+            assert found[0][0] == found[0][1] == value
+            assert str(found[0][0]) == str(found[0][1]) or kind.startswith(("timestamp", "decimal"))
+            assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).metrics
+    for value in (Decimal("NaN"), Decimal("Infinity"), object()):
+        with pytest.raises(InvalidInputError, match="Invalid :v"):
+            txlog.sql("select :v", catalog, {"v": value})
+
+
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]

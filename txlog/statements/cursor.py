@@ -349,10 +349,12 @@ def quoted(value: object, what: str = "a value") -> str:
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if isinstance(value, int | decimal.Decimal):
-        return str(value)
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return f"CAST({value!r} AS DOUBLE)"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return f"{value:f}"
+    if isinstance(value, float):  # as text: a number with a point is a decimal, whose cast may be another double
+        return f"CAST('{value!r}' AS DOUBLE)"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bytes):
