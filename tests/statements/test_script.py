@@ -43,6 +43,11 @@ def test_an_alias_is_left_out_of_the_columns_of_an_update_and_a_delete() -> None
     assert delete.where == "id = 1"
 
 
+def test_the_case_of_an_alias_does_not_matter() -> None:
+    update = one("update t as Old set oLD.a = OLD.b + 1, old.s.x = 2 where old.a > 0")
+    assert (update.values, update.where) == (((("a",), "b + 1"), (("s", "x"), "2")), "a > 0")
+
+
 def test_double_quotes_are_strings_and_comments_are_left_out() -> None:
     assert one('delete from t where a = "it\'s" -- why\n and b = 2').where == r"a = 'it\'s' and b = 2"
 
@@ -231,6 +236,12 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("create table t (a int) using parquet", "line 1, column 30, parquet"),
         ("alter table t replace columns (a int)", "line 1, column 15, replace"),
         ("vacuum t retain many hours", "line 1, column 17, many"),
+        (
+            "merge into t using s on a when not matched then insert (a, b) values (1)",
+            "there are 2 columns, and 1 values",
+        ),
+        ("merge into t using s on a when not matched by source then update set *", "a row without a source"),
+        ("insert overwrite t replace where a = 1 select 1", "REPLACE WHERE goes with INSERT INTO"),
         ("vacuum t retain nan hours", "line 1, column 17, nan"),
         ("select * from t version as of infinity", "line 1, column 31, infinity"),
         ("drop table t cascade now", "line 1, column 14, cascade"),

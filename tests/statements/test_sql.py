@@ -210,6 +210,34 @@ def test_an_overwrite_from_the_table_itself_conflicts_with_rows_that_others_add(
     assert sorted(rows(catalog, "select id from t")) == [(1,), (5,)]
 
 
+@pytest.mark.parametrize("text", ["insert overwrite t", "create or replace table t as"])
+def test_an_overwrite_that_reads_other_tables_replaces_rows_that_others_add(catalog: txlog.Catalog, text: str) -> None:
+    txlog.sql(
+        "create table t (id int) tblproperties (delta.isolationLevel = Serializable); create table s as select 7 as id",
+        catalog,
+    )
+    five = pa.table({"id": pa.array([5], pa.int32())})
+    engine = EngineWithARival(lambda: catalog.table("t").append(five))
+    list(results_of(f"{text} select id from s", engine, catalog, None, None))
+    assert rows(catalog, "table t") == [(7,)]
+
+
+def test_a_merge_from_the_table_itself_conflicts_with_rows_that_it_could_match(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int); insert into t values (1), (10)", catalog)
+    five = pa.table({"id": pa.array([5], pa.int32())})
+    engine = EngineWithARival(lambda: catalog.table("t").append(five))
+    merge = "merge into t using (select id + 1 as id from t) s on t.id = s.id when not matched then insert *"
+    with pytest.raises(txlog.ConflictError):
+        list(results_of(merge, engine, catalog, None, None))
+    assert sorted(rows(catalog, "table t")) == [(1,), (5,), (10,)]
+
+
+def test_a_replaced_table_loses_the_rules_of_its_columns(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int not null, twice int generated always as (id * 2))", catalog)
+    txlog.sql("create or replace table t as select -1 as id, 'x' as twice", catalog)
+    assert rows(catalog, "table t") == [(-1, "x")]
+
+
 def test_a_table_as_a_query_is_one_version_with_its_rows(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     made = txlog.sql(
@@ -360,6 +388,15 @@ def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -
         catalog,
     )
     assert rows(catalog, "select * from t") == [(1, "x")]
+
+
+def test_the_first_line_of_csv_is_a_row_unless_it_is_said_to_be_a_header(
+    catalog: txlog.Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("1,x\n2,y\n")
+    txlog.sql(f"create table t (id int, name string); copy into t from '{tmp_path}/in' fileformat = csv", catalog)
+    assert rows(catalog, "table t") == [(1, "x"), (2, "y")]
 
 
 def test_new_columns_come_with_schema_evolution_and_not_without(catalog: txlog.Catalog) -> None:
