@@ -215,6 +215,13 @@ def test_a_negative_parameter_behind_a_minus_does_not_begin_a_comment() -> None:
     assert one("delete from t where a = 5 -:v and b = 1", v=-3).where == "a = 5 - -3 and b = 1"
 
 
+def test_a_colon_behind_an_operator_begins_a_parameter_and_behind_a_value_a_part_of_it() -> None:
+    for operator in ("=", "<>", "!=", "<=", ">=", "<=>", "||", "%", "&", "(", ","):
+        assert one(f"delete from t where a {operator}:v", v=1).where == f"a {operator}1"
+    text = "a:v = :v and `b`:v = 1 and f(c):v = 1 and d[0]:v = 1 and e::int = 1"
+    assert one(f"select * from t where {text}", v=1).text("x").endswith(text.replace(" :v", " 1"))
+
+
 def test_a_negative_parameter_behind_a_minus_in_a_query_begins_no_comment() -> None:
     assert one("select 1 -:x as v", x=-5).text() == "select 1 - -5 as v"
     assert one("insert into t values (-:x)", x=-5).query.text() == "values (- -5)"

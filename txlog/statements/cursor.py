@@ -335,7 +335,7 @@ class Cursor:
             return None
         colon, word = self._tokens[at], self._tokens[at + 1]
         follows = at > 0 and self._tokens[at - 1].end + 1 == colon.start
-        if word.start != colon.end + 1 or (follows and self._tokens[at - 1].text not in "(,=<>+-*/"):
+        if word.start != colon.end + 1 or (follows and _is_operand(self._tokens[at - 1])):
             return None
         if word.text not in self._script.parameters:
             self._at = at
@@ -370,6 +370,12 @@ def quoted(value: object, what: str = "a value") -> str:
 def named(name: str) -> str:
     """One part of a name, in backquotes."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _is_operand(token: Token) -> bool:
+    """Whether what a colon follows here has a part that the colon names, as ``a:b`` has."""
+    is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
 def _needs_quotes(name: str) -> bool:
