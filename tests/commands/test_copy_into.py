@@ -234,6 +234,12 @@ def test_arguments_that_mean_nothing_are_refused(table: Table, folder: Path, arg
         table.copy_into(folder, **arguments)
 
 
+def test_a_file_in_place_of_its_folder_is_refused_with_what_to_pass(table: Table, folder: Path) -> None:
+    put(folder, "a.csv", csv(1))
+    with pytest.raises(InvalidInputError, match=r"this is a file: pass its folder .*coming%, and pattern=\"a\.csv\""):
+        table.copy_into(folder / "a.csv")
+
+
 def test_a_table_does_not_load_itself(table: Table) -> None:
     with pytest.raises(InvalidInputError, match="its own folder"):
         table.copy_into(table.uri)
