@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -160,6 +161,15 @@ def test_every_kind_of_value_is_stored(catalog: txlog.Catalog) -> None:
     utc = at.replace(tzinfo=datetime.timezone.utc)
     stored = ([1, 2], [("k", 1)], {"x": 1, "y": "b"}, utc, at, b"\x01", 1.0, 2, True)
     assert rows(catalog, "select * from t") == [stored]
+
+
+def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (a date, b binary, c struct<x: int>, d map<string, int>, e array<int>, f timestamp, g boolean);"
+        " insert into t values (null, null, null, null, null, null, null); insert into t (g) select null",
+        catalog,
+    )
+    assert rows(catalog, "table t") == [(None,) * 7] * 2
 
 
 def test_a_value_that_does_not_fit_is_an_error_and_nothing_lands(catalog: txlog.Catalog) -> None:
@@ -419,6 +429,17 @@ def test_a_feature_is_dropped_with_the_history_that_needs_it_once_that_is_old(ca
         txlog.sql("alter table t drop feature deletionVectors truncate history", catalog)
     txlog.sql("alter table t drop feature deletionVectors", catalog)
     assert rows(catalog, "select id from t") == [(2,)]
+
+
+def test_times_are_in_utc_wherever_the_program_runs(catalog: txlog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        query = "select hour(timestamp '2026-01-01 12:00:00+00:00'), cast(timestamp '2026-01-01 02:00:00Z' as date)"
+        assert rows(catalog, query) == [(12, datetime.date(2026, 1, 1))]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_functions_on_dates_give_dates_as_in_spark(catalog: txlog.Catalog) -> None:
