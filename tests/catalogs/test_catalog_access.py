@@ -60,6 +60,22 @@ def test_each_reason_to_be_refused_says_what_to_do(
     assert token is None or token not in str(raised.value)
 
 
+def test_a_server_that_has_no_time_now_is_asked_again(server: UnityServer) -> None:
+    asked = []
+
+    def cut(method: str, path: str, body: object) -> str | None:
+        asked.append(path)
+        is_change = method == "DELETE" or path.endswith("/rename")
+        return "busy" if len(asked) % 2 and not is_change else None
+
+    server.switches.cut = cut
+    catalog = txlog.Catalog(server.uri, token=SECRET)
+    catalog.create("main.s.busy", "id bigint").append(pa.table({"id": [1]}))
+    catalog.table("main.s.busy").append(pa.table({"id": [2]}))
+    assert "main.s.busy" in catalog.tables()
+    assert catalog.table("main.s.busy").count() == 2
+
+
 def test_a_reader_without_the_right_to_write_reads(server: UnityServer) -> None:
     txlog.Catalog(server.uri, token=SECRET).table(NAME).append(pa.table({"id": [1]}))
     assert txlog.Catalog(server.uri, token="reader").table(NAME).to_arrow().num_rows == 1

@@ -234,6 +234,14 @@ def test_a_registered_table_stays_where_it_is(on_disk: txlog.Catalog, tmp_path: 
         on_disk.register("ext.orders", tmp_path / "nothing")
 
 
+def test_a_link_by_hand_names_a_table_too_even_if_it_is_relative(on_disk: txlog.Catalog, tmp_path: Path) -> None:
+    txlog.write(tmp_path / "elsewhere", ROWS)
+    Path(on_disk.uri, "ext").mkdir(parents=True)
+    os.symlink("../../elsewhere", Path(on_disk.uri, "ext", "orders"))
+    assert on_disk.tables() == ["ext.orders"]
+    assert on_disk.table("ext.orders").count() == 2
+
+
 def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(on_disk: txlog.Catalog, tmp_path: Path) -> None:
     mounted = tmp_path / "mounted"
     txlog.write(mounted / "t", ROWS)
@@ -251,6 +259,12 @@ def test_a_registered_name_makes_no_new_table_where_its_table_is_gone(on_disk: t
     on_disk.rename("a.t", "a.u")
     on_disk.drop("a.u")
     assert on_disk.tables() == []
+
+
+def test_a_table_that_could_not_be_created_leaves_no_folder(on_disk: txlog.Catalog) -> None:
+    with pytest.raises(InvalidInputError):
+        on_disk.create("sales.orders", "id int, id int")
+    assert not Path(on_disk.uri, "sales", "orders").exists()
 
 
 def test_an_error_of_the_disk_says_where(on_disk: txlog.Catalog) -> None:

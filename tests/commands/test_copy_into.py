@@ -110,6 +110,13 @@ def test_names_that_differ_by_case_alone_in_one_file_are_refused(table: Table, f
         table.copy_into(folder)
 
 
+@pytest.mark.parametrize("name", ["\udcff.csv", "\udcff/a.csv"])
+def test_a_name_that_is_not_utf_8_is_refused(table: Table, folder: Path, name: str) -> None:
+    put(folder, name, csv(1))
+    with pytest.raises(InvalidInputError, match=r"Invalid name of a file .*UTF-8"):
+        table.copy_into(folder)
+
+
 def test_a_column_of_json_that_comes_late_is_named_with_its_line(table: Table, folder: Path) -> None:
     (folder / "a.json").write_text('{"id": 1}\n' * 150_000 + '{"id": 2, "late": 3}\n')
     with pytest.raises(InvalidInputError, match=r"a\.json: the column 'late' comes as late as line 150,001.*add it to"):
@@ -225,6 +232,12 @@ def test_arguments_that_mean_nothing_are_refused(table: Table, folder: Path, arg
     put(folder, "a.csv", csv(1))
     with pytest.raises(InvalidInputError):
         table.copy_into(folder, **arguments)
+
+
+def test_a_file_in_place_of_its_folder_is_refused_with_what_to_pass(table: Table, folder: Path) -> None:
+    put(folder, "a.csv", csv(1))
+    with pytest.raises(InvalidInputError, match=r"this is a file: pass its folder .*coming%, and pattern=\"a\.csv\""):
+        table.copy_into(folder / "a.csv")
 
 
 def test_a_table_does_not_load_itself(table: Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -40,6 +41,11 @@ def test_an_alias_is_left_out_of_the_columns_of_an_update_and_a_delete() -> None
     delete = one("delete from sales.orders where orders.id = 1")
     assert isinstance(delete, Delete)
     assert delete.where == "id = 1"
+
+
+def test_the_case_of_an_alias_does_not_matter() -> None:
+    update = one("update t as Old set oLD.a = OLD.b + 1, old.s.x = 2 where old.a > 0")
+    assert (update.values, update.where) == (((("a",), "b + 1"), (("s", "x"), "2")), "a > 0")
 
 
 def test_double_quotes_are_strings_and_comments_are_left_out() -> None:
@@ -194,7 +200,8 @@ def test_upkeep_is_read() -> None:
         (None, "NULL"),
         (True, "TRUE"),
         (decimal.Decimal("1.50"), "1.50"),
-        (1.5, "CAST(1.5 AS DOUBLE)"),
+        (1.5, "CAST('1.5' AS DOUBLE)"),
+        (Decimal("1E-3"), "0.001"),
         (b"\x01\xff", "X'01ff'"),
         (datetime.date(2026, 1, 2), "DATE '2026-01-02'"),
         (datetime.datetime(2026, 1, 2, 3), "TIMESTAMP_NTZ '2026-01-02 03:00:00'"),
@@ -206,6 +213,18 @@ def test_a_parameter_is_a_literal_and_never_text(value: object, text: str) -> No
 
 def test_a_negative_parameter_behind_a_minus_does_not_begin_a_comment() -> None:
     assert one("delete from t where a = 5 -:v and b = 1", v=-3).where == "a = 5 - -3 and b = 1"
+
+
+def test_a_colon_behind_an_operator_begins_a_parameter_and_behind_a_value_a_part_of_it() -> None:
+    for operator in ("=", "<>", "!=", "<=", ">=", "<=>", "||", "%", "&", "(", ","):
+        assert one(f"delete from t where a {operator}:v", v=1).where == f"a {operator}1"
+    text = "a:v = :v and `b`:v = 1 and f(c):v = 1 and d[0]:v = 1 and e::int = 1"
+    assert one(f"select * from t where {text}", v=1).text("x").endswith(text.replace(" :v", " 1"))
+
+
+def test_a_negative_parameter_behind_a_minus_in_a_query_begins_no_comment() -> None:
+    assert one("select 1 -:x as v", x=-5).text() == "select 1 - -5 as v"
+    assert one("insert into t values (-:x)", x=-5).query.text() == "values (- -5)"
 
 
 def test_a_parameter_may_be_a_version_or_a_limit() -> None:
@@ -224,6 +243,14 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("create table t (a int) using parquet", "line 1, column 30, parquet"),
         ("alter table t replace columns (a int)", "line 1, column 15, replace"),
         ("vacuum t retain many hours", "line 1, column 17, many"),
+        (
+            "merge into t using s on a when not matched then insert (a, b) values (1)",
+            "there are 2 columns, and 1 values",
+        ),
+        ("merge into t using s on a when not matched by source then update set *", "a row without a source"),
+        ("insert overwrite t replace where a = 1 select 1", "REPLACE WHERE goes with INSERT INTO"),
+        ("vacuum t retain nan hours", "line 1, column 17, nan"),
+        ("select * from t version as of infinity", "line 1, column 31, infinity"),
         ("drop table t cascade now", "line 1, column 14, cascade"),
         ("delete from t where a = :x", "line 1, column 25, :"),
         ("restore t to 3", "line 1, column 14, 3"),
@@ -236,6 +263,9 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, place: str)
 
 
 def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() -> None:
+    for empty in ("", " ", ";", "-- nothing", "/* ; */;;"):
+        with pytest.raises(InvalidInputError, match="expected an SQL statement"):
+            read_statements(empty)
     with pytest.raises(InvalidInputError, match="has no :x, for which there is a value"):
         read_statements("delete from t", {"x": 1})
     with pytest.raises(InvalidInputError, match="expected an SQL statement"):

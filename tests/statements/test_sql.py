@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -162,6 +163,15 @@ def test_every_kind_of_value_is_stored(catalog: txlog.Catalog) -> None:
     assert rows(catalog, "select * from t") == [stored]
 
 
+def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
+    txlog.sql(
+        "create table t (a date, b binary, c struct<x: int>, d map<string, int>, e array<int>, f timestamp, g boolean);"
+        " insert into t values (null, null, null, null, null, null, null); insert into t (g) select null",
+        catalog,
+    )
+    assert rows(catalog, "table t") == [(None,) * 7] * 2
+
+
 def test_a_value_that_does_not_fit_is_an_error_and_nothing_lands(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (a tinyint, b int not null)", catalog)
     for values in ("(300, 1)", "('x', 1)", "(1, null)"):
@@ -210,6 +220,34 @@ def test_an_overwrite_from_the_table_itself_conflicts_with_rows_that_others_add(
     assert sorted(rows(catalog, "select id from t")) == [(1,), (5,)]
 
 
+@pytest.mark.parametrize("text", ["insert overwrite t", "create or replace table t as"])
+def test_an_overwrite_that_reads_other_tables_replaces_rows_that_others_add(catalog: txlog.Catalog, text: str) -> None:
+    txlog.sql(
+        "create table t (id int) tblproperties (delta.isolationLevel = Serializable); create table s as select 7 as id",
+        catalog,
+    )
+    five = pa.table({"id": pa.array([5], pa.int32())})
+    engine = EngineWithARival(lambda: catalog.table("t").append(five))
+    list(results_of(f"{text} select id from s", engine, catalog, None, None))
+    assert rows(catalog, "table t") == [(7,)]
+
+
+def test_a_merge_from_the_table_itself_conflicts_with_rows_that_it_could_match(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int); insert into t values (1), (10)", catalog)
+    five = pa.table({"id": pa.array([5], pa.int32())})
+    engine = EngineWithARival(lambda: catalog.table("t").append(five))
+    merge = "merge into t using (select id + 1 as id from t) s on t.id = s.id when not matched then insert *"
+    with pytest.raises(txlog.ConflictError):
+        list(results_of(merge, engine, catalog, None, None))
+    assert sorted(rows(catalog, "table t")) == [(1,), (5,), (10,)]
+
+
+def test_a_replaced_table_loses_the_rules_of_its_columns(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int not null, twice int generated always as (id * 2))", catalog)
+    txlog.sql("create or replace table t as select -1 as id, 'x' as twice", catalog)
+    assert rows(catalog, "table t") == [(-1, "x")]
+
+
 def test_a_table_as_a_query_is_one_version_with_its_rows(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     made = txlog.sql(
@@ -255,6 +293,63 @@ def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog:
     txlog.sql("alter table t unset tblproperties (a, absent, 'DELTA.appendonly')", catalog)
     assert catalog.table("t").snapshot().properties == {"A": "c"}
     assert txlog.sql("alter table t unset tblproperties if exists (absent)", catalog).version == 1
+
+
+def test_names_have_any_character(catalog: txlog.Catalog) -> None:
+    names = ["a``b", "c.d", "e'f", 'g"h', "i;j", "k -- l", "{m}", ":n", "select", "日本"]
+    columns, values = (", ".join(each) for each in ([f"`{n}` int" for n in names], [str(n) for n in range(len(names))]))
+    properties = "tblproperties ('delta.columnMapping.mode' = 'name')"
+    txlog.sql(f"create table `t-1` ({columns}, s struct<`x``'y`: int, z: int>) {properties}", catalog)
+    txlog.sql(f"insert into `t-1` values ({values}, named_struct('x`\\'y', 1, 'z', 2))", catalog)
+    for number, name in enumerate(names):
+        assert rows(catalog, f"select q.`{name}` from `t-1` q where `{name}` = {number}") == [(number,)]
+        txlog.sql(f"update `t-1` set `{name}` = `{name}` + 10 where `t-1`.`{name}` = {number}", catalog)
+        given = f"select {number + 10} as `{name}`, 7 as seven"
+        merge = f"merge into `t-1` as `x``y` using ({given}) as `u``v` on `x``y`.`{name}` = `u``v`.`{name}`"
+        txlog.sql(f"{merge} when matched then update set `x``y`.`{name}` = `x``y`.`{name}` + 10", catalog)
+        assert txlog.sql(f"delete from `t-1` w where w.`{name}` <> {number + 20}", catalog).version
+        txlog.sql(f"alter table `t-1` alter column `{name}` comment 'c'", catalog)
+        txlog.sql(f"alter table `t-1` rename column `{name}` to `{name}!`", catalog)
+        txlog.sql(f"alter table `t-1` add columns (`new {name}` int after `{name}!`, s.`in {name}` int)", catalog)
+        txlog.sql(f"alter table `t-1` drop columns if exists (`new {name}`, `absent {name}`, s.`in {name}`)", catalog)
+    txlog.sql("update `t-1` set s.`x``'y` = s.`x``'y` + 1", catalog)
+    (found,) = rows(catalog, "table `t-1`")
+    assert found == (*range(20, 20 + len(names)), {"x`'y": 2, "z": 2})
+
+
+def test_an_overwrite_of_the_partition_of_nulls_replaces_it(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int, p string) partitioned by (p); insert into t values (1, null), (2, 'a')", catalog)
+    for _ in range(2):
+        txlog.sql("insert overwrite t partition (p = null) select 3 as id", catalog)
+    assert sorted(rows(catalog, "table t"), key=str) == [(2, "a"), (3, None)]
+
+
+def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> None:
+    here = datetime.timezone(datetime.timedelta(hours=2))
+    values = {
+        "double": (-0.0, 0.027974984083842358, 1.7976931348623157e308, 5e-324, float("inf"), float("-inf")),
+        "decimal(38, 30)": (Decimal("1E-30"), Decimal("-12345678.000000000000000000000000000009")),
+        "string": ("it's \\ \" ` ; -- \n\t {m} :a 日本 \U0001f600", ""),
+        "timestamp": (
+            datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=here),
+            datetime.datetime(1, 1, 1, 2, tzinfo=here),
+        ),
+        "timestamp_ntz": (datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),),
+        "binary": (b"\x00\xff'", b""),
+        "bigint": (-(2**63), 2**63 - 1),
+    }
+    for number, (kind, given) in enumerate(values.items()):
+        txlog.sql(f"create table t{number} (v {kind})", catalog)
+        for value in given:
+            txlog.sql(f"insert into t{number} values (:v)", catalog, {"v": value})
+            txlog.sql(f"update t{number} set v = :v", catalog, {"v": value})
+            found = rows(catalog, f"select v, :v from t{number} where v = :v", v=value)
+            assert found[0][0] == found[0][1] == value
+            assert str(found[0][0]) == str(found[0][1]) or kind.startswith(("timestamp", "decimal"))
+            assert txlog.sql(f"delete from t{number} where v = :v", catalog, {"v": value}).metrics
+    for value in (Decimal("NaN"), Decimal("Infinity"), object()):
+        with pytest.raises(InvalidInputError, match="Invalid :v"):
+            txlog.sql("select :v", catalog, {"v": value})
 
 
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
@@ -305,6 +400,15 @@ def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -
     assert rows(catalog, "select * from t") == [(1, "x")]
 
 
+def test_the_first_line_of_csv_is_a_row_unless_it_is_said_to_be_a_header(
+    catalog: txlog.Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("1,x\n2,y\n")
+    txlog.sql(f"create table t (id int, name string); copy into t from '{tmp_path}/in' fileformat = csv", catalog)
+    assert rows(catalog, "table t") == [(1, "x"), (2, "y")]
+
+
 def test_new_columns_come_with_schema_evolution_and_not_without(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (id int); insert into t values (1)", catalog)
     txlog.sql("insert with schema evolution into t by name select cast(2 as int) as id, 'x' as more", catalog)
@@ -325,6 +429,17 @@ def test_a_feature_is_dropped_with_the_history_that_needs_it_once_that_is_old(ca
         txlog.sql("alter table t drop feature deletionVectors truncate history", catalog)
     txlog.sql("alter table t drop feature deletionVectors", catalog)
     assert rows(catalog, "select id from t") == [(2,)]
+
+
+def test_times_are_in_utc_wherever_the_program_runs(catalog: txlog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        query = "select hour(timestamp '2026-01-01 12:00:00+00:00'), cast(timestamp '2026-01-01 02:00:00Z' as date)"
+        assert rows(catalog, query) == [(12, datetime.date(2026, 1, 1))]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_functions_on_dates_give_dates_as_in_spark(catalog: txlog.Catalog) -> None:

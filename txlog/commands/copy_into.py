@@ -8,6 +8,7 @@ another one, loads each file once: of two loads at once, one loses the race, and
 from __future__ import annotations
 
 import fnmatch
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -38,6 +39,7 @@ from txlog.store.table_store import TableStore
 from txlog.util import ambient
 from txlog.util.arguments import invalid, one_of
 from txlog.util.logs import logger
+from txlog.util.wording import setting
 from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 from txlog.writer.unsent_files import UnsentFiles
@@ -107,6 +109,11 @@ class _Load:
             raise InvalidInputError(
                 "a table cannot load its own folder, nor one in it: `add_files` takes files that are there",
                 table=open_table.uri,
+            )
+        if source.has_cheap_calls and os.path.isfile(source.uri):
+            folder, name = os.path.split(source.uri)
+            raise InvalidInputError(
+                f"this is a file: pass its folder {folder}, and {setting('pattern', name)}", table=source.uri
             )
         if list_log(source).commits:
             raise InvalidInputError(

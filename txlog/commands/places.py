@@ -12,6 +12,7 @@ from collections.abc import Callable
 from txlog.errors import InvalidInputError
 from txlog.protocol.paths import canonical_path, uri_of
 from txlog.store.base import ObjectMeta, TableFiles
+from txlog.util.arguments import check_text
 
 __all__ = ["files_in", "root_of"]
 
@@ -24,18 +25,22 @@ def root_of(uri: str) -> str:
 def files_in(
     store: TableFiles, is_left_out: Callable[[str], bool], is_wanted: Callable[[str], bool] = lambda name: True
 ) -> list[ObjectMeta]:
-    """The wanted files of a folder, by name. Raises InvalidInputError if one is in a Delta table's folder, whose log
-    says which files and rows it has."""
+    """The wanted files of a folder, by name. Raises InvalidInputError for a name that no log can hold, and if a file is
+    in a Delta table's folder, whose log says which files and rows it has."""
     tables: set[str] = set()
+
+    def is_out(name: str) -> bool:
+        check_text("name of a file", name)
+        return is_left_out(name)
 
     def skip(folder: str) -> bool:
         if folder.endswith("/_delta_log"):
             tables.add(folder.removesuffix("_delta_log"))
-        return is_left_out(folder)
+        return is_out(folder)
 
     found: list[ObjectMeta] = []
     for page in store.files.list(skip=skip):
-        found += [each for each in page if not is_left_out(each.name) and is_wanted(each.name)]
+        found += [each for each in page if not is_out(each.name) and is_wanted(each.name)]
     for each in found:
         table = next((table for table in tables if each.name.startswith(table)), None)
         if table is not None:

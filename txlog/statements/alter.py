@@ -5,10 +5,12 @@ In: an open table, and the change. Out: the result of the call. Each statement i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import fold_name
+from txlog.protocol.schema import Struct, fold_name
+from txlog.protocol.schema_changes import column_path
 from txlog.statements.changes import (
     AddColumns,
     AddConstraint,
@@ -25,6 +27,7 @@ from txlog.statements.changes import (
     SyncIdentity,
     UnsetProperties,
 )
+from txlog.statements.cursor import named
 from txlog.table import Table
 
 __all__ = ["alter"]
@@ -79,22 +82,28 @@ def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
     with table.transaction(operation="ADD COLUMNS") as transaction:
         transaction.add_columns(ddl)
         for column in moved:
-            path = ".".join(f"`{part}`" for part in (*column.path, column.name))
+            path = ".".join(map(named, (*column.path, column.name)))
             transaction.alter_column(path, first=column.after == "", after=column.after or None)
     return transaction.result
 
 
 def _ddl(column: NewColumn) -> str:
     """The column in DDL, in the structs that it goes into."""
-    ddl = f"`{column.name}` {column.ddl}"
-    for depth, struct in enumerate(reversed(column.path)):
-        inner = ddl.replace(f"`{column.name}` ", f"`{column.name}`: ", 1) if not depth else ddl
-        ddl = f"`{struct}` struct<{inner}>" if depth + 1 == len(column.path) else f"`{struct}`: struct<{inner}>"
-    return ddl
+    ddl = column.ddl
+    *structs, name = (*column.path, column.name)
+    while structs:
+        ddl, name = f"struct<{named(name)}: {ddl}>", structs.pop()
+    return f"{named(name)} {ddl}"
 
 
 def _drop(table: Table, columns: tuple[str, ...], *, if_exists: bool) -> Any:
     if if_exists:
-        known = {fold_name(name) for name in table.snapshot().schema.names}
-        columns = tuple(each for each in columns if "." in each or fold_name(each.strip("`")) in known)
+        schema = table.snapshot().delta_schema
+        columns = tuple(each for each in columns if _is_there(schema, each))
     return table.drop_columns(list(columns)) if columns else None
+
+
+def _is_there(schema: Struct, column: str) -> bool:
+    with suppress(InvalidInputError):
+        return bool(column_path(column, schema))
+    return False

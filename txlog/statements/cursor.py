@@ -18,11 +18,13 @@ from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import invalid
+from txlog.util.patterns import pattern
 
-__all__ = ["Cursor", "quoted", "read_script"]
+__all__ = ["Cursor", "named", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
+_NUMBER = pattern(r"\d+(?:\.\d*)?|\.\d+")
 
 
 class _Dialect(Databricks):
@@ -53,6 +55,8 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
             if at > first:
                 found.append(Cursor(script, tokens[first:at]))
             first = at + 1
+    if not found:
+        raise invalid("text", text, "an SQL statement, or several with a semicolon after each")
     unused = [name for name in script.parameters if not any(cursor.has_parameter(name) for cursor in found)]
     if unused:
         raise InvalidInputError(f"the SQL text has no :{unused[0]}, for which there is a value")
@@ -152,7 +156,7 @@ class Cursor:
 
     def column(self) -> str:
         """A column or a field of a struct, as `Table` takes it."""
-        return ".".join(f"`{each}`" if _needs_quotes(each) else each for each in self.names("a column"))
+        return ".".join(named(each) if _needs_quotes(each) else each for each in self.names("a column"))
 
     def key(self) -> str:
         """The key of a property: words with dots, or a string."""
@@ -173,17 +177,17 @@ class Cursor:
 
     def number(self, what: str = "a number") -> float:
         name = self._parameter_at(self._at)
-        try:
-            found = float(self.word() if name is None else self._script.parameters[name])
-        except ValueError:
-            raise self.refused(f"expected {what}") from None
+        text = self.word() if name is None else self._script.parameters[name]
+        if not _NUMBER.fullmatch(text):
+            raise self.refused(f"expected {what}")
+        found = float(text)
         self._at += 1 if name is None else 2
         return found
 
     def whole_number(self, what: str = "a whole number") -> int:
-        found = self.number(what)
-        if found != int(found):
-            self._at -= 1
+        at, found = self._at, self.number(what)
+        if not found.is_integer():
+            self._at = at
             raise self.refused(f"expected {what}")
         return int(found)
 
@@ -260,7 +264,7 @@ class Cursor:
                 continue
             if name is not None:
                 value = self._script.parameters[name]
-                begins_comment = value[0] == "-" and at > begin and self._tokens[at - 1].text == "-"
+                begins_comment = value[0] == "-" and at > 0 and self._tokens[at - 1].text == "-"
                 pieces.append(f" {value}" if begins_comment else value)
             elif token.token_type is TokenType.STRING and source[token.start] == '"':
                 pieces.append(quoted(token.text))
@@ -331,7 +335,7 @@ class Cursor:
             return None
         colon, word = self._tokens[at], self._tokens[at + 1]
         follows = at > 0 and self._tokens[at - 1].end + 1 == colon.start
-        if word.start != colon.end + 1 or (follows and self._tokens[at - 1].text not in "(,=<>+-*/"):
+        if word.start != colon.end + 1 or (follows and _is_operand(self._tokens[at - 1])):
             return None
         if word.text not in self._script.parameters:
             self._at = at
@@ -345,10 +349,12 @@ def quoted(value: object, what: str = "a value") -> str:
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if isinstance(value, int | decimal.Decimal):
-        return str(value)
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return f"CAST({value!r} AS DOUBLE)"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return f"{value:f}"
+    if isinstance(value, float):  # as text: a number with a point is a decimal, whose cast may be another double
+        return f"CAST('{value!r}' AS DOUBLE)"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bytes):
@@ -359,6 +365,17 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
+
+
+def named(name: str) -> str:
+    """One part of a name, in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _is_operand(token: Token) -> bool:
+    """Whether what a colon follows here has a part that the colon names, as ``a:b`` has."""
+    is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+    return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
 def _needs_quotes(name: str) -> bool:

@@ -15,6 +15,7 @@ from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, from_arrow, type_name, type_to_arrow
+from txlog.statements.cursor import named, quoted
 
 __all__ = ["as_cast", "as_stored", "set_text"]
 
@@ -43,8 +44,8 @@ def set_text(field: Field, values: Sequence[tuple[tuple[str, ...], str]], refere
     parts = []
     for key, member in members.items():
         inner = [(path[1:], text) for path, text in values if fold_name(path[0]) == key]
-        own = f"{reference}.`{member.name}`"
-        parts.append(f"'{member.name}', {set_text(member, inner, own) if inner else own}")
+        own = f"{reference}.{named(member.name)}"
+        parts.append(f"{quoted(member.name)}, {set_text(member, inner, own) if inner else own}")
     return f"named_struct({', '.join(parts)})"
 
 

@@ -253,7 +253,7 @@ class CatalogLog:
         if refused.kind == "ResourceExhaustedException":
             self._try_to_publish(version - 1)
             return PutOutcome.BLOCKED
-        if refused.kind == "TooManyRequestsException":
+        if refused.status == 429:
             return PutOutcome.BLOCKED
         if refused.kind == "UpdateRequirementConflictException":  # another table, another etag, or a lock
             try:
@@ -370,6 +370,8 @@ class CatalogLog:
             logger.debug("%s: the answer to its creation was lost: %s", self._name, error)
             return PutOutcome.UNKNOWN
         except Refused as error:
+            if error.status == 429:
+                return PutOutcome.BLOCKED
             if error.kind != "AlreadyExistsException":
                 raise self._client.translated(error) from None
             return self._exists()

@@ -149,7 +149,7 @@ class UnityClient:
             raise self.translated(error) from None
 
     def repeat(self, method: str, path: str, kind: type[T], body: object = None) -> T:
-        """The answer to a request that may be made twice, and is if it gets none.
+        """The answer to a request that may be made twice, and is if it gets none, or the server has no time for it.
 
         Raises `Refused`, ``AccessError`` for want of a token, ``StorageError``.
         """
@@ -158,7 +158,7 @@ class UnityClient:
         try:
             return call_again(
                 lambda: self.send(method, path, kind, body),
-                lambda error: isinstance(error, Unanswered),
+                lambda error: isinstance(error, Unanswered) or (isinstance(error, Refused) and error.status == 429),
                 attempts=_READ_ATTEMPTS,
                 first_wait_s=_READ_FIRST_WAIT_S,
             )
