@@ -69,7 +69,7 @@ def read_describe(cursor: Cursor) -> Describe | DescribeDetail | DescribeHistory
 
 def read_show(cursor: Cursor) -> ShowTables | ShowColumns | ShowPartitions | ShowProperties:
     if cursor.take("TABLES"):
-        schema = cursor.name("a schema") if cursor.take_one("IN", "FROM") else None
+        schema = ".".join(cursor.names("a schema")) if cursor.take_one("IN", "FROM") else None
         has_pattern = cursor.take("LIKE") or cursor.is_at_string()
         return ShowTables(schema, cursor.string("a pattern") if has_pattern else None)
     if cursor.take("COLUMNS"):
