@@ -83,6 +83,50 @@ def test_row_changes_run_on_sparks_tasks(spark: SparkSession, options: dict[str,
     assert rows(options) == [(5, 50), (6, 60), (7, 70), (8, 81), (9, 91), (10, 101), (11, 111)]
 
 
+def test_sql_queries_and_changes_managed_tables(spark: SparkSession, options: dict[str, str]) -> None:
+    file = own(options)["catalog_token_file"]
+    catalog = txlog.Catalog(options["catalog"], storage_options={"catalog_token_file": file})
+
+    def run(text: str) -> Any:
+        return txlog.spark.sql(spark, text, catalog)
+
+    run("insert into main.s.t values (1, 10), (2, 20), (3, 30)")
+    run("update main.s.t set v = v + 1 where id = 2")
+    run("delete from main.s.t where id = 1")
+    merged = "when matched then update set v = s.v when not matched then insert *"
+    run(f"merge into main.s.t t using (select 3 as id, 31 as v union all select 4, 40) s on t.id = s.id {merged}")
+    assert [tuple(row) for row in run("select * from main.s.t order by id").collect()] == [(2, 21), (3, 31), (4, 40)]
+    assert run("select count(*) as n from main.s.t version as of 1").collect()[0].n == 3
+    plan: Any = run("select * from main.s.t")._jdf
+    assert TOKEN not in plan.queryExecution().toString()
+
+    run("create table main.s.made as select id, v from main.s.t where id > 2")
+    run("create or replace table main.s.made as select id, v, 'x' as note from main.s.t")
+    run("create table main.s.copy clone main.s.made")
+    assert catalog.table("main.s.copy").to_arrow().sort_by("id").to_pydict() == {
+        "id": [2, 3, 4],
+        "v": [21, 31, 40],
+        "note": ["x"] * 3,
+    }
+    assert [entry["version"] for entry in catalog.table("main.s.made").history()] == [1, 0]
+    assert [row.tableName for row in run("show tables in main.s").collect()] == ["copy", "made", "t"]
+
+
+def test_the_first_write_makes_a_managed_table_and_a_stream_needs_one(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    for _ in range(2):
+        numbers(spark, 5).write.format("txlog").options(**options).mode("append").save("uc://main.s.new")
+    made = txlog.Table.open("uc://main.s.new", storage_options=own(options))
+    assert (made.version, made.count()) == (1, 10)
+    assert made.verify().is_sound
+    writer = spark.readStream.format("txlog").options(**options).load("uc://main.s.new").writeStream.format("txlog")
+    writer = writer.options(**options).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start("uc://main.s.missing")
+    with pytest.raises(Exception, match="has no such table"):
+        query.awaitTermination()
+
+
 def test_a_token_in_an_option_is_refused_since_the_plan_would_show_it(
     spark: SparkSession, options: dict[str, str]
 ) -> None:

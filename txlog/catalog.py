@@ -121,8 +121,7 @@ class Catalog:
         """
 
         def create_at(place: TablePlace) -> Table:
-            given = {**place.properties, **(properties or {})}
-            return Table.create(place, schema, partition_by, given, exist_ok=exist_ok, **options)
+            return Table.create(place, schema, partition_by, properties, exist_ok=exist_ok, **options)
 
         return made_at_name(self.names, name, create_at, may_exist=exist_ok)
 
@@ -143,8 +142,7 @@ class Catalog:
         """
 
         def write_at(place: TablePlace) -> WriteResult:
-            given = {**place.properties, **(options.get("properties") or {})}
-            return write(place, data, mode, **{**options, "properties": given})
+            return write(place, data, mode, **options)
 
         return made_at_name(self.names, name, write_at, may_exist=True, repeats=False)
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 import pyarrow as pa
-from msgspec.structs import replace
 
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.write_options import WriteOptions, check_mode
@@ -140,18 +139,17 @@ def write(
         column_rules=column_rules,
     )
 
-    def write_at(place: str | os.PathLike[str], needed: Mapping[str, str]) -> WriteResult:
+    def write_at(place: str | os.PathLike[str]) -> WriteResult:
         open_table = _open_table(place, storage_options, retry, credential_provider, hooks)
         _probe_new_location(open_table)
-        all_options = replace(options, properties={**needed, **options.properties}) if needed else options
-        return _written(open_table, data, all_options, on_progress, ignores_existing=mode == "ignore")
+        return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
 
     named = _named(uri, storage_options, credential_provider)
     if named is None:
-        return write_at(uri, {})
+        return write_at(uri)
     from txlog.catalogs.open import made_at_name
 
-    return made_at_name(*named, lambda place: write_at(place, place.properties), may_exist=True, repeats=False)
+    return made_at_name(*named, write_at, may_exist=True, repeats=False)
 
 
 def _written(
@@ -305,8 +303,7 @@ class Table(Readable, metaclass=Hinted):
             handle: Any = {"retry": retry, "hooks": hooks, "key_cache_size": key_cache_size}
 
             def create_at(place: TablePlace) -> Table:
-                needed = {**place.properties, **(properties or {})}
-                return cls.create(place, schema, partition_by, needed, **given, **handle)
+                return cls.create(place, schema, partition_by, properties, **given, **handle)
 
             return made_at_name(*named, create_at, may_exist=exist_ok)
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
@@ -411,6 +408,11 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.convert import ConvertOptions, convert
 
+        if _named(uri, storage_options, credential_provider) is not None:
+            raise InvalidInputError(
+                f"{uri} is a name, and a conversion takes the location of files, which stay where they are: convert"
+                " that, and clone the table into the name"
+            )
         open_table = _open_table(uri, storage_options, retry, credential_provider)
         options = ConvertOptions(partition_by, properties or {}, iceberg_metadata, user_metadata)
         return convert(open_table, options, on_progress, workers)
@@ -1685,11 +1687,19 @@ class Table(Readable, metaclass=Hinted):
         """
         from txlog.commands.clone import CloneOptions, clone
 
-        place = self._options_of_another_place(storage_options, credential_provider)
-        target = _open_table(uri, place[0], self._open_table.retry, place[1])
+        given = self._options_of_another_place(storage_options, credential_provider)
         options = CloneOptions(shallow, mode, properties or {}, user_metadata)
         state = self.snapshot(version, timestamp)._version.state
-        return clone(self._open_table, state, target, options, on_progress, workers)
+
+        def clone_at(place: str | os.PathLike[str]) -> CloneResult:
+            target = _open_table(place, given[0], self._open_table.retry, given[1])
+            return clone(self._open_table, state, target, options, on_progress, workers)
+
+        if (named := _named(uri, *given)) is None:
+            return clone_at(uri)
+        from txlog.catalogs.open import made_at_name
+
+        return made_at_name(*named, clone_at, may_exist=mode != "error")
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
         """Name a version; txlog's log cleanup and vacuum keep it, and ``snapshot(tag=name)`` reads it.

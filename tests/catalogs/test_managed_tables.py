@@ -106,6 +106,31 @@ def test_a_table_is_made_with_its_first_rows_by_its_name(server: UnityServer) ->
     assert txlog.Catalog(server.uri).tables("main.s") == ["main.s.new"]
 
 
+def test_a_clone_into_a_name_is_managed_and_one_of_it_elsewhere_is_not(table: txlog.Table, tmp_path: Path) -> None:
+    table.append(rows(1, 2))
+    plain = tmp_path / "plain"
+    table.clone(plain)
+    table.clone("uc://main.s.copy")
+    table.append(rows(3))
+    table.clone(plain, mode="replace")
+    table.clone("uc://main.s.copy", mode="replace")
+    for copy in (txlog.Table.open(plain), txlog.Table.open("uc://main.s.copy")):
+        copy.append(rows(4))
+        assert ids(copy) == [1, 2, 3, 4]
+    assert "io.unitycatalog.tableId" not in txlog.Table.open(plain).properties
+    txlog.Table.open(plain).clone("uc://main.s.adopted")
+    assert ids(txlog.Table.open("uc://main.s.adopted")) == [1, 2, 3, 4]
+
+
+def test_a_name_is_refused_where_it_cannot_be_made_managed_and_the_error_says_how(
+    table: txlog.Table, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="make a deep clone"):
+        table.clone("uc://main.s.copy", shallow=True)
+    with pytest.raises(txlog.InvalidInputError, match="clone the table into the name"):
+        txlog.Table.convert("uc://main.s.copy")
+
+
 def test_an_external_table_is_found_by_name_and_committed_to_by_path(server: UnityServer, tmp_path: Path) -> None:
     plain = txlog.Table.create(tmp_path / "external", "id bigint, note string")
     server._create(

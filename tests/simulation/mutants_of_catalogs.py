@@ -14,8 +14,9 @@ import pytest
 
 from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.commit.alone import CommitRun, _Seen
-from txlog.errors import NotFoundError
+from txlog.errors import AccessError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.protocol.log_names import STAGED
+from txlog.store.base import PutOutcome
 from txlog.store.versions import FolderVersions
 from txlog.util import ambient
 
@@ -120,6 +121,62 @@ def removes_what_is_not_published(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CatalogLog, "_forget_losers", forget)
 
 
+def takes_a_lock_clash_for_a_repeat(patch: pytest.MonkeyPatch) -> None:
+    """The catalog says 409 since another commit is in progress, and this one counts as accepted."""
+    _accepted_if(patch, lambda refused: refused.kind == "UpdateRequirementConflictException")
+
+
+def takes_a_dropped_table_for_a_commit_that_is_done(patch: pytest.MonkeyPatch) -> None:
+    """The catalog says 404 to a commit, and it counts as accepted."""
+    _accepted_if(patch, lambda refused: refused.status == 404)
+
+
+def _accepted_if(patch: pytest.MonkeyPatch, is_meant: Callable[[Any], bool]) -> None:
+    real = CatalogLog._after_refusal
+
+    def after_refusal(self: Any, refused: Any, version: int) -> PutOutcome:
+        return PutOutcome.WRITTEN if is_meant(refused) else real(self, refused, version)
+
+    patch.setattr(CatalogLog, "_after_refusal", after_refusal)
+
+
+def goes_over_to_a_table_of_the_same_name(patch: pytest.MonkeyPatch) -> None:
+    """Whatever table the name has now is the one that was opened."""
+    real = CatalogLog._learn
+
+    def learn(self: Any, answer: Any) -> Any:
+        self._table_id = answer.metadata.table_uuid
+        return real(self, answer)
+
+    patch.setattr(CatalogLog, "_learn", learn)
+
+
+def takes_a_renamed_table_for_a_commit_that_did_not_land(patch: pytest.MonkeyPatch) -> None:
+    """After a lost answer, a table that cannot be found says that nothing landed."""
+    _fails_if_it_cannot_look(patch, TableNotFoundError)
+
+
+def takes_an_expired_token_for_a_commit_that_did_not_land(patch: pytest.MonkeyPatch) -> None:
+    """After a lost answer, a catalog that refuses to tell says that nothing landed."""
+    _fails_if_it_cannot_look(patch, AccessError)
+
+
+def _fails_if_it_cannot_look(patch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    real = CatalogLog._propose
+
+    def propose(self: Any, attempt: Any) -> PutOutcome:
+        outcome = real(self, attempt)
+        if outcome is PutOutcome.UNKNOWN:
+            try:
+                self._refreshed()
+            except TxlogError as error:
+                if isinstance(error, kind):
+                    raise
+        return outcome
+
+    patch.setattr(CatalogLog, "_propose", propose)
+
+
 CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -131,5 +188,10 @@ CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (takes_a_staged_file_without_the_catalogs_word, "a-catalog-decides-between-appenders"),
         (reads_above_the_ceiling, "a-catalog-and-a-stray-file"),
         (removes_what_is_not_published, "a-catalog-decides-between-appenders"),
+        (takes_a_lock_clash_for_a_repeat, "a-catalog-whose-locks-clash"),
+        (takes_an_expired_token_for_a_commit_that_did_not_land, "a-catalog-whose-tokens-expire"),
+        (takes_a_dropped_table_for_a_commit_that_is_done, "a-catalog-that-drops-the-table"),
+        (takes_a_renamed_table_for_a_commit_that_did_not_land, "a-catalog-that-renames-the-table"),
+        (goes_over_to_a_table_of_the_same_name, "a-catalog-that-makes-the-table-again"),
     )
 }

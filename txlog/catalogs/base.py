@@ -25,7 +25,8 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     ``name`` is the full name in the catalog. ``credential_provider`` is called again when its credentials expire.
     ``owner`` makes what decides the table's versions; None: commits go by path. ``properties`` are those that version 0
-    of a table must have in this catalog.
+    of a table must have in this catalog. ``address`` is what any process can pass to `Table.open` as location and
+    options, without secrets, if ``uri`` is not enough.
     """
 
     uri: str
@@ -34,6 +35,7 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     credential_provider: Callable[[], object] | None = None
     owner: Callable[[TableStore], VersionLog] | None = None
     properties: Mapping[str, str] = {}
+    address: tuple[str, Mapping[str, str]] | None = None
 
     def __fspath__(self) -> str:
         return self.uri
@@ -45,7 +47,11 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def store(self) -> TableStore:
         """The table's stores, with the owner of its versions. Makes no request."""
         store = open_store(self.uri, self.storage_options, self.credential_provider)
-        return store if self.owner is None else msgspec.structs.replace(store, owner=self.owner(store))
+        if self.owner is None:
+            return store
+        return msgspec.structs.replace(
+            store, owner=self.owner(store), address=self.address, new_properties=self.properties
+        )
 
 
 class TableCatalog(Protocol):

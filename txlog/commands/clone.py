@@ -20,7 +20,14 @@ from txlog.commands.places import root_of
 from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.table_definition import Definition, cloned, define
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
+from txlog.errors import (
+    InvalidInputError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TableExistsError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -106,7 +113,8 @@ class _Clone:
     def run(self) -> CloneResult:
         there = self._there
         with TxlogError.located(self._target.uri, None if there is None else there.version):
-            definition = cloned(self._version, there, self._options.properties)
+            needed = self._target.store.new_properties if there is None else {}
+            definition = cloned(self._version, there, {**needed, **self._options.properties})
         found = add_files_of(self._source.log.files(self._version))
         live = [] if there is None else add_files_of(self._target.log.files(there))
         files = self._referring(found) if self._options.is_shallow else self._copied(found, live, definition)
@@ -252,6 +260,12 @@ def _check_places(source: OpenTable, target: OpenTable, *, is_shallow: bool) -> 
             f"{target.uri} and {source.uri} are inside each other, so a vacuum of the outer table would delete files of"
             " the inner one: clone to a folder next to the table",
             table=source.uri,
+        )
+    if is_shallow and target.store.owner is not None:
+        raise UnsupportedFeatureError(
+            "a managed table cannot be a shallow clone, since its catalog gives out credentials for the table's own"
+            " folder alone: make a deep clone",
+            table=target.uri,
         )
     if is_shallow and "://" not in source.uri and "://" in target.uri:
         raise InvalidInputError(

@@ -40,7 +40,14 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.column_rules import dropped_rules, with_rules_of
-from txlog.protocol.features import check_can_write, merged, protocol_for, upgraded_for
+from txlog.protocol.features import (
+    CATALOG_MANAGED,
+    check_can_write,
+    merged,
+    protocol_for,
+    upgraded_for,
+    without_feature,
+)
 from txlog.protocol.identity import IDENTITY_PREFIX, check_identity_columns, created_again_ms, with_later_marks
 from txlog.protocol.loaded_files import is_of_loaded_files
 from txlog.protocol.partition_values import partitioning_text
@@ -377,7 +384,10 @@ def cloned(source: TableState, there: TableState | None, properties: Mapping[str
         description=None if there is None else there.metadata.description,
         configuration=stored(configuration),
     )
-    protocol = upgraded_for(source.protocol, source.schema, configuration) or source.protocol
+    protocol = source.protocol
+    if CATALOG_MANAGED in (protocol.writer_features or ()):  # what manages the source does not manage its clone
+        protocol = without_feature(protocol, CATALOG_MANAGED, protects_history=False)
+    protocol = upgraded_for(protocol, source.schema, configuration) or protocol
     if there is not None:
         protocol = merged(there.protocol, protocol)
     domains = {name: domain for name, domain in source.domains.items() if _is_taken_over(name)}
@@ -643,5 +653,10 @@ _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
 }
 
-_OF_ITS_OWN = (*_ROW_TRACKING_COLUMNS, ICEBERG_CATALOG, "delta.requireCheckpointProtectionBeforeVersion")
+_OF_ITS_OWN = (
+    *_ROW_TRACKING_COLUMNS,
+    ICEBERG_CATALOG,
+    "delta.requireCheckpointProtectionBeforeVersion",
+    "io.unitycatalog.tableId",
+)
 """Properties that are about one table's files or place, so that a clone does not take them over."""

@@ -57,7 +57,8 @@ def plan_write(
         with TxlogError.located(open_table.uri):
             # Rows bring their values: their column does not count, even if it did where they come from.
             columns = without_metadata(from_arrow(data_schema), IDENTITY_PREFIX)
-            defined = new_table(columns, options.partition_by or (), options.properties, options.cluster_by)
+            properties = {**open_table.store.new_properties, **options.properties}
+            defined = new_table(columns, options.partition_by or (), properties, options.cluster_by)
             return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
         raise TableExistsError("there is already a table here", table=open_table.uri, version=state.version)

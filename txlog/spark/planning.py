@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from txlog.catalogs.open import named_table, resolved
 from txlog.commands import write_planning
 from txlog.commands.create_table import create_table
 from txlog.commands.global_committer import GlobalCommitter
@@ -46,7 +47,7 @@ from txlog.writer.write_plan import WriteJob
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
+__all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan", "staged_if_new"]
 
 _streams: set[str] = set()
 """The streams of which this process has committed a batch."""
@@ -88,6 +89,21 @@ def plan(options: SparkWriteOptions, spark_schema: StructType, *, overwrite: boo
     else:
         job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
     return job, GlobalCommitter(open_table).replay_of(job, quietly=True, refresh=False) is not None
+
+
+def staged_if_new(options: SparkWriteOptions) -> SparkWriteOptions:
+    """The options with the place of a new table, if they name one that its catalog does not have.
+
+    Tasks and the commit run in other processes, and must all find the place that this one was given.
+
+    Raises:
+        TxlogError: What the catalog answers.
+    """
+    named = named_table(options.path, options.storage_options, None)
+    if named is None or resolved(*named) is not None:
+        return options
+    place = named[0].create(named[1], lambda place: place)
+    return options if place.address is None else replace(options, path=place.address[0])
 
 
 def commit(

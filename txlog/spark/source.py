@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
-from txlog.errors import TxlogError
+from txlog.errors import TableNotFoundError, TxlogError
 from txlog.spark.errors import crossing
 from txlog.spark.options import SparkWriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.schema import struct_type
@@ -48,11 +48,15 @@ class TxlogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> TxlogWriter:
         """Plan a batch write. Raises every error in the schema and the options."""
-        from txlog.spark.planning import plan
+        from txlog.spark.planning import plan, staged_if_new
 
         with crossing():
-            options = parse_write_options(self.options)
-            job, is_replay = plan(options, struct_type(schema), overwrite=overwrite)
+            options, columns = parse_write_options(self.options), struct_type(schema)
+            try:
+                job, is_replay = plan(options, columns, overwrite=overwrite)
+            except TableNotFoundError:  # a name that its catalog does not have
+                options = staged_if_new(options)
+                job, is_replay = plan(options, columns, overwrite=overwrite)
             is_on_sail = isinstance(schema, pa.Schema)
             if is_on_sail:
                 require_own_mode(options, job)

@@ -81,7 +81,12 @@ class SparkEngine:
         self.workers = SparkWorkers(spark)
 
     def has_table(self, name: str) -> bool:
-        return bool(self._spark.catalog.tableExists(name))
+        from pyspark.errors import AnalysisException
+
+        try:
+            return bool(self._spark.catalog.tableExists(name))
+        except AnalysisException:  # a name with more parts than its catalogs have
+            return False
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
         frames = {f"txlog_{number}": self._frame(source) for number, source in enumerate(sources) if source is not None}
@@ -117,8 +122,7 @@ class SparkEngine:
         )
 
     def write(self, place: Table | TablePlace, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
-        uri = place.uri
-        storage = place.storage_options if isinstance(place, TablePlace) else place._open_table.storage_options
+        uri, storage = _address(place)
         writer = rows.write.format("txlog").mode("overwrite" if mode == "overwrite" else "append")
         if mode == "error":
             writer = writer.option("mustCreate", "true")
@@ -134,17 +138,24 @@ class SparkEngine:
     def merge(self, table: Table, rows: DataFrame, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:
         if options.get("schema_mode"):  # only a merge in this process adds columns
             return table.merge(rows.toArrow(), on, **options)
-        storage = table._open_table.storage_options
-        return merge(self._spark, table.uri, rows, on, storage_options=storage, **options)
+        uri, storage = _address(table)
+        return merge(self._spark, uri, rows, on, storage_options=storage, **options)
 
     def _frame(self, source: Source) -> DataFrame:
         if source.changes is not None:
             return self._spark.createDataFrame(source.table.changes(**source.changes).read_all())
-        storage = source.table._open_table.storage_options
-        return read(self._spark, source.table.uri, source.snapshot.version, storage_options=storage)
+        uri, storage = _address(source.table)
+        return read(self._spark, uri, source.snapshot.version, storage_options=storage)
 
     def _typed(self, error: Exception, what: str) -> Exception:
         return error_from(error) or InvalidInputError(f"{what}: {error}")
+
+
+def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:
+    """The location or name, and the options, by which Spark's processes find a table."""
+    if isinstance(place, TablePlace):
+        return place.address or (place.uri, place.storage_options)
+    return place._open_table.store.address or (place.uri, place._open_table.storage_options)
 
 
 def _write_options(options: Mapping[str, Any]) -> dict[str, str]:

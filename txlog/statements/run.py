@@ -250,7 +250,6 @@ class Runner:
 
     def _create_empty(self, place: TablePlace, statement: CreateTable) -> None:
         properties = {
-            **place.properties,
             **dict(statement.properties),
             **{f"delta.constraints.{name}": condition for name, condition in statement.constraints},
         }
@@ -282,8 +281,7 @@ class Runner:
         rows, _ = self._rows(statement.query)
 
         def make(place: TablePlace) -> Any:
-            given = {**place.properties, **dict(statement.properties)}
-            made = options | {"properties": given, "cluster_by": statement.cluster_by or None}
+            made = options | {"properties": dict(statement.properties), "cluster_by": statement.cluster_by or None}
             return self._engine.write(place, rows, "error", made)
 
         return self._create(statement.table, statement.location, make)
@@ -299,13 +297,14 @@ class Runner:
             raise TableExistsError(f"there is already a table {statement.table.text}", table=statement.table.location)
 
         def make(place: TablePlace) -> Any:
-            given = {**place.properties, **dict(statement.properties)}
             mode: Any = "replace" if exists else "error"
-            return source.clone(place, version, shallow=statement.is_shallow, mode=mode, properties=given)
+            shallow, properties = statement.is_shallow, dict(statement.properties)
+            return source.clone(place, version, shallow=shallow, mode=mode, properties=properties)
 
+        if exists and statement.table.location is None:
+            return make(self._named(statement.table).names.resolve(statement.table.text))
         if exists:
-            there = statement.table
-            return make(TablePlace(self._open(there).uri, there.text, self._options))
+            return make(TablePlace(statement.table.location or "", statement.table.text, self._options))
         return self._create(statement.table, statement.location, make)
 
     @_run.register

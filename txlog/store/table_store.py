@@ -5,6 +5,8 @@ In: what an opener found. Out: `TableStore`, all that the rest of txlog knows ab
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from txlog.store.base import FileStore, LogStore
@@ -24,6 +26,8 @@ class TableStore(msgspec.Struct, frozen=True):
     ``waiting`` has them in the folder ``WAITING``; None on stores whose commit queue all writers share.
     ``commit_queue`` is where the table's writers queue before they commit.
     ``owner`` decides which commit becomes a version; None: whoever creates the next file in the folder.
+    ``address`` is a location and options without secrets by which any process finds the table with its owner; None:
+    ``uri`` is enough. ``new_properties`` are those that version 0 must have if the owner is to accept it.
     """
 
     uri: str
@@ -35,6 +39,8 @@ class TableStore(msgspec.Struct, frozen=True):
     iceberg: LogStore | None = None
     waiting: LogStore | None = None
     owner: VersionLog | None = None
+    address: tuple[str, Mapping[str, str]] | None = None
+    new_properties: Mapping[str, str] = {}
 
     @property
     def versions(self) -> VersionLog:

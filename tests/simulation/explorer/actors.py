@@ -63,6 +63,7 @@ from explorer.programs import (
     clean_up_later,
     compact,
     delete_files,
+    hold_catalog,
     ingest,
     ingest_of_two,
     ingest_once,
@@ -237,6 +238,8 @@ _OWNED = tuple(
 )
 """Somebody else decides the versions of these tables."""
 
+_made_again = partial(hold_catalog, why="dropped", then="made again")
+
 _OF_CATALOGS = tuple(
     Scenario(
         name,
@@ -254,6 +257,17 @@ _OF_CATALOGS = tuple(
         ("a-catalog-that-refuses-repeats", (partial(append, times=2), append), 1, 0, "forgets"),
         ("a-catalog-is-asked-what-became-of-it", (append_and_resolve, append), 1, 0, "forgets"),
         ("a-catalog-and-a-publisher-that-dies", (partial(append, times=2), publish_versions), 1, 1, "forgets"),
+        ("a-catalog-whose-locks-clash", (append, append, partial(hold_catalog, why="clash")), 1, 0, "remembers"),
+        ("a-catalog-whose-tokens-expire", (append, partial(hold_catalog, why="expired")), 1, 0, "forgets"),
+        ("a-catalog-that-drops-the-table", (append, append, partial(hold_catalog, why="dropped")), 1, 0, "remembers"),
+        (
+            "a-catalog-that-renames-the-table",
+            (append_and_resolve, partial(hold_catalog, why="renamed")),
+            1,
+            0,
+            "forgets",
+        ),
+        ("a-catalog-that-makes-the-table-again", (append, append, _made_again), 1, 0, "remembers"),
         ("a-catalog-and-a-stray-file", (append, write_without_the_catalog, read), 0, 0, "remembers"),
     )
 )

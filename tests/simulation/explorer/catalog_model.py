@@ -2,33 +2,52 @@
 
 In: requests, each one call of the book's store, so that the explorer orders it and breaks it like any other. Out: the
 answers of real servers: repeats by one of their two rules, room for few unpublished commits, a first commit at any
-version, and belief in whatever is reported as published.
+version, and belief in whatever is reported as published. Its administrator may drop the table, rename it, or make it
+again; locks clash, and tokens expire.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from explorer.versions import InvariantBroken
 from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
-from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, TableInfo
-from txlog.errors import StorageError
+from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, OldName, TableInfo
+from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.store.base import LogStore, PutOutcome
 from txlog.store.versions import FolderVersions, VersionLog
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 
-__all__ = ["CatalogBook", "versions_of"]
+__all__ = ["CatalogBook", "Held", "versions_of"]
 
 _NAME = TableName("main", "s", "t")
 _ID = "00000000-0000-4000-8000-000000000001"
+_ANOTHER_ID = "00000000-0000-4000-8000-000000000002"
 _REPORTED = "_reported"
+_HELD = "_held"
+
+Held: TypeAlias = Literal["", "clash", "expired", "dropped", "renamed", "made again"]
+"""Why the catalog refuses requests now; a clash refuses one commit."""
+
+_REFUSALS = {
+    "clash": Refused(409, "UpdateRequirementConflictException", "a commit is in progress: retry"),
+    "expired": Refused(401, "UNAUTHENTICATED", "the token has expired"),
+    "dropped": Refused(404, "NoSuchTableException", "no such table"),
+    "renamed": Refused(404, "NoSuchTableException", "no such table"),
+    "made again": Refused(409, "UpdateRequirementConflictException", "the table has another uuid"),
+}
 
 
-class _Full(StorageError):
-    """There is no room for another unpublished commit."""
+class _No(StorageError):
+    """The book's refusal of a request."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
 
 
 class CatalogBook(VersionOwner):
@@ -68,6 +87,13 @@ class CatalogBook(VersionOwner):
     def reported(self) -> int:
         return int(self.objects[_REPORTED][0])
 
+    @property
+    def held(self) -> Held:
+        return cast("Held", self.objects.get(_HELD, (b"", 0))[0].decode())
+
+    def hold(self, why: Held) -> None:
+        self._write(_HELD, why.encode())
+
     def records(self) -> list[CommitRecord]:
         """Those that were not reported as published, newest first."""
         versions = range(self.newest, self.reported, -1)
@@ -79,6 +105,13 @@ class CatalogBook(VersionOwner):
         request = msgspec.json.decode(bytes(body))
         commit = msgspec.convert(request["commit"], CommitRecord)
         with self.lock:
+            if self.held == "made again" and request["uuid"] == _ANOTHER_ID:
+                raise InvariantBroken("a commit reaches its own table only", f"{name} was sent to another one")
+            if self.held:
+                refused = _REFUSALS[self.held]
+                if self.held == "clash":
+                    self.hold("")
+                raise _No(refused)
             if commit.version <= self.newest:
                 known = self.objects.get(f"_record.{commit.version}")
                 is_same = (
@@ -91,7 +124,7 @@ class CatalogBook(VersionOwner):
                 raise StorageError("a gap")
             reported = max(self.reported, request["reported"])
             if commit.version - 1 - reported >= self.room:
-                raise _Full("no room")
+                raise _No(Refused(429, "ResourceExhaustedException", "no room"))
             self._write(_REPORTED, str(reported).encode())
             staged = self.folder.objects.get(f"_staged_commits/{commit.file_name}", (b"", 0))
             self._write(name, staged[0], commit.timestamp)
@@ -115,20 +148,34 @@ class _Client:
 
     def get(self, path: str, kind: Any, **query: str) -> Any:
         self._store.list_from("")
+        held = self._held
+        if held in ("dropped", "renamed"):
+            raise TableNotFoundError("no such table")
+        if held == "expired":
+            raise AccessError("the token has expired", reason="expired")
+        if held == "made again":
+            return LoadedTable(TableInfo("MANAGED", _ANOTHER_ID, "memory://another"), [], 0)
         return self._loaded()
 
+    @property
+    def _held(self) -> Held:
+        """Who checks the story at its end is refused nothing."""
+        return "" if self._store is self._book else self._book.held
+
     def tables(self, catalog: str, schema: str) -> list[Any]:
-        return []
+        return [OldName("renamed", _ID)] if self._held == "renamed" else []
 
     def send(self, method: str, path: str, kind: Any, body: Any) -> Any:
         updates = {each["action"]: each for each in body["updates"]}
         commit = updates["add-commit"]["commit"]
         reported = updates.get("set-latest-backfilled-version", {}).get("latest-published-version", 0)
+        uuid = next(each["uuid"] for each in body["requirements"] if each["type"] == "assert-table-uuid")
         name = FolderVersions.name_of(commit.version)
+        request = msgspec.json.encode({"commit": commit, "reported": reported, "uuid": uuid})
         try:
-            outcome = self._store.put_if_absent(name, msgspec.json.encode({"commit": commit, "reported": reported}))
-        except _Full as error:
-            raise Refused(429, "ResourceExhaustedException", error.message) from None
+            outcome = self._store.put_if_absent(name, request)
+        except _No as error:
+            raise error.refused from None
         except StorageError as error:
             raise Refused(400, "InvalidParameterValueException", error.message) from None
         if outcome is PutOutcome.ALREADY_EXISTS:

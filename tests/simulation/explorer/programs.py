@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from explorer.catalog_model import CatalogBook
+from explorer.catalog_model import CatalogBook, Held
 from explorer.session import Session
 from explorer.versions import Attempt
 from explorer.world import seen_by
@@ -44,6 +44,7 @@ __all__ = [
     "clean_up_later",
     "compact",
     "delete_files",
+    "hold_catalog",
     "ingest",
     "ingest_of_two",
     "ingest_once",
@@ -220,6 +221,17 @@ def write_without_the_catalog(session: Session) -> None:
         body = session.run.world.log.objects[commit_name(0)][0]
         session.run.world.log.objects[name] = session.run.world.log.durable[name] = body, session.clock.now_ms()
         book.strays.add(name)
+
+
+def hold_catalog(session: Session, *, why: Held, then: Held | None = None) -> None:
+    """What the catalog's administrator or its clock does, at any moment; and once more at a later one."""
+    book = session.run.world.owner
+    assert isinstance(book, CatalogBook), "the scenario does not say catalog"
+    assert session.owner is not None
+    for each in (why,) if then is None else (why, then):
+        with contextlib.suppress(StorageError):
+            session.owner.list_from("")
+        book.hold(each)
 
 
 def publish_versions(session: Session) -> None:

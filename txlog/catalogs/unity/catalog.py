@@ -6,9 +6,12 @@ table; an external table is committed to by path. Unity Catalog, "api/delta.yaml
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
+
+import msgspec
 
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts
@@ -23,6 +26,24 @@ from txlog.util import ambient
 __all__ = ["UnityCatalog"]
 
 Made = TypeVar("Made")
+
+_STAGED = "#"
+"""Between the name of a table that is being made and what the catalog has said about it."""
+
+
+class _Staged(msgspec.Struct, frozen=True):
+    """A place that the catalog gave for a new table. It is no secret."""
+
+    table_id: str
+    location: str
+    properties: dict[str, str]
+
+    def __str__(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()
+
+    @classmethod
+    def of(cls, text: str) -> _Staged:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text), type=cls)
 
 
 class UnityCatalog:
@@ -48,13 +69,18 @@ class UnityCatalog:
         return self._client.server
 
     def resolve(self, name: str) -> TablePlace:
+        """Also what `create` gives a table for an address, which only another process of that creation knows."""
+        name, _, staged = name.partition(_STAGED)
         wanted, asked = _named(name), ambient.instant()
+        if staged:
+            return self._new(wanted, _Staged.of(staged))
         loaded = self._client.get(wanted.path, LoadedTable)
         location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
         place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
         if loaded.metadata.table_type != "MANAGED":
             return place
-        return _owned(place, partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked)))
+        owner = partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked))
+        return msgspec.structs.replace(place, owner=owner, address=self._address(name))
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         wanted = _named(name)
@@ -65,19 +91,35 @@ class UnityCatalog:
             if error.kind == "AlreadyExistsException":
                 raise TableExistsError(f"there is already a table {wanted} in this catalog", table=self.uri) from None
             raise self._client.translated(error) from None
-        credentials = VendedCredentials(self._client, wanted, staged.table_id, staged.location, True)
-        place = self._place(wanted, staged.location, credentials)
         protocol = staged.required_protocol
         needed = dict.fromkeys((*protocol.reader_features, *protocol.writer_features))
         properties = {key: value for key, value in staged.required_properties.items() if value is not None}
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
-        owner = partial(self._log, name=wanted, table_id=staged.table_id, staged_at=staged.location)
         try:
-            return make(_owned(place, owner, properties))
+            return make(self._new(wanted, _Staged(staged.table_id, staged.location, properties)))
         except CommitStateUnknownError as error:  # version 0 in the folder says nothing: the catalog's word decides
             error.template = error.template.replace(repr(error.table), repr(f"uc://{wanted}"))
             error.table = f"uc://{wanted}"
             raise
+
+    def _new(self, name: TableName, staged: _Staged) -> TablePlace:
+        credentials = VendedCredentials(self._client, name, staged.table_id, staged.location, True)
+        owner = partial(self._log, name=name, table_id=staged.table_id, staged_at=staged.location)
+        return msgspec.structs.replace(
+            self._place(name, staged.location, credentials),
+            owner=owner,
+            properties=staged.properties,
+            address=self._address(f"{name}{_STAGED}{staged}"),
+        )
+
+    def _address(self, name: str) -> tuple[str, dict[str, str]]:
+        """A token itself is left out: other processes have one of their own."""
+        own = {"catalog": self.uri, **(self._options or {})}
+        if (file := self._client.token_file) is not None:
+            own["catalog_token_file"] = file
+        if self._allows_maintenance:
+            own["catalog_allows_maintenance"] = "true"
+        return f"uc://{name}", own
 
     def tables(self, schema: str | None = None) -> list[str]:
         if schema is not None:
@@ -143,12 +185,6 @@ class UnityCatalog:
         except TxlogError as error:
             error.table = str(name)
             raise
-
-
-def _owned(
-    place: TablePlace, owner: Callable[[TableStore], CatalogLog], properties: Mapping[str, str] | None = None
-) -> TablePlace:
-    return TablePlace(place.uri, place.name, place.storage_options, place.credential_provider, owner, properties or {})
 
 
 def _named(name: str) -> TableName:

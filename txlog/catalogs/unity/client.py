@@ -136,6 +136,11 @@ class UnityClient:
     def __reduce__(self) -> tuple[Any, ...]:
         return (UnityClient, (self.server, _left_behind if self._given is not None else self._source))
 
+    @property
+    def token_file(self) -> str | None:
+        """The file that the token is read from, if it is."""
+        return self._source.path if isinstance(self._source, FileToken) else None
+
     # --- answers ------------------------------------------------------------------------------------------------
 
     def get(self, path: str, kind: type[T], **query: str) -> T:
