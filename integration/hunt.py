@@ -70,7 +70,7 @@ def of_spark(environment: str) -> dict[str, str]:
 PARTS: dict[str, Part] = {
     "scenarios": Part("a schedule of a small scenario that breaks a promise; all of them", 1800, workers=2),
     "mutants": Part("a bug put into the protocol that the explorer lets pass", 900, workers=2),
-    "conflicts": Part("a cell of the conflict matrix that Spark's Delta answers otherwise, at each level", 600),
+    "conflicts": Part("a cell of the conflict matrix that Spark's Delta answers otherwise, at each level", 2400),
     "stories": Part(
         "a random story that breaks a promise, from a new seed",
         900,

@@ -319,7 +319,8 @@ create table `select` (`from` int, `two words` string, `group` int) using delta 
  ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5');
 insert into `select` values (1, 'semi; colon', 2), (2, 'it\\'s -- no comment', 3);
 select `from`, `two words` from `select` where `group` > 2;
-update `select` set `two words` = "double 'quoted'", `group` = `group` + `from` where `from` = 1; -- a comment; with one
+update `select` set `two words` = "double 'quoted'", `group` = `group` + `from` where `from` = 1 -- a comment; with one
+;
 /* another; */ select `two words`, `group` from `select` order by `from`;
 delete from `select` s where s.`from` = 1 and s.`two words` like '%quoted%';
 select count(*) from `select`;

@@ -125,7 +125,7 @@ class _Transaction:
             self._transaction.readWholeTable()
             self._transaction.filterFiles()
         for predicate in reads.predicates:
-            self._transaction.filterFiles(self._sequence([self._expression(str(predicate))]), False)
+            self._transaction.filterFiles(self._terms(str(predicate)), False)
         for app_id in {action.app_id for action in self._proposal.set_transactions} | reads.app_ids:
             self._transaction.txnVersion(app_id)
 
@@ -154,9 +154,11 @@ class _Transaction:
         assert operation.changesData() is changes_rows
         return operation
 
-    def _expression(self, text: str) -> Any:
+    def _terms(self, text: str) -> Any:
+        """The terms of an AND, each for itself: Spark's own commands read so, and only then it prunes partitions."""
         frame = self._session.createDataFrame([], "id long, day string").where(text)
-        return frame._jdf.queryExecution().analyzed().condition()  # type: ignore[attr-defined]
+        condition = frame._jdf.queryExecution().analyzed().condition()  # type: ignore[attr-defined]
+        return self._object("org.apache.spark.sql.delta.DeltaTableUtils$").splitConjunctivePredicates(condition)
 
     def _object(self, name: str) -> Any:
         return getattr(getattr(self._jvm, name), "MODULE$")
