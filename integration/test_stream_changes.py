@@ -70,13 +70,17 @@ NAMES = [
 ]
 
 
+def quoted(column: str) -> str:
+    return ".".join(f"`{part}`" for part in column.split("."))
+
+
 def test_partition_of_gives_each_key_the_task_that_sparks_expression_gives(spark: SparkSession, tmp_path: Path) -> None:
     """Spark reads the keys from a file, so that it has the types of the table."""
     path = tmp_path / "keys.parquet"
     pq.write_table(KEYS, path)
     table = txlog.Table.create(str(tmp_path / "t"), KEYS.schema)
     for num_tasks in (7, 1 << 30):
-        asked = [f"pmod(xxhash64({', '.join(names)}), {num_tasks})" for names in NAMES]
+        asked = [f"pmod(xxhash64({', '.join(map(quoted, names))}), {num_tasks})" for names in NAMES]
         rows = spark.read.parquet(str(path)).selectExpr(*asked).collect()
         theirs = {"-".join(names): list(found) for names, found in zip(NAMES, zip(*rows, strict=True), strict=True)}
         sinks = {"-".join(names): txlog.Sink(table, "app", mode="upsert", keys=names) for names in NAMES}

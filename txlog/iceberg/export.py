@@ -7,11 +7,14 @@ commits give the same files with the same names in every process, so racing expo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.arrow.arrays import numbers_of
 from txlog.errors import TxlogError
@@ -35,7 +38,6 @@ from txlog.iceberg.table_metadata import (
     with_snapshot,
     with_version,
 )
-from txlog.iceberg.taken_over import may_be_taken_over, taken_over_files
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.file_columns import add_files_of
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
+
+_DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
+"""The names of files that txlog, Spark and deltalake write, which have the table's column ids or none."""
+_is_delta_name = re.compile(_DELTA_NAME).search
 
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
 
@@ -266,7 +272,7 @@ class _Work:
             return FileCount()
         layout = self._live.layout
         encoder = layout.encoder
-        self._check_ids(adds, [add for add in adds if may_be_taken_over(add.path)])
+        self._check_ids(adds, [add for add in adds if not _is_delta_name(add.path)])
         next_row_id = self.document.get("next-row-id")
         rows, records = [], []
         for add in adds:
@@ -335,7 +341,7 @@ class _Work:
         finds_columns = self._may_have_dropped_columns()
         for files, numbers in parts:
             every = add_files_of(files) if finds_columns or definition.files_need_element_ids else []
-            self._check_ids(every, add_files_of(taken_over_files(files)))
+            self._check_ids(every, add_files_of(_taken_over(files)))
             if finds_columns:
                 columns |= self._sources.columns_without_ids(every)
             found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
@@ -444,3 +450,8 @@ def _summary(
     }
     counts = {key: value for key, value in changes.items() if value}
     return {"operation": operation, **{key: str(value) for key, value in {**counts, **totals}.items()}}
+
+
+def _taken_over(files: pa.Table) -> pa.Table:
+    """The live files (``FILES_SCHEMA``) that may come from another program, with its own column ids."""
+    return files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _DELTA_NAME)))

@@ -8,7 +8,7 @@ delete it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.taken import taken_batches
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
@@ -25,10 +25,16 @@ from txlog.expressions.tree import columns_of
 from txlog.protocol.identity import IdentityColumn, identity_columns
 from txlog.protocol.schema import Struct
 from txlog.tasks.operations.assignments import Assignments, assigned_names
-from txlog.tasks.operations.merge_columns import all_columns, values_of_absent
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
-from txlog.writer.generated_columns import Numbers, computed_columns, refuse_given_numbers, refuse_set_numbers
+from txlog.writer.generated_columns import (
+    ComputedColumns,
+    Numbers,
+    computed_columns,
+    refuse_given_numbers,
+    refuse_set_numbers,
+    without_computed,
+)
 from txlog.writer.write_intent import SchemaMode, check_adds_columns
 
 if TYPE_CHECKING:
@@ -135,7 +141,7 @@ class MergeClauses:
             left_out = self._left_out(clause.except_columns)
             if clause.then == "update":  # existing rows keep their numbers
                 left_out |= {column.name for column in identity_columns(self._schema)}
-            values = all_columns(
+            values = _all_columns(
                 self._schema, self._source.schema, merge.source_alias, left_out, may_lack=self._takes_fewer
             )
         if values is not None and clause.then == "update":
@@ -145,7 +151,7 @@ class MergeClauses:
             for column in identity_columns(self._schema):
                 if column.name in given:
                     refuse_given_numbers(column)
-            values = {**values_of_absent(self._schema, given, self._computed), **values}
+            values = {**_values_of_absent(self._schema, given, self._computed), **values}
         assignments = None
         if values is not None:
             assignments = Assignments(values, self._schema, self._computed, **context)
@@ -270,3 +276,32 @@ def _check_sides(clause: Clause, bound: BoundClause) -> None:
 def _is_true(values: pa.Array) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
     return found
+
+
+def _all_columns(
+    schema: Struct, source: Struct, alias: str, left_out: Collection[str], *, may_lack: bool
+) -> dict[str, str]:
+    """The columns of a source for the table's columns of their names, but for those ``left_out``.
+
+    Raises ``SchemaMismatchError`` if the source lacks some that are not generated and not counted by the table, unless
+    it ``may_lack`` columns.
+    """
+    wanted = [name for name in schema.names if name not in left_out]
+    absent = [name for name in without_computed(schema).names if name in wanted and source.find(name) is None]
+    if absent and not may_lack:
+        raise SchemaMismatchError(
+            f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
+            " their values instead"
+        )
+    names = [name for name in wanted if source.find(name) is not None]
+    return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
+
+
+def _values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:
+    """What an inserted row gets in columns that its clause does not name, but for identity columns: the default, or
+    NULL.
+
+    Raises ``UnsupportedFeatureError`` for a default that txlog cannot evaluate.
+    """
+    absent = [name for name in without_computed(schema).names if name not in given]
+    return {name: None if computed is None else computed.default_of(name) for name in absent}
