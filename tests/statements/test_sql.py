@@ -163,6 +163,13 @@ def test_every_kind_of_value_is_stored(catalog: txlog.Catalog) -> None:
     assert rows(catalog, "select * from t") == [stored]
 
 
+def test_partitions_of_nulls_and_one_property_are_told(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (p string, q int, v int) partitioned by (p, q) tblproperties (a = 'b', c = 'd')", catalog)
+    txlog.sql("insert into t values ('x', 2, 0), (null, 1, 0), ('x', null, 0), (null, null, 0), ('x', 2, 1)", catalog)
+    assert rows(catalog, "show partitions t") == [(None, None), (None, "1"), ("x", None), ("x", "2")]
+    assert rows(catalog, "show tblproperties t (c)") == [("c", "d")]
+
+
 def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
     txlog.sql(
         "create table t (a date, b binary, c struct<x: int>, d map<string, int>, e array<int>, f timestamp, g boolean);"
