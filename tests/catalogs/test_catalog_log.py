@@ -390,6 +390,20 @@ def test_a_name_that_another_writer_takes_first_is_refused(server: UnityServer) 
     assert opened(server).version == 0
 
 
+def test_a_first_write_whose_rows_are_gone_is_not_repeated_if_another_writer_takes_the_name(
+    server: UnityServer,
+) -> None:
+    def take(method: str, path: str, body: Any) -> None:
+        if path.endswith("/tables"):
+            server.switches.cut = None
+            created(server)
+
+    server.switches.cut = take
+    with pytest.raises(TableExistsError):
+        txlog.Catalog(server.uri).write(NAME, pa.RecordBatchReader.from_batches(ROW.schema, ROW.to_batches()))
+    assert (opened(server).version, rows(server)) == (0, 0)
+
+
 def test_version_0_has_all_that_the_catalog_wants(server: UnityServer) -> None:
     table = created(server)
     record = server.table(NAME)

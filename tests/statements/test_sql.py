@@ -295,6 +295,19 @@ def test_definitions_change(catalog: txlog.Catalog) -> None:
         txlog.sql("insert into t by name select 0 as id", catalog)
 
 
+def test_columns_move_first_and_after_others(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (a int, b int, c int); alter table t alter column c first", catalog)
+    txlog.sql("alter table t alter a after b; alter table t change column a a int comment 'x' first", catalog)
+    assert [row[0] for row in rows(catalog, "describe t")] == ["a", "c", "b"]
+
+
+def test_a_column_that_is_there_is_not_added_again(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int)", catalog)
+    with pytest.raises(InvalidInputError, match="there is a column ID already"):
+        txlog.sql("alter table t add columns (other string, ID int)", catalog)
+    assert catalog.table("t").version == 0
+
+
 def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (id int) tblproperties (a = 'b', A = 'c', delta.appendOnly = 'true')", catalog)
     txlog.sql("alter table t unset tblproperties (a, absent, 'DELTA.appendonly')", catalog)
