@@ -401,6 +401,12 @@ def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
         txlog.sql("select * from t")
 
 
+def test_a_schema_may_be_called_delta(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table delta.orders as select 1 as id from (values (1)) v", catalog)
+    assert rows(catalog, "select id from delta.orders o where o.id = 1") == [(1,)]
+    assert catalog.tables() == ["delta.orders"]
+
+
 def test_a_table_at_a_location_gets_a_name(catalog: txlog.Catalog, tmp_path: Path) -> None:
     txlog.sql(f"create table t (a int) location '{tmp_path}/there'", catalog)
     txlog.sql("insert into t values (1)", catalog)
