@@ -335,6 +335,21 @@ def test_a_table_that_is_dropped_after_an_answer_was_lost_leaves_the_commit_unkn
         table.append(ROW)
 
 
+def test_a_change_of_the_definition_is_tied_to_the_one_that_the_catalog_has_and_an_append_is_not(
+    server: UnityServer,
+) -> None:
+    table, sent = created(server), []
+
+    def note(method: str, path: str, body: Any) -> None:
+        if "requirements" in (body or {}):
+            sent.append([each["type"] for each in body["requirements"]])
+
+    server.switches.cut = note
+    table.append(ROW)
+    table.set_properties({"a": "b"})
+    assert sent == [["assert-table-uuid"], ["assert-table-uuid", "assert-etag"]]
+
+
 # --- creation -------------------------------------------------------------------------------------------------------
 
 
