@@ -86,6 +86,31 @@ def test_partitions_that_are_no_times_are_rows_too(root: Path) -> None:
     assert sorted(row["country"] for row in rows(root, "customers")) == ["de", "fr"]
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.string(), pa.timestamp("us"), pa.timestamp("us", "UTC")], ids=str)
+def test_days_of_a_time_zone_are_the_days_of_a_column(root: Path, zone: str, kind: pa.DataType) -> None:
+    days = dg.DailyPartitionsDefinition("2026-11-18", end_date="2026-11-23", timezone=zone)
+
+    @dg.asset(partitions_def=days, metadata={"partition_expr": "day"})
+    def local(context: dg.AssetExecutionContext) -> pa.Table:
+        noon = context.partition_time_window.start.replace(hour=12)
+        key = pa.array([noon], pa.timestamp("us", zone)) if pa.types.is_timestamp(kind) else [context.partition_key]
+        if kind == pa.timestamp("us"):
+            key = pa.array([noon.replace(tzinfo=None)])
+        return pa.table({"day": pa.array(key).cast(kind), "key": [context.partition_key]})
+
+    @dg.asset(partitions_def=days, metadata={"partition_expr": "day"})
+    def seen(local: pa.Table) -> pa.Table:
+        return local
+
+    resources = {"io_manager": TxlogIOManager(root=str(root))}
+    for asset, last in ((local, 20), (local, 19), (seen, 19)):
+        for day in range(18, last + 1):
+            dg.materialize([local, seen], selection=[asset], resources=resources, partition_key=f"2026-11-{day}")
+    assert sorted(row["key"] for row in rows(root, "local")) == ["2026-11-18", "2026-11-19", "2026-11-20"]
+    assert sorted(row["key"] for row in rows(root, "seen")) == ["2026-11-18", "2026-11-19"]
+
+
 def test_a_partition_whose_column_is_not_named_is_refused(root: Path) -> None:
     with pytest.raises(txlog.InvalidInputError, match="partition_expr"):
         run(root, unnamed, "2026-11-18")

@@ -335,6 +335,21 @@ def test_a_table_that_is_dropped_after_an_answer_was_lost_leaves_the_commit_unkn
         table.append(ROW)
 
 
+def test_a_change_of_the_definition_is_tied_to_the_one_that_the_catalog_has_and_an_append_is_not(
+    server: UnityServer,
+) -> None:
+    table, sent = created(server), []
+
+    def note(method: str, path: str, body: Any) -> None:
+        if "requirements" in (body or {}):
+            sent.append([each["type"] for each in body["requirements"]])
+
+    server.switches.cut = note
+    table.append(ROW)
+    table.set_properties({"a": "b"})
+    assert sent == [["assert-table-uuid"], ["assert-table-uuid", "assert-etag"]]
+
+
 # --- creation -------------------------------------------------------------------------------------------------------
 
 
@@ -388,6 +403,20 @@ def test_a_name_that_another_writer_takes_first_is_refused(server: UnityServer) 
     with pytest.raises(TableExistsError, match="another table"):
         created(server)
     assert opened(server).version == 0
+
+
+def test_a_first_write_whose_rows_are_gone_is_not_repeated_if_another_writer_takes_the_name(
+    server: UnityServer,
+) -> None:
+    def take(method: str, path: str, body: Any) -> None:
+        if path.endswith("/tables"):
+            server.switches.cut = None
+            created(server)
+
+    server.switches.cut = take
+    with pytest.raises(TableExistsError):
+        txlog.Catalog(server.uri).write(NAME, pa.RecordBatchReader.from_batches(ROW.schema, ROW.to_batches()))
+    assert (opened(server).version, rows(server)) == (0, 0)
 
 
 def test_version_0_has_all_that_the_catalog_wants(server: UnityServer) -> None:

@@ -86,3 +86,11 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     assert b"42" in output
     assert b"no statement begins like this" in output
     assert "values (41);" in (tmp_path / "state" / "txlog" / "sql_history").read_text()
+
+
+def test_a_name_to_describe_is_no_statement(folder: Path) -> None:
+    assert run("sql", SCRIPT, "--catalog", folder).exit_code == 0
+    done = run("describe", "x`; drop table `s`.`t`; describe `x", "--catalog", folder)
+    assert (done.exit_code, run("tables", folder).stdout) == (1, "s.t\n")
+    done = run("describe", "s`;drop table if exists delta;describe `t", "--catalog", folder)
+    assert "Invalid name" in done.stderr

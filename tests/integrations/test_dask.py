@@ -75,6 +75,15 @@ def test_a_read_leaves_out_deleted_rows_and_keeps_types(table: txlog.Table) -> N
     assert read(table.snapshot(0)).compute().empty
 
 
+def test_the_columns_of_a_read_are_named_in_any_case_and_an_unknown_one_is_a_typed_error(table: txlog.Table) -> None:
+    for ids in ([], [1, 2]):
+        if ids:
+            write(frame_of(*ids), table)
+        assert read(table, ["NAME", "id"]).compute().to_dict("list") == {"name": ["a"] * len(ids), "id": ids}
+        with pytest.raises(txlog.InvalidInputError, match="there is no column 'nope'"):
+            read(table, ["nope"])
+
+
 def test_a_cluster_writes_reads_and_works(table: txlog.Table, client: Client) -> None:
     for start in range(3):
         write(frame_of(*range(10 * start, 10 * start + 10)), table, app_id="daily", key=str(start))

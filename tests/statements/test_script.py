@@ -254,6 +254,9 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("drop table t cascade now", "line 1, column 14, cascade"),
         ("delete from t where a = :x", "line 1, column 25, :"),
         ("restore t to 3", "line 1, column 14, 3"),
+        ("select map('k', )", "the query at line 1, column 1, select cannot be read"),
+        ("insert into t\nselect at, n from t  $ by at", "the query at line 2, column 1, select cannot be read"),
+        (f"select {'(' * 5_000}1{')' * 5_000}", "the query at line 1, column 1, select cannot be read"),
         ("insert into t values (1) on conflict", "line 1, column 15"),
     ],
 )

@@ -163,6 +163,13 @@ def test_every_kind_of_value_is_stored(catalog: txlog.Catalog) -> None:
     assert rows(catalog, "select * from t") == [stored]
 
 
+def test_partitions_of_nulls_and_one_property_are_told(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (p string, q int, v int) partitioned by (p, q) tblproperties (a = 'b', c = 'd')", catalog)
+    txlog.sql("insert into t values ('x', 2, 0), (null, 1, 0), ('x', null, 0), (null, null, 0), ('x', 2, 1)", catalog)
+    assert rows(catalog, "show partitions t") == [(None, None), (None, "1"), ("x", None), ("x", "2")]
+    assert rows(catalog, "show tblproperties t (c)") == [("c", "d")]
+
+
 def test_null_is_a_value_of_every_type(catalog: txlog.Catalog) -> None:
     txlog.sql(
         "create table t (a date, b binary, c struct<x: int>, d map<string, int>, e array<int>, f timestamp, g boolean);"
@@ -288,6 +295,19 @@ def test_definitions_change(catalog: txlog.Catalog) -> None:
         txlog.sql("insert into t by name select 0 as id", catalog)
 
 
+def test_columns_move_first_and_after_others(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (a int, b int, c int); alter table t alter column c first", catalog)
+    txlog.sql("alter table t alter a after b; alter table t change column a a int comment 'x' first", catalog)
+    assert [row[0] for row in rows(catalog, "describe t")] == ["a", "c", "b"]
+
+
+def test_a_column_that_is_there_is_not_added_again(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (id int)", catalog)
+    with pytest.raises(InvalidInputError, match="there is a column ID already"):
+        txlog.sql("alter table t add columns (other string, ID int)", catalog)
+    assert catalog.table("t").version == 0
+
+
 def test_properties_are_unset_as_spark_does_whether_they_are_set_or_not(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (id int) tblproperties (a = 'b', A = 'c', delta.appendOnly = 'true')", catalog)
     txlog.sql("alter table t unset tblproperties (a, absent, 'DELTA.appendonly')", catalog)
@@ -379,6 +399,12 @@ def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
     assert txlog.sql(f"select * from delta.`{tmp_path}/t`").read_all().to_pylist() == [{"a": 1}]
     with pytest.raises(InvalidInputError, match=r"t is a name, and there is no catalog"):
         txlog.sql("select * from t")
+
+
+def test_a_schema_may_be_called_delta(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table delta.orders as select 1 as id from (values (1)) v", catalog)
+    assert rows(catalog, "select id from delta.orders o where o.id = 1") == [(1,)]
+    assert catalog.tables() == ["delta.orders"]
 
 
 def test_a_table_at_a_location_gets_a_name(catalog: txlog.Catalog, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
 
     So a materialization that is run again leaves the same rows. An asset with partitions names the column that tells
     them apart: ``@asset(partitions_def=..., metadata={"partition_expr": "day"})``. A time window is compared as a date,
-    or as a date with a time if it does not begin at midnight. Each materialization has the table's version, the number
+    or as a date with a time if it does not begin at midnight, in the time zone of the partitions; with a column of
+    instants (``timestamp``), as instants. Each materialization has the table's version, the number
     of rows and the size as metadata.
     """
 
@@ -33,10 +34,11 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
         """Replace the rows of the asset, or of its partitions. Raises what ``Table.overwrite`` raises."""
-        where = _condition(context, context.definition_metadata) if context.has_asset_partitions else None
+        column = _column(context, context.definition_metadata) if context.has_asset_partitions else None
         note, uri = f"dagster run {context.run_id}", self._uri(context)
         if txlog.Table.exists(uri, storage_options=self.storage_options):
             table = txlog.Table.open(uri, storage_options=self.storage_options)
+            where = None if column is None else _condition(context, column, table)
             result = table.overwrite(obj, where=where, user_metadata=note)
         else:
             result = txlog.write(uri, obj, user_metadata=note, storage_options=self.storage_options)
@@ -47,8 +49,9 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
         """Read the asset, or its partitions, as the type that the input asks for. Raises what ``Table.open`` raises."""
         upstream = context.upstream_output
         metadata = {} if upstream is None else upstream.definition_metadata
-        where = _condition(context, metadata) if context.has_asset_partitions else None
-        rows = txlog.Table.open(self._uri(context), storage_options=self.storage_options).to_arrow(where=where)
+        table = txlog.Table.open(self._uri(context), storage_options=self.storage_options)
+        is_part = context.has_asset_partitions
+        rows = table.to_arrow(where=_condition(context, _column(context, metadata), table) if is_part else None)
         wanted = context.dagster_type.typing_type
         library = getattr(wanted, "__module__", "").partition(".")[0]
         if library == "pandas":
@@ -65,21 +68,28 @@ class TxlogIOManager(ConfigurableIOManager):  # type: ignore[misc]
         return "/".join([self.root.rstrip("/"), *context.asset_key.path])
 
 
-def _condition(context: InputContext | OutputContext, metadata: Any) -> Any:
-    """The rows of the partitions of a run, as a condition."""
+def _column(context: InputContext | OutputContext, metadata: Any) -> str:
+    """The column that tells the partitions of an asset apart."""
     column = (metadata or {}).get("partition_expr")
     if not isinstance(column, str):
         raise InvalidInputError(
             f"asset {context.asset_key.to_user_string()} has partitions, and nothing says which rows belong to one:"
             ' name the column by metadata={"partition_expr": "..."}'
         )
+    return column
+
+
+def _condition(context: InputContext | OutputContext, column: str, table: txlog.Table) -> Any:
+    """The rows of the partitions of a run, as a condition."""
     try:
         window = context.asset_partitions_time_window
     except (ValueError, DagsterInvariantViolationError):  # the partitions are no windows of time
         return txlog.col(column).isin(context.asset_partition_keys)
-    return (txlog.col(column) >= _moment(window.start)) & (txlog.col(column) < _moment(window.end))
+    kind = next((each.type for each in table.schema if each.name.lower() == column.lower()), None)
+    is_instant = kind is not None and pa.types.is_timestamp(kind) and kind.tz is not None
+    begin, end = (_moment(each.astimezone(timezone.utc) if is_instant else each) for each in window)
+    return (txlog.col(column) >= begin) & (txlog.col(column) < end)
 
 
 def _moment(when: datetime) -> str:
-    utc = when.astimezone(timezone.utc)
-    return utc.strftime("%Y-%m-%d" if (utc.hour, utc.minute, utc.second) == (0, 0, 0) else "%Y-%m-%d %H:%M:%S")
+    return when.strftime("%Y-%m-%d" if (when.hour, when.minute, when.second) == (0, 0, 0) else "%Y-%m-%d %H:%M:%S")

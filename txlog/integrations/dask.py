@@ -72,11 +72,10 @@ def read(table: Table | Snapshot, columns: Sequence[str] | None = None, where: s
         TxlogError: What ``Snapshot.scan_tasks`` raises.
     """
     snapshot = table.snapshot() if isinstance(table, Table) else table
-    empty = _frame(snapshot.schema.empty_table().select(columns or snapshot.schema.names))
     tasks = snapshot.scan_tasks(columns, where)
     if not tasks:
-        return dd.from_pandas(empty, npartitions=1)
-    return dd.from_map(_read, tasks, meta=empty)
+        return dd.from_pandas(_frame(snapshot.to_arrow(columns, where)), npartitions=1)
+    return dd.from_map(_read, tasks, meta=_frame(tasks[0].schema.empty_table()))
 
 
 def _written(planned: TaskedWrite, number: int, part: pd.DataFrame) -> bytes:

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.errors import InvalidInputError
-from txlog.statements.query import Query
+from txlog.statements.query import FAULTS, Query
 
 __all__ = ["run_query"]
 
@@ -38,9 +38,9 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         text = parsed.transform(_kept_a_date).sql("duckdb")
         found = connection.sql(text)
         if found is None:
-            raise InvalidInputError(f"the query at {query.at} has no rows; nothing was run")
+            raise ValueError("it has no rows")
         reader = connection.execute(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
-    except (duckdb.Error, sqlglot.errors.SqlglotError) as error:
+    except (duckdb.Error, *FAULTS) as error:
         raise _failed(query, error) from None
 
     def batches() -> Iterator[pa.RecordBatch]:

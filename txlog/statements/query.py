@@ -18,9 +18,12 @@ from txlog.statements.cursor import Cursor, named
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.util.patterns import pattern
 
-__all__ = ["BEGINNINGS", "ChangesOf", "Query", "Reading", "Whole", "query_of", "read_query"]
+__all__ = ["BEGINNINGS", "FAULTS", "ChangesOf", "Query", "Reading", "Whole", "query_of", "read_query"]
 
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
+
+FAULTS = (sqlglot.errors.SqlglotError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What sqlglot raises for text that it cannot take: its own error, or what happens to it."""
 
 _AT_VERSION = pattern(r"[vV](\d+)")
 _ALL_OF = pattern(r"\s*(?:SELECT\s*\*\s*FROM\s*)?", re.IGNORECASE)
@@ -140,8 +143,8 @@ def _changes(cursor: Cursor) -> Reading:
 def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: str) -> Query:
     try:
         tree = sqlglot.parse_one(text, dialect="databricks")
-    except sqlglot.errors.ParseError as error:
-        fault = error.errors[0] if error.errors else {}
+    except FAULTS as error:
+        fault = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
         near = f" near {fault['highlight']!r}" if fault.get("highlight") else ""
         raise InvalidInputError(
             f"the query at {at} cannot be read{near}: {fault.get('description', error)}; nothing was run"
