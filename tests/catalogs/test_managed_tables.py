@@ -127,6 +127,8 @@ def test_a_name_is_refused_where_it_cannot_be_made_managed_and_the_error_says_ho
 ) -> None:
     with pytest.raises(UnsupportedFeatureError, match="make a deep clone"):
         table.clone("uc://main.s.copy", shallow=True)
+    with pytest.raises(txlog.InvalidInputError, match="ends where this one has a #"):
+        txlog.Table.open(f"{URI}#copy")
     with pytest.raises(txlog.InvalidInputError, match="clone the table into the name"):
         txlog.Table.convert("uc://main.s.copy")
 
