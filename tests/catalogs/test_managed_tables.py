@@ -106,6 +106,23 @@ def test_a_table_is_made_with_its_first_rows_by_its_name(server: UnityServer) ->
     assert txlog.Catalog(server.uri).tables("main.s") == ["main.s.new"]
 
 
+def test_one_checkpoint_feeds_several_managed_tables_and_is_ended_by_another_process(table: txlog.Table) -> None:
+    txlog.Table.create("uc://main.s.lines", "id bigint, note string")
+
+    def sinks() -> list[txlog.Sink]:
+        return [txlog.Sink(txlog.Table.open(name), "shop") for name in (URI, "uc://main.s.lines")]
+
+    tasks = []
+    for sink in (first := sinks()):
+        with sink.task(1) as task:
+            task.write(rows(1, 2))
+        tasks.append([task.committable])
+    assert txlog.SinkGroup(*first).prepare(1, tasks)
+    assert [found.results[1].outcome for found in txlog.SinkGroup(*sinks()).recover()] == ["committed"] * 2
+    assert [result.outcome for result in txlog.SinkGroup(*sinks()).commit(1)] == ["already_committed"] * 2
+    assert ids(txlog.Table.open(URI)) == ids(txlog.Table.open("uc://main.s.lines")) == [1, 2]
+
+
 def test_a_clone_into_a_name_is_managed_and_one_of_it_elsewhere_is_not(table: txlog.Table, tmp_path: Path) -> None:
     table.append(rows(1, 2))
     plain = tmp_path / "plain"
@@ -127,6 +144,8 @@ def test_a_name_is_refused_where_it_cannot_be_made_managed_and_the_error_says_ho
 ) -> None:
     with pytest.raises(UnsupportedFeatureError, match="make a deep clone"):
         table.clone("uc://main.s.copy", shallow=True)
+    with pytest.raises(txlog.InvalidInputError, match="ends where this one has a #"):
+        txlog.Table.open(f"{URI}#copy")
     with pytest.raises(txlog.InvalidInputError, match="clone the table into the name"):
         txlog.Table.convert("uc://main.s.copy")
 

@@ -7,6 +7,7 @@ import itertools
 import pickle
 from collections.abc import Callable, Sequence
 
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -79,6 +80,7 @@ def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> Non
         sealed(sinks, group, checkpoint_id)
         assert [result.outcome for result in group.commit(checkpoint_id)] == ["committed"] * 3
     assert in_every(tables, 1, 2)
+    assert [deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows for table in tables] == [2 * TASKS] * 3
     assert [staging_of(table) for table in tables] == [[], [], []]
     assert group.last_checkpoint_id() == 2
     assert [result.outcome for result in group.commit(2)] == ["already_committed"] * 3

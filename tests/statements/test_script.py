@@ -265,6 +265,29 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, place: str)
         read_statements(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("delete from t;\ndelete from t where id in (select id from s)", "line 2, column 27"),
+        ("delete from t where not exists (with a as (select 1) select * from a)", "line 1, column 32"),
+        ("update t set v = 1, w = (select max(id) from s)", "line 1, column 25"),
+        ("merge into t using s on t.id = s.id and s.v > (select 1) when matched then delete", "line 1, column 47"),
+    ],
+)
+def test_a_subquery_in_a_condition_is_refused_with_the_merge_that_does_it(text: str, place: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"{place}.*MERGE INTO t USING \(SELECT DISTINCT") as raised:
+        read_statements(text)
+    assert "nothing was run" in raised.value.message
+
+
+def test_statistics_are_not_computed_since_each_write_has_them() -> None:
+    with pytest.raises(InvalidInputError, match="Each write stores those of its files"):
+        read_statements("analyze table t compute delta statistics")
+    with pytest.raises(InvalidInputError) as raised:
+        read_statements("selct 1")
+    assert "ANALYZE" not in raised.value.message
+
+
 def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() -> None:
     for empty in ("", " ", ";", "-- nothing", "/* ; */;;"):
         with pytest.raises(InvalidInputError, match="expected an SQL statement"):

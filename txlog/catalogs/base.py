@@ -47,11 +47,10 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def store(self) -> TableStore:
         """The table's stores, with the owner of its versions. Makes no request."""
         store = open_store(self.uri, self.storage_options, self.credential_provider)
-        if self.owner is None:
+        owner = None if self.owner is None else self.owner(store)
+        if self.address is None and owner is None:
             return store
-        return msgspec.structs.replace(
-            store, owner=self.owner(store), address=self.address, new_properties=self.properties
-        )
+        return msgspec.structs.replace(store, owner=owner, address=self.address, new_properties=self.properties)
 
 
 class TableCatalog(Protocol):

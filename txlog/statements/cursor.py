@@ -63,6 +63,13 @@ def read_script(text: str, parameters: Mapping[str, object] | None = None) -> li
     return found
 
 
+_NO_SUBQUERY = (
+    "a condition or a value takes no subquery. Join it in a MERGE: MERGE INTO t USING (SELECT DISTINCT k FROM ...) AS s"
+    " ON t.k = s.k WHEN MATCHED THEN DELETE deletes the rows whose k is IN the query, THEN UPDATE SET changes them,"
+    " also to columns of s, and WHEN NOT MATCHED BY SOURCE is for rows for which the query has NOT EXISTS"
+)
+
+
 class _Script:
     def __init__(self, text: str, parameters: Mapping[str, object]) -> None:
         self.text = text
@@ -205,6 +212,8 @@ class Cursor:
                 break
             if word and word in _CLOSES and not depth:
                 break
+            if word == "(" and self.word(1) in ("SELECT", "WITH"):
+                raise self.refused(_NO_SUBQUERY)
             depth += (word != "" and word in _OPENS) - (word != "" and word in _CLOSES)
             cases += (word == "CASE") - (word == "END" and cases > 0)
             self._at += 1

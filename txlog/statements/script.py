@@ -15,12 +15,13 @@ from txlog.statements.query import BEGINNINGS, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
-from txlog.statements.upkeep import read_optimize, read_reorg, read_restore, read_vacuum
+from txlog.statements.upkeep import read_analyze, read_optimize, read_reorg, read_restore, read_vacuum
 
 __all__ = ["read_statements"]
 
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "ALTER": read_alter,
+    "ANALYZE": read_analyze,
     "COMMENT": read_comment,
     "CONVERT": read_convert,
     "COPY": read_copy,
@@ -42,6 +43,9 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 }
 
 
+_OFFERED = _READERS.keys() - {"ANALYZE"}
+
+
 def read_statements(text: str, parameters: Mapping[str, object] | None = None) -> list[Any]:
     """The statements of a script, in order. Raises InvalidInputError, with the line and the column."""
     return [_statement(cursor) for cursor in read_script(text, parameters)]
@@ -53,7 +57,7 @@ def _statement(cursor: Cursor) -> Any:
     else:
         reader = _READERS.get(cursor.word())
         if reader is None:
-            raise cursor.refused(f"no statement begins like this: there are SELECT, {', '.join(sorted(_READERS))}")
+            raise cursor.refused(f"no statement begins like this: there are SELECT, {', '.join(sorted(_OFFERED))}")
         cursor.take(cursor.word())
         statement = reader(cursor)
     cursor.expect_end()

@@ -6,12 +6,24 @@ utility commands".
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import msgspec
 
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 
-__all__ = ["Optimize", "Purge", "Restore", "Vacuum", "read_optimize", "read_reorg", "read_restore", "read_vacuum"]
+__all__ = [
+    "Optimize",
+    "Purge",
+    "Restore",
+    "Vacuum",
+    "read_analyze",
+    "read_optimize",
+    "read_reorg",
+    "read_restore",
+    "read_vacuum",
+]
 
 
 class Optimize(msgspec.Struct, frozen=True):
@@ -70,6 +82,14 @@ def read_vacuum(cursor: Cursor) -> Vacuum:
         else:
             raise cursor.refused("expected RETAIN, DRY RUN, LITE or FULL")
     return Vacuum(table, retention_hours, dry_run, lite)
+
+
+def read_analyze(cursor: Cursor) -> NoReturn:
+    raise cursor.refused(
+        "there are no statistics to compute. Each write stores those of its files, by which readers skip files. Files"
+        " that another program added without any get them when OPTIMIZE or a change of their rows writes them again."
+        " What Spark's optimizer keeps about columns is in Spark's own catalog"
+    )
 
 
 def read_restore(cursor: Cursor) -> Restore:

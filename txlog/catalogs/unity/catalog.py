@@ -19,7 +19,14 @@ from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
-from txlog.errors import CommitStateUnknownError, StorageError, TableExistsError, TxlogError, UnsupportedFeatureError
+from txlog.errors import (
+    CommitStateUnknownError,
+    InvalidInputError,
+    StorageError,
+    TableExistsError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.store.table_store import TableStore
 from txlog.util import ambient
 
@@ -43,7 +50,10 @@ class _Staged(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> _Staged:
-        return msgspec.json.decode(base64.urlsafe_b64decode(text), type=cls)
+        try:
+            return msgspec.json.decode(base64.urlsafe_b64decode(text), type=cls)
+        except (ValueError, msgspec.MsgspecError):
+            raise InvalidInputError("the name of a table ends where this one has a #") from None
 
 
 class UnityCatalog:
@@ -77,10 +87,11 @@ class UnityCatalog:
         loaded = self._client.get(wanted.path, LoadedTable)
         location, table_id = loaded.metadata.location, loaded.metadata.table_uuid
         place = self._place(wanted, location, VendedCredentials(self._client, wanted, table_id, location))
+        place = msgspec.structs.replace(place, address=self._address(name))
         if loaded.metadata.table_type != "MANAGED":
             return place
         owner = partial(self._log, name=wanted, table_id=table_id, loaded=(loaded, asked))
-        return msgspec.structs.replace(place, owner=owner, address=self._address(name))
+        return msgspec.structs.replace(place, owner=owner)
 
     def create(self, name: str, make: Callable[[TablePlace], Made]) -> Made:
         wanted = _named(name)
