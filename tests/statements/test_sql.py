@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def catalog(tmp_path: Path) -> txlog.Catalog:
 
 
 class EngineWithARival(LocalEngine):
-    """Another writer commits after the query has its versions."""
+    """Another writer commits after the query has its versions, when its first rows are asked for."""
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         super().__init__()
@@ -35,8 +35,14 @@ class EngineWithARival(LocalEngine):
 
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
         found = super().query(query, sources)
-        self.meanwhile()
-        return found
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number, batch in enumerate(found):
+                yield batch
+                if not number:
+                    self.meanwhile()
+
+        return pa.RecordBatchReader.from_batches(found.schema, batches())
 
 
 def rows(catalog: txlog.Catalog, text: str, **parameters: object) -> list[tuple[Any, ...]]:
@@ -375,7 +381,7 @@ def test_a_parameter_is_the_value_to_the_last_bit(catalog: txlog.Catalog) -> Non
 def test_tables_are_told_of(catalog: txlog.Catalog) -> None:
     txlog.sql(ORDERS, catalog)
     assert rows(catalog, "show tables") == [("sales", "orders")]
-    assert rows(catalog, "show tables in sales like 'x*|ord*'") == [("sales", "orders")]
+    assert rows(catalog, "show tables in sales like 'X* | Ord*'") == [("sales", "orders")]
     with pytest.raises(InvalidInputError, match="expected schema"):
         rows(catalog, "show tables in main.sales")
     assert rows(catalog, "show partitions sales.orders") == [("2026-01-01",), ("2026-01-02",)]
