@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from txlog.log.proposal import Proposal, commit_bytes
+from txlog.log.proposal import Isolation, Proposal, commit_bytes
 from txlog.store.table_store import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
@@ -144,8 +144,12 @@ class _Transaction:
         return "."
 
     def _operation(self) -> Any:
-        """One that says of itself whether it changes rows, as ours does by its name: all else of it is for history."""
-        changes_rows = self._proposal.operation != "OPTIMIZE"
+        """One that says of itself whether it changes rows, as ours does by its name: all else of it is for history.
+
+        Only an operation that changes none has snapshot isolation in Spark; ours may ask for it.
+        """
+        is_snapshot = self._proposal.isolation is Isolation.SNAPSHOT
+        changes_rows = self._proposal.operation != "OPTIMIZE" and not is_snapshot
         if changes_rows:
             kind = getattr(self._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
             operation = kind(self._jvm.org.apache.spark.sql.SaveMode.Append, *[self._jvm.scala.Option.empty()] * 8)
