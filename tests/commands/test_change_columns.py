@@ -139,7 +139,7 @@ def test_the_history_of_changes_has_sparks_words(tmp_path: Path) -> None:
         (lambda t: t.alter_column("s", type="int"), r"name the field, such as 'a\.b'"),
         (lambda t: t.alter_column("id", type=7), "type"),
         (lambda t: t.alter_column("id", first=True, after="day"), "pass first or after, not both"),
-        (lambda t: t.alter_column("s.a", after="id"), r"there is no column 'id' beside s\.a"),
+        (lambda t: t.alter_column("s.a", after="id"), r"there is no column 'id' next to s\.a"),
         (lambda t: t.alter_column("tags.element", comment="x"), "not a column: only its type can be changed"),
         (lambda t: t.alter_column("s.a", default="7"), r"s\.a is a part of a column"),
         (lambda t: t.alter_column("id", default="'x'"), "the default of column id"),

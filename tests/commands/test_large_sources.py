@@ -39,8 +39,7 @@ def spilled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return store(*given)
 
     monkeypatch.setattr(spill, "_spilled", counted)
-    defaults = upsert_source.read_source.__kwdefaults__ or {}
-    monkeypatch.setattr(upsert_source.read_source, "__kwdefaults__", {**defaults, "memory_max_bytes": 100})
+    monkeypatch.setattr(upsert_source, "MEMORY_MAX_BYTES", 100)
     yield written
     assert written
 

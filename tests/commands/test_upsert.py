@@ -257,11 +257,7 @@ def test_upsert_keys_may_be_composite_and_members_of_structs(tmp_path: Path, pro
 def test_the_source_may_be_the_table_itself_and_larger_than_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        upsert_source.read_source,
-        "__kwdefaults__",
-        {**(upsert_source.read_source.__kwdefaults__ or {}), "memory_max_bytes": 1000},
-    )
+    monkeypatch.setattr(upsert_source, "MEMORY_MAX_BYTES", 1000)
     table = txlog.Table.create(str(tmp_path / "t"), SCHEMA)
     table.append(pa.table({"id": range(5000), "day": ["a"] * 5000, "v": [0] * 5000}, SCHEMA))
     batches = pa.table({"id": range(2500, 7500), "day": ["b"] * 5000, "v": [1] * 5000}, SCHEMA).to_batches(700)

@@ -29,6 +29,7 @@ MARKS = re.compile("[\ufdd0\ufdd1]")
 IN_PYTHON_ONLY = {  # what neither Spark's writes nor the command line can be given
     *(
         "attempt",
+        "column",
         "column_rules",
         "condition",
         "credential_provider",

@@ -37,7 +37,8 @@ def create_table(
 ) -> None:
     """Create an empty table. Raises what `Table.create` raises."""
     with TxlogError.located(open_table.uri):
-        properties = {**open_table.store.new_properties, **(_with_mapping(properties, column_mapping) or {})}
+        given = validate(_with_mapping(properties, column_mapping) or {})
+        properties = {**open_table.store.new_properties, **given}
         check_text("description", description)
         metadata, protocol, domains = new_table(schema, partition_by or (), properties, cluster_by)
         definition = Definition(replace(metadata, description=description), protocol, domains)

@@ -145,12 +145,10 @@ def conformed(
         yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
 
-def stored_rows(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, table: str | None, memory_max_bytes: int = MEMORY_MAX_BYTES
-) -> pa.Table:
+def stored_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, table: str | None) -> pa.Table:
     """The rows of a source, in memory or in a temporary file. Raises ``StorageError`` if there is no space for them."""
     try:
-        return held(batches, schema, memory_max_bytes=memory_max_bytes)
+        return held(batches, schema, memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(f"the source could not be written to a temporary file: {error}", table=table) from error
 
