@@ -63,6 +63,16 @@ def test_a_file_has_no_match_or_goes_as_a_whole_or_is_looked_into(judged: Judged
     assert (choice.excluded, choice.whole) == ({NONE.live_key}, {ALL.live_key})
 
 
+def test_files_that_matter_keep_their_names_whichever_of_them_were_recalled(judged: Judged) -> None:
+    first, second = (AddFile(name, {}, 1, 2, True, None) for name in ("first", "second"))
+    for recalled in ((first,), (second,), (first, second)):
+        choice, files = FileChoice(judged), live(first, second)
+        looked = Known(recalled=tuple(add.file_id for add in recalled))
+        choice.new(files, looked)
+        mattering = choice.mattering(files, looked)
+        assert mattering.keys == LiveFiles.of(mattering.table).keys == [first.live_key, second.live_key]
+
+
 def test_a_file_is_judged_once_and_one_that_was_looked_into_is_not_chosen_again(judged: Judged) -> None:
     choice = FileChoice(judged)
     choice.new(live(*FILES), Known())

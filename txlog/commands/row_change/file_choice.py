@@ -38,7 +38,7 @@ class LiveFiles(msgspec.Struct, frozen=True):
         return cls(table, live_keys(table))
 
     def at(self, rows: list[int]) -> LiveFiles:
-        """Some of the files."""
+        """Some of the files; ``rows`` ascend."""
         return LiveFiles(self.take(rows), [self.keys[row] for row in rows], are_all=False)
 
     def after(self, commits: Iterable[Commit]) -> LiveFiles:
@@ -58,7 +58,7 @@ class LiveFiles(msgspec.Struct, frozen=True):
         return LiveFiles(table, [*kept, *(add.live_key for add in new.values())], self.are_all)
 
     def take(self, rows: list[int]) -> pa.Table:
-        """Some of the files, as a table."""
+        """Some of the files, as a table; ``rows`` ascend."""
         return self.table.take(pa.array(rows, pa.int64())) if len(rows) < self.table.num_rows else self.table
 
     def adds(self, rows: list[int]) -> list[AddFile]:
@@ -151,7 +151,7 @@ class FileChoice:
         self.exclude(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
         wanted = np.flatnonzero(is_candidate)
         if is_first:
-            self._first = live, [*known, *(unknown[at] for at in wanted.tolist())]
+            self._first = live, sorted([*known, *(unknown[at] for at in wanted.tolist())])
         adds = add_files_of(rows.take(wanted)) if len(wanted) else []
         whole = {add.live_key for add in adds if self._judge.matches_whole_file(add)}
         self.whole |= whole
