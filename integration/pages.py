@@ -145,7 +145,19 @@ frame.where("id = 3").write.parquet(str(folder / "landed"))
 df = spark.createDataFrame(data)
 """
 
+_STAGED_FOR_TWO_TABLES = """
+for sink, tasks in ((orders, 8), (lines, 2)):
+    for number in range(tasks):
+        with sink.task(17, number) as task:
+            task.write(pa.table({"id": [number]}))
+        sink.stage(task.committable)
+offsets = "17"
+"""
 BEFORE: dict[str, dict[int, str]] = {
+    "docs/sinks.md": {
+        3: "orders_table, lines_table = (txlog.Table.create(folder / each, 'id bigint') for each in 'ab')",
+        4: _STAGED_FOR_TWO_TABLES,
+    },
     "README.md": {
         1: "rows = data.slice(0, 1).append_column('note', pa.array(['a']))",
         3: 'events = spark.readStream.schema(df.schema).parquet(str(folder / "landed"))',

@@ -114,7 +114,7 @@ def _unit(name: str) -> str:
     is_of_a_contestant = re.match(r"(txlog|deltalake|Spark's Delta)\b", name) and " : " not in name
     if not is_of_a_contestant or "keys known" in name or "over the floor" in name:
         return ""
-    found = re.search(r"(commits/s|ms|s)( / (MB|CPU s))?$", name)
+    found = re.search(r"\b(commits/s|ms|s)( / (MB|CPU s))?$", name)
     return found[1] if found else ""
 
 

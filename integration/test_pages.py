@@ -38,6 +38,7 @@ app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0,
 frame: Any; df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
 changes: Any; corrections: Any; customers: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
 load_position: Callable[[], int]; handle: Callable[[pa.Table], None]; save_position: Callable[[int], None]
+orders_table = lines_table = table; offsets = "17"; group = txlog.SinkGroup(sink)
 adjusted: Callable[[pa.Table], pa.Table]; deleted: Any; report: Any; found: Any; friday: Any
 """
 
