@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["SCRIPTS", "SHORT"]
 
-SHORT = ("merge", "definitions")
+SHORT = (("merge", "spark"), ("definitions", "duckdb"))
 """The scripts that `make test` runs."""
 
 SCRIPTS = {

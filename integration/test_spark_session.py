@@ -114,6 +114,7 @@ print("found " + json.dumps([found, read]))
 """
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_catalog_table_is_written_and_read_if_the_command_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
     """In a session without Delta's catalog, which takes no Python sources at all."""
     command = [sys.executable, "-c", CATALOG_JOB, str(tmp_path)]

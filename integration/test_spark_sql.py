@@ -37,9 +37,13 @@ def numbers() -> Iterator[int]:
     return iter(range(1000))
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark"])
 @pytest.mark.parametrize(
-    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.hunt(part="sql")) for name in SCRIPTS]
+    ("name", "engine"),
+    [
+        pytest.param(name, engine, marks=() if (name, engine) in SHORT else pytest.mark.hunt(part="sql"))
+        for name in SCRIPTS
+        for engine in ("duckdb", "spark")
+    ],
 )
 def test_a_script_does_what_it_does_in_sparks_delta(
     delta: SparkSession, tmp_path: Path, numbers: Iterator[int], name: str, engine: str
