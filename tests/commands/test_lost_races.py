@@ -20,7 +20,11 @@ from txlog.verify.verify import verify_table
 
 def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txlog.Table:
     """Another handle, whose first put comes after what the rival does."""
-    ours = txlog.Table.open(table.uri)
+    return overtaken_by(rival, txlog.Table.open(table.uri))
+
+
+def overtaken_by(rival: Callable[[txlog.Table], object], ours: txlog.Table) -> txlog.Table:
+    """The handle, whose next put comes after what the rival does."""
     force_setattr(ours._open_table.store, "commit_queue", OPEN)  # the rival would wait until our turn is over
     log = ours._open_table.store.log
     real, overtaken = log.put_if_absent, []
@@ -28,7 +32,7 @@ def losing_to(table: txlog.Table, rival: Callable[[txlog.Table], object]) -> txl
     def put(name: str, body: bytes) -> Any:
         if not overtaken:
             overtaken.append(name)
-            rival(txlog.Table.open(table.uri))
+            rival(txlog.Table.open(ours.uri))
         return real(name, body)
 
     log.put_if_absent = put  # type: ignore[method-assign]
@@ -40,6 +44,21 @@ def made(tmp_path: Path, properties: dict[str, str]) -> txlog.Table:
     for first in (0, 10, 20):
         table.append(pa.table({"id": range(first, first + 10)}))
     return table
+
+
+@pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+def test_an_upsert_that_knew_the_keys_of_later_files_changes_the_right_rows_after_a_lost_race(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    """The handle has read the keys of every file but the first, and all files have rows that match."""
+    ours = txlog.Table.open(made(tmp_path, properties).uri)
+    for _ in range(3):
+        ours.upsert(pa.table({"id": [15, 16, 25, 26]}), "id")
+    overtaken_by(lambda table: table.delete("id = 6 or id = 17 or id = 27"), ours)
+    done = ours.upsert(pa.table({"id": [5, 14, 15, 24, 25]}), "id")
+    assert done.metrics.reexecutions == 1
+    assert sorted(ours.to_arrow()["id"].to_pylist()) == [n for n in range(30) if n not in (6, 17, 27)]
+    assert verify_table(ours._open_table.store).is_sound
 
 
 @pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
