@@ -39,6 +39,11 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
 
 
+def test_a_map_is_shown_by_its_keys(folder: Path) -> None:
+    shown = run("sql", f"{SCRIPT}; describe history s.t limit 1", "--catalog", folder).stdout.splitlines()[-2]
+    assert "{'mode': 'Append', 'partitionBy': '[]'}" in shown
+
+
 def test_json_has_all_rows_and_every_result(folder: Path) -> None:
     found = json.loads(run("sql", SCRIPT, "-c", folder, "--json").stdout)
     assert found["results"][1]["version"] == 1

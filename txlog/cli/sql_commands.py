@@ -148,7 +148,10 @@ def _rows_shown(result: pa.RecordBatchReader | pa.Table, limit: int | None) -> I
         )
         table.add_column(Text(field.name), justify="right" if is_number else "left")
     batches = result.to_batches() if isinstance(result, pa.Table) else result
-    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    values = (
+        zip(*(each.to_pylist(maps_as_pydicts="lossy") for each in batch.columns), strict=True) for batch in batches
+    )
+    rows = itertools.chain.from_iterable(values)
     count = 0
     for row in itertools.islice(rows, limit):
         table.add_row(*(Text("null" if value is None else str(plain(value))) for value in row))
