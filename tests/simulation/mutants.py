@@ -238,8 +238,8 @@ def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
     """Its committer died before it had removed the staging."""
-    patch.setattr(GlobalCommitter, "replay_of", lambda self, job: None)
-    patch.setattr(GlobalCommitter, "_replay", lambda self, job, state: None)
+    patch.setattr(GlobalCommitter, "replay_of", lambda self, job, **how: None)
+    patch.setattr(GlobalCommitter, "_replay", lambda self, job, state, **how: None)
 
 
 def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ def puts_onto_a_version_that_was_cleaned_up(patch: pytest.MonkeyPatch) -> None:
 
 def cleans_up_too_early(patch: pytest.MonkeyPatch) -> None:
     """Everything below the newest checkpoint goes, whatever the retention still needs."""
-    patch.setattr(clean_up, "cutoff_ms", lambda properties, *, now_ms: now_ms)
+    patch.setattr(clean_up, "cutoff_ms", lambda properties, *, now_ms, **how: now_ms)
 
 
 def cleans_up_beyond_the_checkpoint(patch: pytest.MonkeyPatch) -> None:

@@ -29,11 +29,11 @@ def hands_out_the_outcome_of_another_one(patch: pytest.MonkeyPatch) -> None:
     """Who waits is answered by the commit that ended, whether it carried its append or not."""
     real = JoiningCommitter._settle
 
-    def settle(self: Any, commit: Any, ended: Any) -> None:
+    def settle(self: Any, commit: Any, run: Any, ended: Any) -> None:
         if isinstance(ended, CommitOutcome):
             commit.carried.extend(self._waiting)
             self._waiting.clear()
-        real(self, commit, ended)
+        real(self, commit, run, ended)
 
     patch.setattr(JoiningCommitter, "_settle", settle)
 
@@ -140,7 +140,7 @@ def takes_an_offer_that_is_carried_for_one_that_landed(patch: pytest.MonkeyPatch
 
     def withdraw(self: Any) -> Any:
         state = self._commit.end_offer()
-        return None if state.version is None else (state.version, True)
+        return None if state is None or state.version is None else (state.version, True)
 
     patch.setattr(joining._Company, "withdraw", withdraw)
 
@@ -150,7 +150,7 @@ def forgets_who_may_still_send_what_it_took_back(patch: pytest.MonkeyPatch) -> N
 
     def withdraw(self: Any) -> Any:
         state = self._commit.end_offer()
-        return (state.version, True) if state.kind == "done" else None
+        return (state.version, True) if state is not None and state.kind == "done" else None
 
     patch.setattr(joining._Company, "withdraw", withdraw)
 

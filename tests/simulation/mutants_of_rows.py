@@ -174,6 +174,21 @@ def forgets_which_source_rows_join_now(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MergeRows, "inserted", at_first)
 
 
+def lists_files_whose_keys_it_knew_first(patch: pytest.MonkeyPatch) -> None:
+    """The names of files are in another order than the files."""
+    new = FileChoice.new
+
+    def unsorted(self: FileChoice, live: Any, looked: Any) -> list[Any]:
+        found = new(self, live, looked)
+        if self._first is not None and self._first[0] is live:
+            looked_into = {add.live_key for add in found}
+            known = [row for row in self._first[1] if live.keys[row] not in looked_into]
+            self._first = live, [*known, *(row for row in self._first[1] if row not in known)]
+        return found
+
+    patch.setattr(FileChoice, "new", unsorted)
+
+
 def joins_source_rows_that_a_term_leaves_out(patch: pytest.MonkeyPatch) -> None:
     """A term of the source alone does not limit which of its rows join."""
     split = merge_source.split_join
@@ -196,6 +211,7 @@ ROW_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (keeps_both_rows_of_one_key, "upserter-restarts"),
         (forgets_which_keys_are_there_now, "inserter-beside-other-engines"),
         (forgets_which_source_rows_join_now, "range-merger-and-appender"),
+        (lists_files_whose_keys_it_knew_first, "upserter-in-turn-and-deleter"),
         (joins_source_rows_that_a_term_leaves_out, "merger-and-appender-of-its-keys"),
     )
 }

@@ -63,7 +63,11 @@ def takes_over_a_file_without_syncing_what_is_in_it(patch: pytest.MonkeyPatch) -
 
 def takes_over_what_no_reader_takes(patch: pytest.MonkeyPatch) -> None:
     """An action with a field of the wrong type is acknowledged, and no version from there on can be read."""
-    patch.setattr(taken_over_files, "_checked", lambda store, state, file: (file, ObjectMeta(file.path, file.size, 0)))
+
+    def unchecked(store: Any, state: Any, file: Any, is_looked_at: bool) -> Any:
+        return file, ObjectMeta(file.path, file.size, 0)
+
+    patch.setattr(taken_over_files, "_checked", unchecked)
 
 
 # --- observers --------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def keeps_only_the_versions_named_before_it(patch: pytest.MonkeyPatch) -> None:
     refresh = NeededFiles.refresh
 
     def without_names(self: Any) -> Any:
-        self._take_named = lambda paths: None
+        self._take_named = lambda versions, paths: None
         return refresh(self)
 
     patch.setattr(NeededFiles, "refresh", without_names)

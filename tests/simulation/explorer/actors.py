@@ -94,6 +94,7 @@ from explorer.row_programs import (
     tag_version,
     update_where,
     upsert,
+    upsert_in_turn,
     upsert_once,
     upsert_same_key,
     vacuum_rows,
@@ -293,6 +294,8 @@ _OF_ROWS = (
     of_rows("range-merger-and-deleter", merge_by_range, delete_where, properties=(_COPIES,)),
     of_rows("merger-and-appender-of-its-keys", merge_by_terms_of_one_side, append_keys),
     of_rows("range-merger-and-merger", merge_by_range, merge_by_terms_of_one_side),
+    of_rows("upserter-in-turn-and-deleter", upsert_in_turn, delete_where),
+    of_rows("upserter-in-turn-that-copies-and-updater", upsert_in_turn, update_where, properties=(_COPIES,)),
     of_rows("overwriter-and-upserter", overwrite_where, upsert),
     of_rows("updater-upserter-and-deleter", update_where, upsert, delete_where),
     of_rows("updater-and-deleter-that-copy", update_where, delete_where, foreign_append, properties=(_COPIES,)),
@@ -315,6 +318,7 @@ SCENARIOS = {
 """Scenarios small enough to be explored completely."""
 
 _LARGE = (
+    of_rows("two-upserters-in-turn", upsert_in_turn, upsert_in_turn),
     Scenario(
         "append-beside-a-look-of-a-short-log",
         actors_of(append_beside_a_look, move_on_and_clean_up),
@@ -421,6 +425,7 @@ _AMONG_OTHERS: tuple[Program, ...] = (
 
 _ROW_CHANGES: tuple[Program, ...] = (
     upsert,
+    upsert_in_turn,
     upsert_same_key,
     upsert_once,
     insert_absent,

@@ -8,6 +8,7 @@ writing one takes only a millisecond, and a substitute could have errors of its 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -40,6 +41,7 @@ __all__ = [
     "update_and_vacuum_later",
     "update_where",
     "upsert",
+    "upsert_in_turn",
     "upsert_once",
     "upsert_same_key",
     "vacuum_later",
@@ -52,12 +54,25 @@ _HOUR_MS = 3_600_000
 def upsert(session: Session, *, keys: tuple[int, ...] = (1, 99)) -> None:
     """Upsert rows, some of which the table has; the first one moves to the other partition."""
     rows: list[Row] = [(key, "ba"[number % 2], _value(session)) for number, key in enumerate(keys)]
-    _change(session, _upserted(session, rows), lambda table: table.upsert(table_of(rows), ["id"]))
+    _change(session, _upserted(session, rows), partial(_upsert, rows=rows))
 
 
 def upsert_same_key(session: Session) -> None:
     """Upsert one row that all such actors have. The last commit decides its value."""
     upsert(session, keys=(1,))
+
+
+def upsert_in_turn(session: Session) -> None:
+    """Upsert three times by one handle. It then knows the keys of a file that it read twice, and the last upsert
+    changes rows of every file: of this one, of an earlier one, and of its own."""
+    table = session.table()
+    for number, keys in enumerate(((4,), (5,), (1, 4, 5, 6))):
+        rows: list[Row] = [(key, "ba"[key % 2], _value(session) + number) for key in keys]
+        _change(session, _upserted(session, rows), partial(_upsert, rows=rows), table=table)
+
+
+def _upsert(table: Table, rows: list[Row]) -> WriteResult:
+    return table.upsert(table_of(rows), ["id"])
 
 
 def upsert_once(session: Session) -> None:
@@ -248,8 +263,9 @@ def _change(
     app: tuple[str, int] | None = None,
     reads: str | None = None,
     is_blind: bool = False,
+    table: Table | None = None,
 ) -> None:
-    table = session.table()
+    table = table or session.table()
     with session.attempt(app) as attempt:
         attempt.is_blind, attempt.makes = is_blind, makes
         if reads is not None:

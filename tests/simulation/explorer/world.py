@@ -261,12 +261,12 @@ def base_world(
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
     Open handles have not seen the newest ``unseen`` versions. ``is_aged``: it was written so long ago that no retention
-    keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table has deletion
-    vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of `SEALED`
-    waits for its commit. ``is_exported``: Iceberg readers see the version before the newest. ``is_owned``: an owner
-    decides the versions, and none is published; with ``catalog`` (how it answers repeats), version 0 is.
-    ``is_mapped``: it has one more version, which maps its columns, allows wider types, and has a further column without
-    values. ``is_counted``: it has an identity column, and the rows so far have no number.
+    keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, the first file has complete
+    statistics, and the table has deletion vectors. ``is_trimmed``: its newest version has removed the first file.
+    ``is_sealed``: a checkpoint of `SEALED` waits for its commit. ``is_exported``: Iceberg readers see the version
+    before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it answers
+    repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types, and has
+    a further column without values. ``is_counted``: it has an identity column, and the rows so far have no number.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
@@ -324,6 +324,8 @@ def _add_file(table: Table, files: MemoryFileStore, version: int, *, has_rows: b
     files.make_durable([path])
     with table.transaction() as txn:
         stats = f'{{"numRecords":{3 if has_rows else 1}}}'
+        if has_rows and version == 1:
+            stats = '{"numRecords":3,"minValues":{"id":1,"v":0},"maxValues":{"id":3,"v":0},"nullCount":{"id":0,"v":1}}'
         txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
 
 
