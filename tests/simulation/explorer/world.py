@@ -264,9 +264,10 @@ def base_world(
     keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, the first file has complete
     statistics, and the table has deletion vectors. ``is_trimmed``: its newest version has removed the first file.
     ``is_sealed``: a checkpoint of `SEALED` waits for its commit. ``is_exported``: Iceberg readers see the version
-    before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it answers
-    repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types, and has
-    a further column without values. ``is_counted``: it has an identity column, and the rows so far have no number.
+    before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it
+    answers repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types,
+    and has a further column without values. ``is_counted``: it has an identity column, and the rows so far have no
+    number.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
