@@ -460,7 +460,7 @@ class CommitRun:
         while True:
             assert self.state is not None
             self.moved_s = ambient.monotonic_s()
-            listing = self.offer.begin_look(self.state.version)
+            listing = self.offer.begin_look()
             settled = self._follow_next() if self.log.state_is_fresh() else self._catch_up()
             if settled is not None:
                 return settled
@@ -738,8 +738,9 @@ class CommitRun:
             self._require_checkpoint_at_newest()
 
     def _make_found_commit_durable(self, version: int | None) -> None:
-        """Sync a commit that was found by reading: its writer may not have done so yet."""
-        if version is None:
+        """Sync a commit that was found by reading: its writer may not have done so yet. Where nothing has to be synced,
+        what can be read is durable."""
+        if version is None or not self.versions.capabilities.needs_sync:
             return
         try:
             self.versions.make_durable(version)

@@ -37,7 +37,8 @@ __all__ = ["Offer"]
 Listing: TypeAlias = Callable[[], Sequence[ObjectMeta]]
 """Waits for a list of the folder that was begun before."""
 
-_LOOKS_WITHOUT_NEWS = 6  # looks for the next version until the folder is listed again
+_LOOKS_PER_LIST = 6  # looks for the next version until the folder is listed again, while others are ahead
+_LOOKS_PER_TURN = 3  # while others are ahead, in the time that the last version took
 _LOOK_MIN_S = 0.01
 _TAKE_OVER_MIN_S = 0.05
 _ROUND_TRIPS_OF_A_TURN = 8  # an append at the front that has not landed after so many has crashed, or is too slow
@@ -57,8 +58,9 @@ class Offer:
         self._table = table
         self._name = ""
         self._left_s = self._moved_s = 0.0
-        self._listed_at = -1
-        self._looks = 0
+        self._version = -1  # the newest that it has seen, since when, and how long that took
+        self._version_s = self._turn_s = 0.0
+        self._looks = _LOOKS_PER_LIST  # since the folder was listed
         self._standing = Standing()
         self._ahead: tuple[str, ...] = ()
         self._intents: dict[str, Intent | None] = {}
@@ -86,19 +88,19 @@ class Offer:
         self._left_s = self._moved_s = ambient.monotonic_s()
         return True
 
-    def begin_look(self, version: int) -> Listing | None:
-        """List the folder alongside what the caller does next, if a version has landed, or none for some time."""
+    def begin_look(self) -> Listing | None:
+        """List the folder alongside what the caller does next, if nobody is ahead, or if it was not listed for some
+        time."""
         self._looks += 1
-        if version == self._listed_at and self._looks <= _LOOKS_WITHOUT_NEWS:
-            return None
-        self._listed_at, self._looks = version, 1
-        return begin(lambda: self._line.marks.list_from(""))
+        return self._begin_listing() if not self._ahead or self._looks > _LOOKS_PER_LIST else None
 
     def is_turn(self, version: int, listing: Listing | None) -> bool:
         """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
         ahead are late, or the folder does not tell."""
-        if listing is None:
+        self._note(version)
+        if listing is None and self._ahead:
             return self._is_late()
+        listing = listing or self._begin_listing()
         try:
             found = self._stand(version, listing())
         except TxlogError:
@@ -112,6 +114,25 @@ class Offer:
         self._standing, self._ahead = found, found.ahead
         self._line.saw((*found.ahead, *found.others))
         return not found.ahead or self._is_late()
+
+    def _begin_listing(self) -> Listing:
+        self._looks = 1
+        return begin(lambda: self._line.marks.list_from(""))
+
+    def _note(self, version: int) -> None:
+        """Those whose appends are in a version that landed are no longer ahead."""
+        now_s = ambient.monotonic_s()
+        if version == self._version:
+            return
+        self._turn_s = now_s - self._version_s if self._version >= 0 else 0.0
+        self._version, self._version_s = version, now_s
+        settled = self._read.known(version).settled
+        named = [(name, named_intent(name)) for name in self._ahead]
+        ahead = tuple(name for name, intent in named if intent is None or intent[1] not in settled)
+        if len(ahead) < len(self._ahead):
+            self._moved_s = now_s
+        self._ahead = ahead
+        self._line.saw(ahead)
 
     def gathered(self, own: Proposal, state: TableState) -> Proposal:
         """The own proposal, with every append that waits and may be in the next version."""
@@ -127,8 +148,9 @@ class Offer:
         return joining.proposal(ambient.uuid4(), state.version) if self.took_others else own
 
     def pause(self) -> None:
-        """Wait before the next look at the log."""
-        ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * self._line.round_trip_s() / 2))
+        """Wait before the next look at the log: where many wait, a version takes several round trips."""
+        pause_s = max(self._line.round_trip_s() / 2, self._turn_s / _LOOKS_PER_TURN if self._ahead else 0.0)
+        ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * pause_s))
 
     def landed_alone(self) -> None:
         """Nobody else waited: the next commits of this handle need no line."""

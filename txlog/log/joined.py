@@ -172,25 +172,27 @@ def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
 def members(commit: Commit) -> tuple[Member, ...]:
     """The appends that a joined commit lists; none for every other commit. Leaves out malformed entries: this is
     provenance, and any writer may have written it."""
+    return tuple(map(_member, _listed(commit)))
+
+
+def _listed(commit: Commit) -> Iterator[dict[str, Any]]:
     own = commit.commit_info.fields.get("txlog") if commit.commit_info else None
     listed = own.get("joined") if type(own) is dict else None
-    return tuple(_read(listed)) if type(listed) is list else ()
+    if type(listed) is list:
+        yield from (each for each in listed if type(each) is dict and type(each.get("txnId")) is str)
 
 
-def _read(listed: list[Any]) -> Iterator[Member]:
-    for each in listed:
-        if type(each) is not dict or type(each.get("txnId")) is not str:
-            continue
-        yield Member(
-            each["txnId"],
-            _text(each, "appId"),
-            _number(each, "version"),
-            _text(each, "fingerprint"),
-            _text(each, "userMetadata"),
-            _number(each, "files") or 0,
-            _number(each, "rows"),
-            _number(each, "bytes") or 0,
-        )
+def _member(fields: dict[str, Any]) -> Member:
+    return Member(
+        fields["txnId"],
+        _text(fields, "appId"),
+        _number(fields, "version"),
+        _text(fields, "fingerprint"),
+        _text(fields, "userMetadata"),
+        _number(fields, "files") or 0,
+        _number(fields, "rows"),
+        _number(fields, "bytes") or 0,
+    )
 
 
 def _text(fields: dict[str, Any], name: str) -> str | None:
@@ -205,7 +207,7 @@ def _number(fields: dict[str, Any], name: str) -> int | None:
 
 def member(commit: Commit, txn_id: str) -> Member | None:
     """The append with this id in a joined commit; None if the commit does not list it."""
-    return next((each for each in members(commit) if each.txn_id == txn_id), None)
+    return next((_member(each) for each in _listed(commit) if each["txnId"] == txn_id), None)
 
 
 def member_of_checkpoint(commit: Commit, app_id: str, version: int) -> Member | None:
@@ -217,8 +219,8 @@ def txn_ids(commit: Commit) -> Iterator[str]:
     """The id of the commit, and of every append in it."""
     if commit.txn_id is not None:
         yield commit.txn_id
-    for each in members(commit):
-        yield each.txn_id
+    for each in _listed(commit):
+        yield each["txnId"]
 
 
 def adds_of(commit: Commit, txn_ids: Collection[str]) -> list[AddFile]:
@@ -235,7 +237,7 @@ def adds_of(commit: Commit, txn_ids: Collection[str]) -> list[AddFile]:
 
 def holds(commit: Commit, txn_id: str) -> bool:
     """Whether the transaction with this id is in the commit: as the commit itself, or as an append in it."""
-    return commit.txn_id == txn_id or member(commit, txn_id) is not None
+    return txn_id in txn_ids(commit)
 
 
 def fingerprint_of(commit: Commit, app_id: str, version: int) -> str | None:
