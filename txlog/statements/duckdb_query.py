@@ -39,7 +39,7 @@ def run_query(query: Query, tables: Sequence[Any]) -> pa.RecordBatchReader:
         found = connection.sql(text)
         if found is None:
             raise ValueError("it has no rows")
-        reader = connection.execute(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
+        reader = connection.sql(f"SELECT {_columns(found)} FROM ({text}) AS txlog").to_arrow_reader(_BATCH_ROWS)
     except (duckdb.Error, *FAULTS) as error:
         raise _failed(query, error) from None
 
