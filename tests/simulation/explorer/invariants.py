@@ -293,20 +293,20 @@ class Ledger:
     def _check_serializable(self, version: int, attempt: Attempt) -> None:
         if attempt.read_version is None:
             return
-        live, metadata = self.states[attempt.read_version].live, self.states[attempt.read_version].metadata
+        read, before = self.states[attempt.read_version], self.states[version - 1]
+        # A definition that has changed back is the one that it read, and nobody reads how many numbers are put aside.
+        has_same = read.protocol == before.protocol and _without_marks(read.metadata) == _without_marks(before.metadata)
         misses_nothing = attempt.is_serializable or self.is_serializable
         for between in range(attempt.read_version + 1, version):
             winner = self.versions.get(between)
             if winner is None:
                 continue
             for action in winner.actions:
-                if "metaData" in action and _without_marks(action["metaData"]) == _without_marks(metadata):
-                    continue  # it put numbers aside, which nobody reads
-                if "metaData" in action or "protocol" in action:
+                if ("metaData" in action or "protocol" in action) and not has_same:
                     _not_serializable(version, between, attempt, "changed the table's definition")
                 if "remove" in action and action["remove"].get("dataChange", True):
                     path = action["remove"]["path"]
-                    if path in attempt.read_files or (path in live and _reads(attempt, path)):
+                    if path in attempt.read_files or (path in read.live and _reads(attempt, path)):
                         _not_serializable(version, between, attempt, f"removed {path}, which it read")
                 if "add" in action and action["add"]["dataChange"] and attempt.changes_data:
                     path = action["add"]["path"]
