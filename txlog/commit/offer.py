@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeAlias
 
 from txlog.commit.read_versions import ReadVersions
-from txlog.commit.waiting_line import STALL_S, WaitingLine
+from txlog.commit.waiting_line import STALL_S, WaitingLine, txn_id_of
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.log.gathering import Standing, joined_with, standing
 from txlog.log.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
@@ -127,8 +127,7 @@ class Offer:
         self._turn_s = now_s - self._version_s if self._version >= 0 else 0.0
         self._version, self._version_s = version, now_s
         settled = self._read.known(version).settled
-        named = [(name, named_intent(name)) for name in self._ahead]
-        ahead = tuple(name for name, intent in named if intent is None or intent[1] not in settled)
+        ahead = tuple(name for name in self._ahead if txn_id_of(name) not in settled)
         if len(ahead) < len(self._ahead):
             self._moved_s = now_s
         self._ahead = ahead
@@ -149,7 +148,9 @@ class Offer:
 
     def pause(self) -> None:
         """Wait before the next look at the log: where many wait, a version takes several round trips."""
-        pause_s = max(self._line.round_trip_s() / 2, self._turn_s / _LOOKS_PER_TURN if self._ahead else 0.0)
+        round_trip_s = self._line.round_trip_s()
+        turn_s = min(self._turn_s, _ROUND_TRIPS_OF_A_TURN * round_trip_s) if self._ahead else 0.0
+        pause_s = max(round_trip_s / 2, turn_s / _LOOKS_PER_TURN)
         ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * pause_s))
 
     def landed_alone(self) -> None:

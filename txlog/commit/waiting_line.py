@@ -28,7 +28,7 @@ from txlog.store.base import LogStore, ObjectMeta
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
 
-__all__ = ["STALL_S", "Place", "WaitingLine"]
+__all__ = ["STALL_S", "Place", "WaitingLine", "txn_id_of"]
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class WaitingLine:
 
     def delete_mark(self, name: str) -> None:
         """The same for what another writer left. Its intent stays for those who may commit it."""
-        if _txn_id_of(name) == name:
+        if txn_id_of(name) == name:
             self.delete(name)
 
     def beside(self, request: Callable[[], object]) -> None:
@@ -174,7 +174,7 @@ class Place:
 
     def landed(self, txn_id: str) -> None:
         """A commit, or an append in it, has landed: whoever made it waits no longer."""
-        before, self._ahead = len(self._ahead), [name for name in self._ahead if _txn_id_of(name) != txn_id]
+        before, self._ahead = len(self._ahead), [name for name in self._ahead if txn_id_of(name) != txn_id]
         if len(self._ahead) < before:
             self._moved()
 
@@ -237,7 +237,7 @@ class Place:
         self._line.saw(self._ahead)
 
 
-def _txn_id_of(name: str) -> str:
+def txn_id_of(name: str) -> str:
     """The commit that a name in the folder stands for: a mark has its txnId as its name."""
     from txlog.log.intents import named_intent
 
