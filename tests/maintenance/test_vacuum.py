@@ -20,6 +20,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.maintenance import vacuum as vacuum_module
 from txlog.maintenance import vacuum_candidates
 from txlog.maintenance.last_vacuum import read_last_vacuum
+from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.vacuum_candidates import in_inventory
 from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
@@ -572,6 +573,29 @@ def test_an_inventory_without_its_columns_is_refused(tmp_path: Path) -> None:
     numbered = pa.table({"path": [1], "length": [1], "isDir": [False], "modificationTime": [1]})
     with pytest.raises(txlog.InvalidInputError, match="path of the inventory must hold text"):
         table.vacuum(inventory=numbered)
+
+
+def test_the_needed_files_are_indexed_a_few_times_however_many_batches_an_inventory_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[int] = []
+    holds = PathSet.holds
+
+    def counted(self: PathSet, paths: Any) -> Any:
+        looked_up.append(len(paths))
+        return holds(self, paths)
+
+    monkeypatch.setattr(PathSet, "holds", counted)
+    table = make(tmp_path)
+    for at in range(8):
+        table.append(rows(at))
+    live = [name for name in files_of(table.uri) if name.endswith(".parquet") and "_delta_log" not in name]
+    orphans = [put(table.uri, f"day=b/{number}.parquet") for number in range(8)]
+    found = inventory_of(table.uri, *live, *orphans, older_ms=30 * DAY_S * 1000)
+    batches = pa.concat_tables([found.slice(at, 1) for at in range(found.num_rows)])
+    assert sorted(table.vacuum(dry_run=True, inventory=batches).paths) == orphans
+    assert sum(looked_up) == found.num_rows
+    assert len(looked_up) <= 2 * vacuum_module._LOOK_UPS
 
 
 def test_an_inventory_is_judged_in_columns_and_only_its_unusual_paths_one_by_one(
