@@ -44,7 +44,7 @@ BENCHMARKS = (
         "spark_append",
         "engines",
     ),
-    *("stream", "stream_growth", "sustained", "log_scale", "reading", "read_stream", "iceberg", "week"),
+    *("stream", "stream_growth", "sustained", "log_scale", "growth", "reading", "read_stream", "iceberg", "week"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from txlog.maintenance.bins import PlannedBin, bins_of, bins_to_purge, bins_with_files, cheapest_first, grouped
+from txlog.maintenance import bins as bins_module
+from txlog.maintenance.bins import (
+    PlannedBin,
+    bins_not_yet_clustered,
+    bins_of,
+    bins_to_cluster,
+    bins_to_purge,
+    bins_with_files,
+    cheapest_first,
+    grouped,
+)
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.file_columns import FILES_SCHEMA, adds_to_batch
 from txlog.protocol.schema import STRING, TIMESTAMP, Field
@@ -117,3 +128,31 @@ def test_no_file_is_in_two_bins_and_none_is_larger_than_the_target(given: list[t
             add.size * (1 - (add.deletion_vector.cardinality / 100 if add.deletion_vector else 0)) for add in each.files
         )
         assert live <= 100 or len(each.files) == 1
+
+
+def test_a_plan_makes_no_object_for_a_file_and_its_groups_only_for_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    adds_of = bins_module.add_files_of
+
+    def counted(files: pa.Table) -> list[AddFile]:
+        made.append(files.num_rows)
+        return adds_of(files)
+
+    monkeypatch.setattr(bins_module, "add_files_of", counted)
+    files = table_of(*(file(f"{at:04}", 10 + at % 7, day=f"{at % 5}", dead=at % 40 == 0) for at in range(1_000)))
+    groups = grouped(bins_of(files, DAY, 100), 10_000, 50)
+    bins_to_purge(files), bins_to_cluster(files, DAY, "[]", 500), bins_not_yet_clustered(files, ["day"], 100, 500)
+    assert made == []
+    bins_with_files(groups[0])
+    assert made == [sum(each.num_files for each in groups[0])]
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 30), st.sampled_from("abc")), max_size=40))
+def test_a_bin_has_the_size_and_the_gain_of_its_files(drawn: list[tuple[int, int, str]]) -> None:
+    adds = [file(f"{at}", size, day=day, dead=dead) for at, (size, dead, day) in enumerate(drawn)]
+    for planned in bins_of(table_of(*adds), DAY, 100):
+        own = [adds[row] for row in planned.rows.tolist()]
+        gone = sum(add.deletion_vector.cardinality / 100 for add in own if add.deletion_vector)
+        assert planned.size_bytes == sum(add.size for add in own)
+        assert planned.gain == pytest.approx(len(own) - 1 + gone)
+        assert len({add.partition_values["day"] for add in own}) == 1

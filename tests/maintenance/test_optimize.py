@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import txlog
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.maintenance import optimize as module
-from txlog.maintenance.compaction import Compaction
+from txlog.maintenance.compaction import Compaction, Done
 from txlog.tasks.rewriting import rewrite_bin as rewrite
 from txlog.tasks.rewriting.rewrite_bin import BinRewriter
 from txlog.verify.verify import verify_table
@@ -430,3 +431,22 @@ def test_if_the_winners_commits_were_cleaned_up_the_list_of_files_tells_the_same
     table.optimize()
     assert sorted(ids(table)) == [1, 10, 20, 21, 30, 31]
     assert verify_table(table._open_table.store).is_sound
+
+
+def test_a_run_of_many_groups_keeps_the_actions_of_no_more_than_the_last(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GROUP_FILES_MAX", 1)
+    table = make_table(schema="id bigint, day string", partition_by=["day"])
+    days = [str(day) for day in range(8)]
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 8, "day": days}))
+    kept: list[int] = []
+
+    def count(done: int, total: int) -> None:
+        kept.append(sum(type(each) is Done and bool(each.removed) for each in gc.get_objects()))
+
+    result = table.optimize(on_progress=count)
+    assert (result.files_removed, result.files_added, len(result.versions)) == (16, 8, 8)
+    assert len(kept) == 8
+    assert max(kept) <= 1

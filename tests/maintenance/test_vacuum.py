@@ -18,9 +18,13 @@ from msgspec.structs import replace
 import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.maintenance import vacuum as vacuum_module
+from txlog.maintenance import vacuum_candidates
 from txlog.maintenance.last_vacuum import read_last_vacuum
+from txlog.maintenance.path_set import PathSet
+from txlog.maintenance.vacuum_candidates import in_inventory
 from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
+from txlog.tasks.list_files import Folders
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store
 from txlog.testing.stopped_clock import StoppedClock
@@ -566,6 +570,63 @@ def test_an_inventory_without_its_columns_is_refused(tmp_path: Path) -> None:
     text = pa.table({"path": ["a"], "length": ["1"], "isDir": [False], "modificationTime": [1]})
     with pytest.raises(txlog.InvalidInputError, match="length"):
         table.vacuum(inventory=text)
+    numbered = pa.table({"path": [1], "length": [1], "isDir": [False], "modificationTime": [1]})
+    with pytest.raises(txlog.InvalidInputError, match="path of the inventory must hold text"):
+        table.vacuum(inventory=numbered)
+
+
+def test_the_needed_files_are_indexed_a_few_times_however_many_batches_an_inventory_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[int] = []
+    holds = PathSet.holds
+
+    def counted(self: PathSet, paths: Any) -> Any:
+        looked_up.append(len(paths))
+        return holds(self, paths)
+
+    monkeypatch.setattr(PathSet, "holds", counted)
+    table = make(tmp_path)
+    for at in range(8):
+        table.append(rows(at))
+    live = [name for name in files_of(table.uri) if name.endswith(".parquet") and "_delta_log" not in name]
+    orphans = [put(table.uri, f"day=b/{number}.parquet") for number in range(8)]
+    found = inventory_of(table.uri, *live, *orphans, older_ms=30 * DAY_S * 1000)
+    batches = pa.concat_tables([found.slice(at, 1) for at in range(found.num_rows)])
+    assert sorted(table.vacuum(dry_run=True, inventory=batches).paths) == orphans
+    assert sum(looked_up) == found.num_rows
+    assert len(looked_up) <= 2 * vacuum_module._LOOK_UPS
+
+
+def test_an_inventory_is_judged_in_columns_and_only_its_unusual_paths_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one_by_one: list[str] = []
+    resolve = vacuum_candidates._below
+
+    def counted(uri: str, text: str) -> str | None:
+        one_by_one.append(text)
+        return resolve(uri, text)
+
+    monkeypatch.setattr(vacuum_candidates, "_below", counted)
+    relative = [f"day={number}/a.parquet" for number in range(100)]
+    whole = [f"s3://bucket/é/{name}" for name in relative]
+    unusual = ["s3a://bucket/é/day=0/b.parquet", "s3://bucket/other/c.parquet", "/d.parquet", "file:e.parquet"]
+    paths = [*relative, *whole, *unusual, "", None, "f/", "folder"]
+    folders = Folders(())
+    inventory = pa.table(
+        {
+            "path": pa.array(paths).dictionary_encode(),
+            "length": pa.array([None, *[1] * (len(paths) - 1)], pa.int32()),
+            "isDir": [None, *[False] * (len(paths) - 2), True],
+            "modificationTime": pa.array([1] * len(paths)),
+        }
+    )
+    found = pa.Table.from_batches(in_inventory("s3://bucket/é", inventory, folders))
+    assert found["path"].to_pylist() == [*relative, *relative, "day=0/b.parquet", "e.parquet", "f/"]
+    assert found["size_bytes"].to_pylist()[:2] == [0, 1]
+    assert one_by_one == unusual
+    assert folders.seen == {*(f"day={number}" for number in range(100)), "f"}
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

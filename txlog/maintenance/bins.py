@@ -7,7 +7,7 @@ that came together stay together, and the new files' bounds stay narrow. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -103,7 +103,7 @@ def bins_to_purge(files: pa.Table, also: Collection[str] = ()) -> list[PlannedBi
     named = pc.is_in(files.column("path"), pa.array([*also], pa.string())).to_numpy()
     marked = files.column("deletionVector").is_valid().to_numpy()
     rows = plan.in_order(named | marked)
-    return [plan.bin(rows[at : at + 1]) for at in range(len(rows))]
+    return plan.cut(rows, np.arange(len(rows)))
 
 
 def bins_to_cluster(
@@ -180,9 +180,17 @@ class _Plan:
         times = self._files.column("modificationTime").to_numpy()
         return rows[np.argsort(times[rows], kind="stable")]
 
-    def bin(self, rows: NDArray[np.int64]) -> PlannedBin:
-        gain = len(rows) - 1 + float(self.dead[rows].sum())
-        return PlannedBin(self._files, rows, int(self.sizes[rows].sum()), gain)
+    def cut(self, rows: NDArray[np.int64], starts: NDArray[np.int64]) -> list[PlannedBin]:
+        """The bins that begin at these places of ``rows``. All are summed at once: there may be millions."""
+        if not len(starts):
+            return []
+        ends = [*starts[1:].tolist(), len(rows)]
+        sizes = np.add.reduceat(self.sizes[rows], starts).tolist()
+        dead = np.add.reduceat(self.dead[rows], starts).tolist()
+        return [
+            PlannedBin(self._files, rows[start:end], size, end - start - 1 + gone)
+            for start, end, size, gone in zip(starts.tolist(), ends, sizes, dead, strict=True)
+        ]
 
     def bins(self, chosen: NDArray[np.bool_], bin_bytes: int, files_min: int = 1) -> list[PlannedBin]:
         """These files by partition, in bins of about ``bin_bytes`` of live rows: the first that does not fit closes the
@@ -190,12 +198,10 @@ class _Plan:
         rows = self.in_order(chosen)
         partitions = self._partitions(rows)
         order = np.argsort(partitions, kind="stable")
-        counts = np.bincount(partitions) if len(rows) else np.empty(0, np.int64)
-        found = []
-        for count, own in zip(counts.tolist(), np.split(rows[order], np.cumsum(counts)[:-1]), strict=False):
-            if count >= files_min:
-                found += [self.bin(each) for each in _next_fit(own, self.sizes[own] * (1 - self.dead[own]), bin_bytes)]
-        return found
+        rows, partitions = rows[order], partitions[order]
+        is_kept = (np.bincount(partitions) >= files_min)[partitions] if len(rows) else np.empty(0, bool)
+        rows, partitions = rows[is_kept], partitions[is_kept]
+        return self.cut(rows, _starts(partitions, self.sizes[rows] * (1 - self.dead[rows]), bin_bytes))
 
     def _partitions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each row the number of its partition; the first row's partition is 0, and so on."""
@@ -220,15 +226,16 @@ class _Plan:
         return np.array([by_key[key] for key in keys], np.int64)[codes]
 
 
-def _next_fit(rows: NDArray[np.int64], live_bytes: NDArray[np.float64], bin_bytes: int) -> Iterator[NDArray[np.int64]]:
-    start, size = 0, 0.0
-    for at, live in enumerate(live_bytes.tolist()):
-        if at > start and size + live > bin_bytes:
-            yield rows[start:at]
-            start, size = at, 0.0
+def _starts(partitions: NDArray[np.int64], live_bytes: NDArray[np.float64], bin_bytes: int) -> NDArray[np.int64]:
+    """Where bins begin among files in the order of their partitions: next-fit within each."""
+    found: list[int] = []
+    partition, size = -1, 0.0
+    for at, (own, live) in enumerate(zip(partitions.tolist(), live_bytes.tolist(), strict=True)):
         size += live
-    if start < len(rows):
-        yield rows[start:]
+        if own != partition or size > bin_bytes:
+            found.append(at)
+            partition, size = own, live
+    return np.array(found, np.int64)
 
 
 def _dead_fractions(files: pa.Table) -> NDArray[np.float64]:

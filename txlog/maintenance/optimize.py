@@ -280,22 +280,20 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
     if dry_run:
         return _planned(bins)
     total = sum(each.size_bytes for each in bins)
-    done: list[Done] = []
-    versions: list[int] = []
+    done: list[RewriteResult] = []  # without the actions of the groups, which would be objects for every file
     given_up = 0
     for round_number in range(_ROUNDS_MAX):
         given_up = 0
         for group in _groups(bins, request.workers.slots):
-            version, did = _commit_group(open_table, state, group, request, sum(map(_bytes_read, done)), total)
+            version, did = _commit_group(open_table, state, group, request, _bytes_read(done), total)
             given_up += did.bins_given_up
             if version is not None:
-                versions.append(version)
-                done.append(did)
+                done.append(_of_group(version, did))
         if not given_up or round_number + 1 == _ROUNDS_MAX:
             break
         state = open_table.writable_state()
         bins = request.bins_for(state)
-        total = sum(map(_bytes_read, done)) + sum(each.size_bytes for each in bins)
+        total = _bytes_read(done) + sum(each.size_bytes for each in bins)
     if given_up:
         logger.warning(
             "%s: %d groups of files were left as they are: other writers rewrote or removed some of"
@@ -303,7 +301,7 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
             open_table.uri,
             given_up,
         )
-    return _result(versions, done, given_up, ambient.now_ms() + state.properties.deleted_file_retention_ms)
+    return _result(done, given_up, ambient.now_ms() + state.properties.deleted_file_retention_ms)
 
 
 def _groups(bins: Sequence[PlannedBin], slots: int) -> list[list[PlannedBin]]:
@@ -382,8 +380,8 @@ def _curve_bytes(workers: Workers) -> int:
     return _CLUSTER_BYTES if workers.shares_disk else _WHOLE_TABLE
 
 
-def _bytes_read(done: Done) -> int:
-    return sum(add.size for add in done.removed)
+def _bytes_read(done: Sequence[RewriteResult]) -> int:
+    return sum(each.bytes_removed for each in done)
 
 
 # --- results ----------------------------------------------------------------------------------------------------
@@ -402,19 +400,33 @@ def _planned(bins: Sequence[PlannedBin]) -> RewriteResult:
     )
 
 
-def _result(versions: Sequence[int], done: Sequence[Done], given_up: int, kept_until_ms: int) -> RewriteResult:
-    removed = [add for each in done for add in each.removed]
-    added = [add for each in done for add in each.added]
+def _of_group(version: int, done: Done) -> RewriteResult:
     return RewriteResult(
-        versions=tuple(versions),
-        files_removed=len(removed),
-        bytes_removed=sum(add.size for add in removed),
-        files_added=len(added),
-        bytes_added=sum(add.size for add in added),
-        rows=sum(each.rows for each in done),
-        vectors_purged=sum(each.vectors_purged for each in done),
-        vectors_moved=sum(each.vectors_moved for each in done),
+        versions=(version,),
+        files_removed=len(done.removed),
+        bytes_removed=sum(add.size for add in done.removed),
+        files_added=len(done.added),
+        bytes_added=sum(add.size for add in done.added),
+        rows=done.rows,
+        vectors_purged=done.vectors_purged,
+        vectors_moved=done.vectors_moved,
+        paths_removed=tuple(add.path for add in done.removed),
+    )
+
+
+def _result(groups: Sequence[RewriteResult], given_up: int, kept_until_ms: int) -> RewriteResult:
+    """What all groups did together."""
+    paths = tuple(path for each in groups for path in each.paths_removed)
+    return RewriteResult(
+        versions=tuple(version for each in groups for version in each.versions),
+        files_removed=len(paths),
+        bytes_removed=_bytes_read(groups),
+        files_added=sum(each.files_added for each in groups),
+        bytes_added=sum(each.bytes_added for each in groups),
+        rows=sum(each.rows for each in groups),
+        vectors_purged=sum(each.vectors_purged for each in groups),
+        vectors_moved=sum(each.vectors_moved for each in groups),
         bins_given_up=given_up,
-        paths_removed=tuple(add.path for add in removed),
-        kept_until_ms=kept_until_ms if removed else None,
+        paths_removed=paths,
+        kept_until_ms=kept_until_ms if paths else None,
     )

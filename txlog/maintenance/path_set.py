@@ -64,8 +64,11 @@ class PathSet:
         """Add one path as the log writes it. Raises CorruptLogError."""
         self.add(self._names(resolve_data_path(uri_text)))
 
-    def holds(self, paths: pa.Array) -> pa.BooleanArray:
-        """For each of ``paths``, which are store names, whether it is in the set."""
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def holds(self, paths: pa.Array | pa.ChunkedArray) -> pa.BooleanArray:
+        """For each of ``paths``, which are store names, whether it is in the set. It indexes the whole set first."""
         return pc.is_in(paths, value_set=self.column())
 
     def column(self) -> pa.Array:

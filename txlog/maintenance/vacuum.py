@@ -62,6 +62,7 @@ OnStep = Callable[[str, int, int], None]
 _DELETED_AT_ONCE = 1000
 _DELETIONS_AT_ONCE = 4
 _RANGES_PER_SLOT = 4
+_LOOK_UPS = 4
 _CLOCK_AHEAD_MAX_MS = HOUR_MS
 _RETENTION = "delta.deletedFileRetentionDuration"
 _HOURS_MAX = 1e10  # a longer retention keeps no more: no file is a million years old
@@ -160,8 +161,8 @@ class _Vacuum:
     # --- which files ----------------------------------------------------------------------------------------------
 
     def _doomed(self, expired_version: int | None) -> pa.Table:
-        found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
-        doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=LISTED)
+        found = [self._unneeded(files) for files in self._old_candidates(expired_version)]
+        doomed = pa.concat_tables([LISTED.empty_table(), *found])
         if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
             doomed = _distinct(doomed)
         for path in self._linked:
@@ -171,12 +172,20 @@ class _Vacuum:
             doomed = doomed.filter(self._unneeded_flags(doomed["path"]))
         return doomed
 
-    def _candidates(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
-        """Batches of files to look at, counted for the progress report."""
+    def _old_candidates(self, expired_version: int | None) -> Iterator[pa.Table]:
+        """The files old enough to delete, in a few large parts: each look-up among all needed files indexes these
+        first, so a look-up for each batch would cost the square of the table's files."""
+        cutoff_ms, enough = array_of([self._cutoff_ms], pa.int64())[0], len(self._needed.paths) // _LOOK_UPS
+        old: list[pa.RecordBatch] = []
         for batch in self._source(expired_version):
             self._looked_at += batch.num_rows
             self._on_step("looking at files", self._looked_at, self._looked_at)
-            yield batch
+            old.append(batch.filter(pc.less(batch["modified_ms"], cutoff_ms)))
+            if sum(each.num_rows for each in old) >= enough:
+                yield pa.Table.from_batches(old)
+                old = []
+        if old:
+            yield pa.Table.from_batches(old)
 
     def _source(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
         if self._options.inventory is not None:
@@ -212,9 +221,8 @@ class _Vacuum:
             return False
         return True
 
-    def _unneeded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        old = batch.filter(pc.less(batch["modified_ms"], array_of([self._cutoff_ms], pa.int64())[0]))
-        return old.filter(self._unneeded_flags(old["path"])) if old.num_rows else old
+    def _unneeded(self, files: pa.Table) -> pa.Table:
+        return files.filter(self._unneeded_flags(files["path"])) if files.num_rows else files
 
     def _unneeded_flags(self, paths: Any) -> Any:
         return pc.invert(self._needed.paths.holds(paths))

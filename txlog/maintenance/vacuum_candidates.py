@@ -10,16 +10,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
+from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, path_below, resolve_data_path
-from txlog.tasks.list_files import Folders, listed_batch
+from txlog.tasks.list_files import LISTED, Folders, listed_batch, without_hidden
 from txlog.util.arguments import invalid
 
 __all__ = ["in_inventory", "removed_by"]
+
+_NOT_RELATIVE = "://|^/|^file:"
 
 
 def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.RecordBatch]:
@@ -42,16 +47,14 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
     for name in ("length", "modificationTime"):
         if not pa.types.is_integer(reader.schema.field(name).type):
             raise InvalidInputError(f"column {name} of the inventory must hold integers", table=uri)
+    if not _holds_text(reader.schema.field("path").type):
+        raise InvalidInputError("column path of the inventory must hold text", table=uri)
     for batch in reader:
-        found = [
-            (path, row["length"] or 0, row["modificationTime"])
-            for row in batch.select(["path", "length", "isDir", "modificationTime"]).to_pylist()
-            if not row["isDir"] and row["modificationTime"] is not None and (path := _below(uri, row["path"]))
-        ]
-        for folder in {path.rpartition("/")[0] for path, _, _ in found} - {""}:
+        found = _files_below(uri, batch)
+        for folder in _folders_of(found["path"]):
             folders(folder)
-        if found:
-            yield listed_batch(*zip(*found, strict=True), partition_columns=folders.partition_columns)
+        if found.num_rows:
+            yield without_hidden(found, folders.partition_columns)
 
 
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:
@@ -80,10 +83,44 @@ def _note(found: dict[str, tuple[int, int]], uri: str, at: DataPath | None, size
         found[path] = size_bytes, removed_ms
 
 
-def _below(uri: str, text: Any) -> str | None:
-    """An inventory's path relative to the table's root; None for a path outside it."""
-    if not isinstance(text, str):
-        return None
+def _holds_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(is_it(kind) for is_it in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def _files_below(uri: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The files of an inventory's batch in the columns of a listing."""
+    is_folder = pc.fill_null(batch["isDir"].cast(pa.bool_()), array_of([False], pa.bool_())[0])
+    batch = batch.filter(pc.and_(pc.invert(is_folder), batch["modificationTime"].is_valid()))
+    sizes = pc.fill_null(batch["length"].cast(pa.int64()), array_of([0], pa.int64())[0])
+    columns = [_paths_below(uri, batch["path"].cast(pa.string())), sizes, batch["modificationTime"].cast(pa.int64())]
+    found = pa.RecordBatch.from_arrays(columns, schema=LISTED)
+    return found.filter(pc.greater(pc.binary_length(found["path"]), array_of([0], pa.int32())[0]))
+
+
+def _paths_below(uri: str, texts: pa.StringArray) -> pa.StringArray:
+    """An inventory's paths relative to the table's root; null for those outside it.
+
+    Nearly all are relative, or begin as the table's URI does, and then need no Python.
+    """
+    root = f"{uri.rstrip('/')}/"
+    is_below = pc.starts_with(texts, root)
+    found = pc.if_else(is_below, pc.utf8_slice_codeunits(texts, len(root)), texts)
+    others = flags_of(pc.fill_null(pc.and_not(pc.match_substring_regex(texts, _NOT_RELATIVE), is_below), False))
+    if others.any():
+        mask = from_flags(others)
+        resolved = [_below(uri, text) for text in texts.filter(mask).to_pylist()]
+        found = pc.replace_with_mask(found, mask, array_of(resolved, pa.string()))
+    return found
+
+
+def _folders_of(paths: pa.StringArray) -> list[str]:
+    nested = paths.filter(pc.match_substring(paths, "/"))
+    found: list[str] = pc.replace_substring_regex(nested, "/[^/]*$", "").unique().to_pylist()
+    return [folder for folder in found if folder]
+
+
+def _below(uri: str, text: str) -> str | None:
     scheme, separator, rest = text.partition("://")
     if separator:
         authority, slash, path = rest.partition("/")

@@ -20,7 +20,17 @@ from txlog.protocol.paths import is_hidden, is_in_progress
 from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
 
-__all__ = ["LISTED", "Folders", "FoundFiles", "ListFiles", "NameRange", "listed", "listed_batch", "ranges_of"]
+__all__ = [
+    "LISTED",
+    "Folders",
+    "FoundFiles",
+    "ListFiles",
+    "NameRange",
+    "listed",
+    "listed_batch",
+    "ranges_of",
+    "without_hidden",
+]
 
 LISTED = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
 """``path`` is relative to the table's root and decoded."""
@@ -86,10 +96,10 @@ def listed_batch(
 ) -> pa.RecordBatch:
     """These files, without hidden ones."""
     columns = [array_of(values, field.type) for values, field in zip((paths, sizes, times), LISTED, strict=True)]
-    return _without_hidden(pa.RecordBatch.from_arrays(columns, schema=LISTED), partition_columns)
+    return without_hidden(pa.RecordBatch.from_arrays(columns, schema=LISTED), partition_columns)
 
 
-def _without_hidden(found: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
+def without_hidden(found: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
     """The files that a vacuum may look at: see `protocol.paths.is_hidden`. Includes temporary files left by a crash."""
     suspects = flags_of(pc.match_substring_regex(found["path"], _MAYBE_HIDDEN))
     if not suspects.any():
