@@ -129,6 +129,7 @@ def test_a_commit_whose_answers_are_all_lost_is_unknown_and_is_resolved(server: 
     with pytest.raises(CommitStateUnknownError) as raised:
         table.append(ROW)
     server.switches.cut = None
+    assert raised.value.table == f"uc://{NAME}"  # its location would not open it
     assert opened(server).resolve(raised.value.txn_id, raised.value.version) is False
     assert (rows(server), opened(server).version) == (0, 1)
 
