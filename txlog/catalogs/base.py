@@ -84,6 +84,10 @@ class TableCatalog(Protocol):
         UnsupportedFeatureError if this catalog cannot.
         """
 
+    def require_registrable(self, name: str) -> None:
+        """Raises UnsupportedFeatureError if this catalog cannot name a table that it did not make, and InvalidInputError
+        for a name that `register` does not take: before a table is made at a location."""
+
     def drop(self, name: str) -> None:
         """Remove the name, and the files of a table that `create` made. Raises TableNotFoundError."""
 

@@ -76,6 +76,9 @@ class SessionCatalog:
         self._enter(parts, place.uri)
         return made
 
+    def require_registrable(self, name: str) -> None:
+        self._parts(name)
+
     def register(self, name: str, uri: str) -> None:
         parts = self._parts(name)
         self._require_free(parts)

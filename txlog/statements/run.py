@@ -121,6 +121,8 @@ class Runner:
         at = name.location or location
         if at is None:
             return self._named(name).names.create(name.text, make)
+        if name.location is None:
+            self._named(name).names.require_registrable(name.text)
         made = make(TablePlace(at, name.text, self._options))
         if name.location is None:
             self._named(name).register(name.text, at)

@@ -140,6 +140,9 @@ class UnityCatalog:
         return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
     def register(self, name: str, uri: str) -> None:
+        self.require_registrable(name)
+
+    def require_registrable(self, name: str) -> None:
         raise UnsupportedFeatureError(
             "an external table is registered by the administrator of a Unity Catalog, with a location that the catalog"
             " knows; txlog creates managed tables",
