@@ -85,8 +85,8 @@ class TableCatalog(Protocol):
         """
 
     def require_registrable(self, name: str) -> None:
-        """Raises UnsupportedFeatureError if this catalog cannot name a table that it did not make, and InvalidInputError
-        for a name that `register` does not take: before a table is made at a location."""
+        """Raises UnsupportedFeatureError if this catalog cannot name tables that it did not make, and InvalidInputError
+        for a name that `register` does not take: asked before a table is made at a location."""
 
     def drop(self, name: str) -> None:
         """Remove the name, and the files of a table that `create` made. Raises TableNotFoundError."""

@@ -24,8 +24,8 @@ from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs
 from txlog.cli.values import plain
+from txlog.protocol.schema import backquoted
 from txlog.result import counted
-from txlog.statements.cursor import named
 from txlog.statements.engine import LocalEngine
 from txlog.statements.sql import results_of
 from txlog.util.values import public_fields
@@ -105,7 +105,7 @@ def describe(
     """Show the columns of a table by its name, and where it is."""
     out = Output(as_json)
     with out.reporting():
-        quoted = ".".join(named(part.strip("`")) for part in name.split("."))
+        quoted = ".".join(backquoted(part.strip("`")) for part in name.split("."))
         options = pairs(storage_options, "--storage-option")
         _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
 

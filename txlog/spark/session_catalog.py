@@ -14,6 +14,7 @@ from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.protocol.schema import backquoted
 from txlog.spark.hadoop import check_session, of_session
 
 if TYPE_CHECKING:
@@ -142,4 +143,4 @@ class SessionCatalog:
 
 
 def _quoted(parts: Sequence[str]) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    return ".".join(map(backquoted, parts))

@@ -17,10 +17,11 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
 from txlog.util.patterns import pattern
 
-__all__ = ["Cursor", "named", "quoted", "read_script"]
+__all__ = ["Cursor", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
@@ -163,7 +164,7 @@ class Cursor:
 
     def column(self) -> str:
         """A column or a field of a struct, as `Table` takes it."""
-        return ".".join(named(each) if _needs_quotes(each) else each for each in self.names("a column"))
+        return ".".join(backquoted(each) if _needs_quotes(each) else each for each in self.names("a column"))
 
     def key(self) -> str:
         """The key of a property: words with dots, or a string."""
@@ -374,11 +375,6 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
-
-
-def named(name: str) -> str:
-    """One part of a name, in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _is_operand(token: Token) -> bool:
