@@ -139,8 +139,10 @@ class Cursor:
         if self.is_at_end:
             last = self._tokens[-1].end + 1 if self._tokens else len(text)
             return f"{_line_and_column(text, last)}, the end"
-        token = self._tokens[self._at]
-        return f"{_line_and_column(text, token.start)}, {text[token.start : token.end + 1][:40]}"
+        token = shown_to = self._tokens[self._at]
+        if token.token_type is TokenType.COLON and self._at + 1 < len(self._tokens):  # a colon alone says nothing
+            shown_to = self._tokens[self._at + 1]
+        return f"{_line_and_column(text, token.start)}, {text[token.start : shown_to.end + 1][:40]}"
 
     # --- names and literals -----------------------------------------------------------------------------------------
 
