@@ -14,8 +14,9 @@ import pytest
 
 import txlog
 from txlog.catalogs.unity.catalog import UnityCatalog
-from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, UnityClient
+from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials
+from txlog.catalogs.unity.messages import LoadedTable
 from txlog.errors import AccessError, TableNotFoundError
 from txlog.store.object_client import Location, ObjectClient
 from txlog.store.options import Cloud, StorageOptions
@@ -89,6 +90,44 @@ def test_a_token_in_a_file_is_read_again_for_each_request(server: UnityServer, t
         txlog.Table.open(f"uc://{NAME}", storage_options=options)
     file.write_text(f"{SECRET}\n")
     assert txlog.Table.open(f"uc://{NAME}", storage_options=options).version == 0
+
+
+def test_a_request_that_got_no_answer_is_repeated_only_if_it_reads(server: UnityServer) -> None:
+    client, path = UnityClient(server.uri, SECRET), TableName(*NAME.split(".")).path
+    assert client.get(path, LoadedTable).latest_table_version == 0
+    for method in ("GET", "POST"):
+        asked: list[str] = []
+
+        def cut(method: str, path: str, body: object, asked: list[str] = asked) -> str | None:
+            asked.append(method)
+            return "before" if len(asked) == 1 else None
+
+        server.switches.cut = cut
+        if method == "GET":
+            assert client.get(path, LoadedTable).latest_table_version == 0
+            assert asked == ["GET", "GET"]
+        else:
+            with pytest.raises(Unanswered) as raised:
+                client.send("POST", path, LoadedTable, {"requirements": [], "updates": []})
+            assert (raised.value.was_sent, asked) == (True, ["POST"])
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(server: UnityServer) -> None:
+    clock, client = IdleClock(), UnityClient(server.uri, SECRET)
+    with ambient.use(clock):
+        first = client._connection()
+        clock.at_s += 1
+        assert client._connection() is first
+        clock.at_s += 4
+        assert client._connection() is not first
+
+
+class IdleClock(ambient.Ambient):
+    def __init__(self) -> None:
+        self.at_s = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
 
 
 class FastClock(ambient.Ambient):
