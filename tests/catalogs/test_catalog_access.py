@@ -160,6 +160,36 @@ def test_a_job_of_twelve_hours_always_has_credentials_with_time_left(server: Uni
     assert len(asked) == 15
 
 
+def test_of_several_credentials_the_nearest_folder_above_the_table_counts(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(*_: object) -> dict[str, object]:
+        prefixes = ("s3://bucket", "s3://bucket/sales", "s3://bucket/sales/tab", "s3://bucket/sales/table2")
+        return {
+            "storage-credentials": [
+                {"prefix": each, "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {"s3.access-key-id": each}}
+                for each in prefixes
+            ]
+        }
+
+    monkeypatch.setattr(server, "_credentials", given)
+    client, name = UnityClient(server.uri, SECRET), TableName(*NAME.split("."))
+    provider = VendedCredentials(client, name, server.table(NAME)["uuid"], "s3://bucket/sales/table")
+    assert provider()["access_key_id"] == "s3://bucket/sales"
+
+
+def test_a_token_that_the_server_repeats_is_not_in_the_error(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(*_: object) -> tuple[int, dict[str, object]]:
+        return 403, {"error_code": "PERMISSION_DENIED", "message": f"{SECRET} may not list"}
+
+    monkeypatch.setattr(server, "_answered", answered)
+    with pytest.raises(AccessError, match="may not list") as raised:
+        txlog.Catalog(server.uri, token=SECRET).tables("main.s")
+    assert SECRET not in str(raised.value)
+
+
 def test_credentials_are_asked_for_again_once_if_the_store_refuses_them(server: UnityServer) -> None:
     server.switches.vended = VENDED
     server.table(NAME)["location"] = "s3://bucket/t"
