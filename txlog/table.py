@@ -1061,7 +1061,8 @@ class Table(Readable, metaclass=Hinted):
         checked as by `append`; if one file cannot be read, none is loaded.
 
         Args:
-            source: The folder, as for `open`. Folders in it are read too.
+            source: The folder, as for `open`. Folders in it are read too. An object store has no folders: a name that
+                is wrong there loads 0 files.
             format: What the files are. None: by suffix, such as ``.parquet``, ``.csv``, ``.jsonl.gz``. JSON has one
                 object on each line.
             pattern: Only files whose path below the folder matches, such as ``"2026-*/*.csv"``; ``*`` also matches
@@ -1083,6 +1084,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             InvalidInputError: A file cannot be read or is one of a Delta table, or a row cannot be stored; the message
                 names the file or row.
+            NotFoundError: There is no such folder on this disk.
             SchemaMismatchError: The files have other columns than the table.
             UnsupportedFeatureError: This release cannot write the table.
             ConflictError: Other commits came first, a hundred times.

@@ -14,8 +14,9 @@ import pytest
 
 import txlog
 from txlog.catalogs.unity.catalog import UnityCatalog
-from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, UnityClient
+from txlog.catalogs.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
 from txlog.catalogs.unity.credentials import VendedCredentials
+from txlog.catalogs.unity.messages import LoadedTable
 from txlog.errors import AccessError, TableNotFoundError
 from txlog.store.object_client import Location, ObjectClient
 from txlog.store.options import Cloud, StorageOptions
@@ -91,6 +92,44 @@ def test_a_token_in_a_file_is_read_again_for_each_request(server: UnityServer, t
     assert txlog.Table.open(f"uc://{NAME}", storage_options=options).version == 0
 
 
+def test_a_request_that_got_no_answer_is_repeated_only_if_it_reads(server: UnityServer) -> None:
+    client, path = UnityClient(server.uri, SECRET), TableName(*NAME.split(".")).path
+    assert client.get(path, LoadedTable).latest_table_version == 0
+    for method in ("GET", "POST"):
+        asked: list[str] = []
+
+        def cut(method: str, path: str, body: object, asked: list[str] = asked) -> str | None:
+            asked.append(method)
+            return "before" if len(asked) == 1 else None
+
+        server.switches.cut = cut
+        if method == "GET":
+            assert client.get(path, LoadedTable).latest_table_version == 0
+            assert asked == ["GET", "GET"]
+        else:
+            with pytest.raises(Unanswered) as raised:
+                client.send("POST", path, LoadedTable, {"requirements": [], "updates": []})
+            assert (raised.value.was_sent, asked) == (True, ["POST"])
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(server: UnityServer) -> None:
+    clock, client = IdleClock(), UnityClient(server.uri, SECRET)
+    with ambient.use(clock):
+        first = client._connection()
+        clock.at_s += 1
+        assert client._connection() is first
+        clock.at_s += 4
+        assert client._connection() is not first
+
+
+class IdleClock(ambient.Ambient):
+    def __init__(self) -> None:
+        self.at_s = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+
 class FastClock(ambient.Ambient):
     """A clock that the test moves."""
 
@@ -119,6 +158,36 @@ def test_a_job_of_twelve_hours_always_has_credentials_with_time_left(server: Uni
     assert len(issued_ms) == 15  # a new one every 48 minutes
     asked = [path for _, path in server.requests if "credentials" in path]
     assert len(asked) == 15
+
+
+def test_of_several_credentials_the_nearest_folder_above_the_table_counts(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(*_: object) -> dict[str, object]:
+        prefixes = ("s3://bucket", "s3://bucket/sales", "s3://bucket/sales/tab", "s3://bucket/sales/table2")
+        return {
+            "storage-credentials": [
+                {"prefix": each, "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {"s3.access-key-id": each}}
+                for each in prefixes
+            ]
+        }
+
+    monkeypatch.setattr(server, "_credentials", given)
+    client, name = UnityClient(server.uri, SECRET), TableName(*NAME.split("."))
+    provider = VendedCredentials(client, name, server.table(NAME)["uuid"], "s3://bucket/sales/table")
+    assert provider()["access_key_id"] == "s3://bucket/sales"
+
+
+def test_a_token_that_the_server_repeats_is_not_in_the_error(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(*_: object) -> tuple[int, dict[str, object]]:
+        return 403, {"error_code": "PERMISSION_DENIED", "message": f"{SECRET} may not list"}
+
+    monkeypatch.setattr(server, "_answered", answered)
+    with pytest.raises(AccessError, match="may not list") as raised:
+        txlog.Catalog(server.uri, token=SECRET).tables("main.s")
+    assert SECRET not in str(raised.value)
 
 
 def test_credentials_are_asked_for_again_once_if_the_store_refuses_them(server: UnityServer) -> None:

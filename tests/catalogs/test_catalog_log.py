@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.errors import CommitStateUnknownError, CorruptLogError, StorageError, TableExistsError, TableNotFoundError
+from txlog.catalogs.unity.messages import LoadedTable
+from txlog.errors import (
+    CommitStateUnknownError,
+    CorruptLogError,
+    NotFoundError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from txlog.store.base import LogCapabilities, ObjectMeta, PutOutcome
 from txlog.store.retry import RetryPolicy
 from txlog.store.versions import Attempt, VersionFile, VersionLog
@@ -129,6 +139,7 @@ def test_a_commit_whose_answers_are_all_lost_is_unknown_and_is_resolved(server: 
     with pytest.raises(CommitStateUnknownError) as raised:
         table.append(ROW)
     server.switches.cut = None
+    assert raised.value.table == f"uc://{NAME}"  # its location would not open it
     assert opened(server).resolve(raised.value.txn_id, raised.value.version) is False
     assert (rows(server), opened(server).version) == (0, 1)
 
@@ -244,6 +255,47 @@ def test_an_accepted_commit_whose_file_is_cut_off_is_reported(server: UnityServe
     staged.write_bytes(staged.read_bytes()[:-10])
     with pytest.raises(CorruptLogError, match="bytes"):
         opened(server)
+
+
+def test_a_commit_that_no_connection_took_is_known_not_to_have_landed(server: UnityServer) -> None:
+    created(server)
+    versions = versions_of(opened(server))
+    server.close()
+    outcomes: list[PutOutcome] = []
+    body = b'{"commitInfo":{}}\n'
+    thread = threading.Thread(target=lambda: outcomes.append(versions.put(Attempt(1, body))))  # has no connection yet
+    thread.start()
+    thread.join()
+    assert outcomes == [PutOutcome.BLOCKED]
+
+
+def test_an_older_answer_of_the_catalog_is_not_taken_for_news(server: UnityServer) -> None:
+    table = created(server)
+    versions = versions_of(opened(server))
+    older = versions._client.get(versions._name.path, LoadedTable)
+    table.append(ROW)
+    versions.tail(-1)
+    versions._learn(older)
+    asked = len(server.requests)
+    assert versions.read(1)
+    assert len(server.requests) == asked, "the catalog was asked for a version that was known"
+
+
+def test_nothing_is_published_above_a_version_that_is_not_in_the_folder(server: UnityServer) -> None:
+    table = created(server)
+    for _ in range(4):
+        table.append(ROW)
+    table._open_table.post_commit.drain()
+    versions = versions_of(opened(server))
+    last = max((each for each in versions._known.commits.values()), key=lambda each: each.version)
+    versions._known = msgspec.structs.replace(versions._known, commits={4: last})
+    versions._published = 3
+    log = Path(table.uri) / "_delta_log"
+    for version in (3, 4):
+        (log / f"{version:020}.json").unlink()
+    with pytest.raises(NotFoundError):
+        versions.publish(4)
+    assert not (log / f"{4:020}.json").exists()
 
 
 def test_a_version_that_leaves_a_gap_is_not_sent(server: UnityServer) -> None:

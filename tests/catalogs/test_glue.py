@@ -120,3 +120,28 @@ def test_a_refusal_of_glue_names_it(glue: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(catalog.names._glue, "get_table", refuse)  # type: ignore[attr-defined]
     with pytest.raises(StorageError, match=r"Glue refused get_table: .*AccessDenied"):
         catalog.table("sales.orders")
+
+
+def test_a_name_that_another_table_has_is_refused_before_a_file_is_written(
+    catalog: txlog.Catalog, tmp_path: Path
+) -> None:
+    txlog.write(tmp_path / "elsewhere", ROWS)
+    catalog.register("sales.orders", tmp_path / "elsewhere")
+    with pytest.raises(TableExistsError):
+        catalog.create("sales.orders", ROWS.schema)
+    assert not (tmp_path / "sales" / "orders").exists()
+
+
+def test_every_page_of_the_catalog_of_another_account_is_read(glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = txlog.Catalog("glue://210987654321")
+    asked = []
+
+    def page(**given: Any) -> dict[str, Any]:
+        asked.append(given)
+        number = int(given.get("NextToken", 0))
+        table = {"Name": f"t{number}", "Parameters": {"table_type": "DELTA"}}
+        return {"TableList": [table], "NextToken": str(number + 1) if number < 2 else ""}
+
+    monkeypatch.setattr(catalog.names._glue, "get_tables", page)  # type: ignore[attr-defined]
+    assert catalog.tables("sales") == ["sales.t0", "sales.t1", "sales.t2"]
+    assert {each["CatalogId"] for each in asked} == {"210987654321"}

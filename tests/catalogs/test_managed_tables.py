@@ -15,7 +15,7 @@ import pytest
 import txlog
 from txlog.catalogs.open import CATALOG
 from txlog.commit.identity_ranges import numbers_of
-from txlog.errors import UnsupportedFeatureError
+from txlog.errors import StorageError, UnsupportedFeatureError
 from txlog.protocol.identity import identity_columns
 from txlog.testing.unity_server import UnityServer
 
@@ -172,6 +172,22 @@ def test_the_catalog_lists_its_tables_page_by_page(server: UnityServer, table: t
     server._book["tables"].update({f"main.s.t{each:03}": record for each in range(120)})
     catalog = txlog.Catalog(server.uri)
     assert catalog.tables() == catalog.tables("main.s") == sorted(server._book["tables"])
+
+
+def test_a_server_that_repeats_a_page_of_names_forever_is_refused(
+    server: UnityServer, table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, asked = server._old, []
+
+    def repeating(method: str, path: list[str], query: dict[str, str]) -> tuple[int, dict[str, object]]:
+        asked.append(path)
+        status, answer = answered(method, path, query)
+        return status, {**answer, "next_page_token": "0" if len(asked) < 9 else None}
+
+    monkeypatch.setattr(server, "_old", repeating)
+    with pytest.raises(StorageError, match=r"the list of tables of the catalog at .* repeats a page"):
+        txlog.Catalog(server.uri).tables("main.s")
+    assert len(asked) == 2
 
 
 def test_what_the_catalog_keeps_to_itself_is_refused_unless_it_allows_it(table: txlog.Table) -> None:

@@ -14,7 +14,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import txlog
+from txlog.cli import sql_commands
 from txlog.cli.app import app
+from txlog.cli.console import Output
 
 SCRIPT = (
     "create table s.t (id int, name string); insert into s.t values (1, 'a'), (2, null); select * from s.t order by id"
@@ -42,6 +44,26 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
 def test_a_map_is_shown_by_its_keys(folder: Path) -> None:
     shown = run("sql", f"{SCRIPT}; describe history s.t limit 1", "--catalog", folder).stdout.splitlines()[-2]
     assert "{'mode': 'Append', 'partitionBy': '[]'}" in shown
+
+
+def test_a_history_that_is_too_wide_for_the_terminal_is_shown_line_by_line_without_what_is_empty(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("sql", SCRIPT, "--catalog", folder)
+    history = txlog.sql("describe history s.t", folder)
+    out = Output(as_json=False)
+    out.stdout.width = 80
+    out.result(None, *sql_commands._rows_shown(out, history, None))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split() for line in lines if line.startswith(("version ", "operation "))] == [
+        ["version", "1"],
+        ["operation", "WRITE"],
+        ["version", "0"],
+        ["operation", "CREATE", "TABLE"],
+    ]
+    assert not any(line.startswith("userName") for line in lines)
+    assert lines[-1] == "2 rows"
 
 
 def test_json_has_all_rows_and_every_result(folder: Path) -> None:

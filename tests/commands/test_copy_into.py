@@ -23,6 +23,7 @@ from txlog.errors import (
     ConcurrentTransactionError,
     CorruptLogError,
     InvalidInputError,
+    NotFoundError,
     SchemaMismatchError,
 )
 from txlog.protocol import loaded_files
@@ -102,6 +103,15 @@ def test_the_case_of_names_in_files_does_not_matter(tmp_path: Path, folder: Path
     other = {"code": "8", "day": None, "v": None, "n": 7}
     loaded = {"code": "007", "day": datetime.date(2026, 1, 2), "v": Decimal("1.50"), "n": 7}
     assert sorted(table.to_arrow().to_pylist(), key=str) == sorted([loaded, other], key=str)
+
+
+def test_a_folder_that_does_not_exist_is_an_error_that_names_it_and_an_empty_one_has_nothing_new(
+    table: Table, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(NotFoundError, match="no folder to load from") as raised:
+        table.copy_into(tmp_path / "in comming")
+    assert raised.value.table == f"{tmp_path}/in comming"
+    assert table.copy_into(folder).files == ()
 
 
 def test_names_that_differ_by_case_alone_in_one_file_are_refused(table: Table, folder: Path) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from txlog import errors
 from txlog.expressions.predicates import bind, col
-from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, find_conflicts
+from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
@@ -70,6 +70,12 @@ def propose(
     )
 
 
+def reasons_of(proposal: Proposal, winner: Commit) -> list[errors.ConflictReason]:
+    """What `decide` has against this one winner, as if it were the only one."""
+    decision = decide(replace(proposal, checked_version=winner.version - 1), [winner])
+    return list(decision.reasons) if isinstance(decision, Conflict) else []
+
+
 READ_MONDAY = ReadSet(predicates=(MONDAY,), files=frozenset({"f1"}))
 READ_ALL = ReadSet(whole_table=True)
 NEW = add("new", "mon")
@@ -103,7 +109,7 @@ RULES = (
 def test_the_declared_reads_and_actions_decide_which_conflicts_are_found(
     isolation: Isolation, read: ReadSet, actions: tuple[Action, ...], winner: Commit, rules: list[str]
 ) -> None:
-    found = find_conflicts(propose(*actions, read=read, isolation=isolation), winner)
+    found = reasons_of(propose(*actions, read=read, isolation=isolation), winner)
     assert [reason.rule for reason in found] == rules
 
 
@@ -119,7 +125,7 @@ def test_the_declared_reads_and_actions_decide_which_conflicts_are_found(
 def test_rows_that_a_compaction_moved_conflict_by_the_files_they_came_from(read: ReadSet, rules: list[str]) -> None:
     """Those of files that were read conflict; files that were not read stay unread, wherever their rows are now."""
     winner = commit(add("w", "mon", data_change=False), remove("f1", "mon", data_change=False), operation="OPTIMIZE")
-    assert [reason.rule for reason in find_conflicts(propose(NEW, read=read), winner)] == rules
+    assert [reason.rule for reason in reasons_of(propose(NEW, read=read), winner)] == rules
 
 
 @pytest.mark.parametrize(("base_row_id", "rules"), [(None, []), (7, ["ConcurrentDeleteDeleteError"])])
@@ -127,7 +133,7 @@ def test_a_file_that_we_remove_and_that_got_row_ids_meanwhile_is_a_conflict(
     base_row_id: int | None, rules: list[str]
 ) -> None:
     again = replace(add("f1", "mon", data_change=False), base_row_id=base_row_id)
-    found = find_conflicts(propose(remove("f1", "mon")), commit(again, operation="ROW TRACKING BACKFILL"))
+    found = reasons_of(propose(remove("f1", "mon")), commit(again, operation="ROW TRACKING BACKFILL"))
     assert [reason.rule for reason in found] == rules
 
 
@@ -136,7 +142,7 @@ def test_a_definition_change_is_not_ordered_before_an_append_that_it_would_have_
     changes: tuple[Action, ...], rules: list[str]
 ) -> None:
     proposal = propose(NEW, *changes, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
-    found = find_conflicts(proposal, commit(add("w", "mon"), blind=True))
+    found = reasons_of(proposal, commit(add("w", "mon"), blind=True))
     assert [reason.rule for reason in found] == rules
 
 
@@ -144,7 +150,7 @@ def test_a_winner_without_commit_info_does_not_count_as_blind() -> None:
     """Without ``commitInfo`` its reads are unknown, so it cannot count as later than a commit that it may have read."""
     proposal = propose(NEW, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
     silent = replace(commit(add("w", "mon")), commit_info=None)
-    assert [reason.rule for reason in find_conflicts(proposal, silent)] == ["ConcurrentAppendError"]
+    assert [reason.rule for reason in reasons_of(proposal, silent)] == ["ConcurrentAppendError"]
 
 
 def test_an_empty_commit_counts_as_a_rewrite_unless_its_operation_may_change_rows() -> None:
@@ -155,7 +161,7 @@ def test_an_empty_commit_counts_as_a_rewrite_unless_its_operation_may_change_row
         (WRITE_SERIALIZABLE, "OPTIMIZE", ["ConcurrentDeleteReadError"]),
         (WRITE_SERIALIZABLE, "DELETE", ["ConcurrentAppendError", "ConcurrentDeleteReadError"]),
     ):
-        found = find_conflicts(propose(read=READ_MONDAY, isolation=isolation, operation=operation), winner)
+        found = reasons_of(propose(read=READ_MONDAY, isolation=isolation, operation=operation), winner)
         assert [reason.rule for reason in found] == rules
 
 
@@ -193,7 +199,7 @@ def test_a_reason_names_the_winner_the_file_the_predicate_and_what_we_did() -> N
 def test_creating_the_table_conflicts_with_every_write_to_it() -> None:
     """Also where the commit that created it is not among those that are looked at, or says nothing of the protocol."""
     ours = propose(PROTOCOL, METADATA, read_version=-1)
-    assert [reason.rule for reason in find_conflicts(ours, commit(NEW, version=1))] == ["ProtocolChangedError"]
+    assert [reason.rule for reason in reasons_of(ours, commit(NEW, version=1))] == ["ProtocolChangedError"]
 
 
 def test_every_conflict_rule_is_the_name_of_a_conflict_error() -> None:
@@ -203,7 +209,7 @@ def test_every_conflict_rule_is_the_name_of_a_conflict_error() -> None:
 def test_each_predicate_that_a_winner_touches_is_a_separate_reason() -> None:
     tuesday = bind(col("day") == "tue", SCHEMA)
     proposal = propose(NEW, read=ReadSet(predicates=(MONDAY, tuesday), files=frozenset()))
-    found = find_conflicts(proposal, commit(add("a", "mon"), add("b", "tue"), add("c", "tue")))
+    found = reasons_of(proposal, commit(add("a", "mon"), add("b", "tue"), add("c", "tue")))
     assert ["day = 'mon'" in r.detail for r in found] == [True, False]
     assert "2 files (b and others)" in found[1].detail
 
@@ -225,28 +231,28 @@ def test_statistics_of_added_files_are_held_against_a_predicate_on_data(
     stats: dict[str, Any] | None, conflicts: bool
 ) -> None:
     read = ReadSet(predicates=(bind(col("id") == 5, SCHEMA),), files=frozenset())
-    found = find_conflicts(propose(NEW, read=read), commit(add("w", "mon", stats=stats)))
+    found = reasons_of(propose(NEW, read=read), commit(add("w", "mon", stats=stats)))
     assert bool(found) is conflicts
 
 
 def test_files_left_unlisted_make_a_matching_remove_count_as_one_that_was_read() -> None:
     proposal = propose(NEW, read=ReadSet(predicates=(MONDAY,)))
-    assert [r.rule for r in find_conflicts(proposal, commit(remove("x", "mon")))] == ["ConcurrentDeleteReadError"]
-    assert find_conflicts(proposal, commit(remove("x", "tue"))) == []
+    assert [r.rule for r in reasons_of(proposal, commit(remove("x", "mon")))] == ["ConcurrentDeleteReadError"]
+    assert reasons_of(proposal, commit(remove("x", "tue"))) == []
     bare = RemoveFile("x", True, 1)
-    assert [r.rule for r in find_conflicts(proposal, commit(bare))] == ["ConcurrentDeleteReadError"]
+    assert [r.rule for r in reasons_of(proposal, commit(bare))] == ["ConcurrentDeleteReadError"]
 
 
 def test_paths_are_compared_decoded_since_writers_escape_differently() -> None:
     read = ReadSet(predicates=(MONDAY,), files=frozenset({"day=a%2Bb/x%20y"}))
     winner = commit(remove("day=a+b/x y", "tue"))
-    assert [r.rule for r in find_conflicts(propose(NEW, read=read), winner)] == ["ConcurrentDeleteReadError"]
+    assert [r.rule for r in reasons_of(propose(NEW, read=read), winner)] == ["ConcurrentDeleteReadError"]
 
 
 def test_a_file_that_two_remove_is_one_file_however_each_of_them_writes_its_path() -> None:
     proposal = propose(remove("day=a%2Bb/x%20y", "tue"))
     winner = commit(remove("day=a+b/x y", "tue"))
-    assert [r.rule for r in find_conflicts(proposal, winner)] == ["ConcurrentDeleteDeleteError"]
+    assert [r.rule for r in reasons_of(proposal, winner)] == ["ConcurrentDeleteDeleteError"]
 
 
 def test_a_blind_append_is_checked_without_the_winners_files() -> None:
@@ -383,7 +389,7 @@ def test_under_serializable_a_rebase_leaves_what_was_read_unchanged(
     decision = decide(proposal, tail)
     if isinstance(decision, Rebase):
         assert read(state) == read(table)
-    one_by_one = [reason for winner in tail for reason in find_conflicts(proposal, winner)]
+    one_by_one = [reason for winner in tail for reason in reasons_of(proposal, winner)]
     assert (list(decision.reasons) if isinstance(decision, Conflict) else []) == one_by_one
 
 
@@ -463,7 +469,7 @@ UNTOLD = RemoveFile("f9", True, 1)
 def test_what_happens_in_a_partition_that_was_read_whole_conflicts(
     winner: Commit, isolation: Isolation, rules: list[str]
 ) -> None:
-    found = find_conflicts(propose(NEW, read=MONDAYS, isolation=isolation), winner)
+    found = reasons_of(propose(NEW, read=MONDAYS, isolation=isolation), winner)
     assert [reason.rule for reason in found] == rules
 
 
@@ -477,4 +483,4 @@ def test_a_partition_is_one_whatever_the_spelling_of_its_values() -> None:
         ("2026-11-20 10:00:01", []),
         ("not a time", []),
     ):
-        assert [reason.rule for reason in find_conflicts(proposal, commit(add("w", spelling)))] == rules, spelling
+        assert [reason.rule for reason in reasons_of(proposal, commit(add("w", spelling)))] == rules, spelling

@@ -288,6 +288,13 @@ def test_statistics_are_not_computed_since_each_write_has_them() -> None:
     assert "ANALYZE" not in raised.value.message
 
 
+def test_a_parameter_without_a_value_is_named_where_it_is() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"at line 2, column 11, :low: there is no value for the parameter :low;"
+    ):
+        read_statements("delete from t\nwhere a > :low")
+
+
 def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() -> None:
     for empty in ("", " ", ";", "-- nothing", "/* ; */;;"):
         with pytest.raises(InvalidInputError, match="expected an SQL statement"):

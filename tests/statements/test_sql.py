@@ -15,10 +15,17 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.errors import InvalidInputError, SchemaMismatchError, TableExistsError, TableNotFoundError
+from txlog.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from txlog.statements.engine import LocalEngine, Source
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
+from txlog.testing.unity_server import UnityServer
 
 
 @pytest.fixture
@@ -418,6 +425,16 @@ def test_a_table_at_a_location_gets_a_name(catalog: txlog.Catalog, tmp_path: Pat
     txlog.sql("insert into t values (1)", catalog)
     txlog.sql(f"drop table t; create table u location '{tmp_path}/there'", catalog)
     assert rows(catalog, "select * from u") == [(1,)]
+
+
+@pytest.mark.parametrize("what", ["(a int) {at}", "{at} as select 1 as a", "clone delta.`{source}` {at}"])
+def test_nothing_is_made_at_a_location_that_the_catalog_cannot_name(tmp_path: Path, what: str) -> None:
+    txlog.Table.create(tmp_path / "source", "a int")
+    with UnityServer(tmp_path / "server") as server:
+        made = what.format(source=tmp_path / "source", at=f"location '{tmp_path}/there'")
+        with pytest.raises(UnsupportedFeatureError, match="txlog creates managed tables"):
+            txlog.sql(f"create table main.s.t {made}", server.uri)
+    assert not (tmp_path / "there").exists()
 
 
 def test_files_are_copied_into_a_table(catalog: txlog.Catalog, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     ``name`` is the full name in the catalog. ``credential_provider`` is called again when its credentials expire.
     ``owner`` makes what decides the table's versions; None: commits go by path. ``properties`` are those that version 0
     of a table must have in this catalog. ``address`` is what any process can pass to `Table.open` as location and
-    options, without secrets, if ``uri`` is not enough.
+    options, without secrets, if ``uri`` is not enough; ``known_as`` is then the name that errors give people.
     """
 
     uri: str
@@ -36,6 +36,7 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     owner: Callable[[TableStore], VersionLog] | None = None
     properties: Mapping[str, str] = {}
     address: tuple[str, Mapping[str, str]] | None = None
+    known_as: str | None = None
 
     def __fspath__(self) -> str:
         return self.uri
@@ -50,7 +51,9 @@ class TablePlace(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         owner = None if self.owner is None else self.owner(store)
         if self.address is None and owner is None:
             return store
-        return msgspec.structs.replace(store, owner=owner, address=self.address, new_properties=self.properties)
+        return msgspec.structs.replace(
+            store, owner=owner, address=self.address, known_as=self.known_as, new_properties=self.properties
+        )
 
 
 class TableCatalog(Protocol):
@@ -80,6 +83,10 @@ class TableCatalog(Protocol):
         Raises TableNotFoundError if this catalog finds no table there, TableExistsError if the name is taken, and
         UnsupportedFeatureError if this catalog cannot.
         """
+
+    def require_registrable(self, name: str) -> None:
+        """Raises UnsupportedFeatureError if this catalog cannot name tables that it did not make, and InvalidInputError
+        for a name that `register` does not take: asked before a table is made at a location."""
 
     def drop(self, name: str) -> None:
         """Remove the name, and the files of a table that `create` made. Raises TableNotFoundError."""

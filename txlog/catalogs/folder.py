@@ -98,10 +98,14 @@ class FolderCatalog:
                 os.rmdir(path)  # only if nothing is in it
             raise
 
-    def register(self, name: str, uri: str) -> None:
+    def require_registrable(self, name: str) -> None:
         parts = name_parts(name, 2, _DEFAULT)
         self._require_local("registered in", "open it by its location")
         self._require_schema(parts[0])
+
+    def register(self, name: str, uri: str) -> None:
+        self.require_registrable(name)
+        parts = name_parts(name, 2, _DEFAULT)
         location = open_store(uri, self._options, self._provider).uri
         if not self._has_log(location):
             raise TableNotFoundError("there is no Delta table to register here", table=location)

@@ -89,6 +89,9 @@ class GlueCatalog:
         self._put(parts, place.uri, {_OWNS_FILES: "true"})
         return made
 
+    def require_registrable(self, name: str) -> None:
+        name_parts(name, 2, _DEFAULT)
+
     def register(self, name: str, uri: str) -> None:
         parts = name_parts(name, 2, _DEFAULT)
         store = open_store(uri, self._options, self._provider)

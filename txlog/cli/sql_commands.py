@@ -24,8 +24,8 @@ from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs
 from txlog.cli.values import plain
+from txlog.protocol.schema import backquoted
 from txlog.result import counted
-from txlog.statements.cursor import named
 from txlog.statements.engine import LocalEngine
 from txlog.statements.sql import results_of
 from txlog.util.values import public_fields
@@ -105,7 +105,7 @@ def describe(
     """Show the columns of a table by its name, and where it is."""
     out = Output(as_json)
     with out.reporting():
-        quoted = ".".join(named(part.strip("`")) for part in name.split("."))
+        quoted = ".".join(backquoted(part.strip("`")) for part in name.split("."))
         options = pairs(storage_options, "--storage-option")
         _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
 
@@ -124,7 +124,7 @@ def _run(
         if out.as_json:
             facts.append(_facts(result))
         elif isinstance(result, pa.RecordBatchReader | pa.Table):
-            out.result(None, *_rows_shown(result, limit))
+            out.result(None, *_rows_shown(out, result, limit))
         else:
             out.result(None, Text("done" if result is None else str(result)))
     if out.as_json:
@@ -140,7 +140,10 @@ def _facts(result: Any) -> Any:
     return {"outcome": "done"} if result is None else public_fields(result)
 
 
-def _rows_shown(result: pa.RecordBatchReader | pa.Table, limit: int | None) -> Iterator[Any]:
+def _rows_shown(out: Output, result: pa.RecordBatchReader | pa.Table, limit: int | None) -> Iterator[Any]:
+    if isinstance(result, pa.Table) and (records := _records(out, result)) is not None:
+        yield from records
+        return
     table = Shown(box=None, pad_edge=False, header_style="bold")
     for field in result.schema:
         is_number = (
@@ -159,6 +162,25 @@ def _rows_shown(result: pa.RecordBatchReader | pa.Table, limit: int | None) -> I
     yield table
     more = next(rows, None) is not None
     yield Text(f"the first {counted(count, 'row')}; --limit shows more" if more else f"{counted(count, 'row')}")
+
+
+def _records(out: Output, result: pa.Table) -> list[Any] | None:
+    """Rows about a table, each as lines of names and values without those that are null, if they are too wide for the
+    terminal side by side; else None."""
+    rows = result.to_pylist(maps_as_pydicts="lossy")
+    shown = [{name: str(plain(value)) for name, value in row.items() if value is not None} for row in rows]
+    widths = [max([len(name), *(len(row.get(name, "null")) for row in shown)]) for name in result.column_names]
+    if not rows or sum(widths) + 2 * (len(widths) - 1) <= out.stdout.width:
+        return None
+    found: list[Any] = []
+    for row in shown:
+        table = Shown(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in row.items():
+            table.add_row(Text(name), Text(value))
+        found += [table, Text("")]
+    return [*found, Text(counted(len(rows), "row"))]
 
 
 def _prompted() -> Iterator[str]:

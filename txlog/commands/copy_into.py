@@ -21,7 +21,7 @@ from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import ConflictError, InvalidInputError, TxlogError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
@@ -115,6 +115,8 @@ class _Load:
             raise InvalidInputError(
                 f"this is a file: pass its folder {folder}, and {setting('pattern', name)}", table=source.uri
             )
+        if source.has_cheap_calls and not os.path.isdir(source.uri):
+            raise NotFoundError("there is no folder to load from", table=source.uri)
         if list_log(source).commits:
             raise InvalidInputError(
                 "this is a Delta table, whose log says which of its files have live rows: append its rows",

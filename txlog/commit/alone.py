@@ -820,7 +820,7 @@ class CommitRun:
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
         self.doubt = why
-        return unknown_outcome(self.log.uri, self.txn_id, at, why)
+        return unknown_outcome(self.log.store, self.txn_id, at, why)
 
     def _report_interrupted(self) -> None:
         """After Ctrl-C: log whether the commit landed, before the interrupt is raised again."""

@@ -434,7 +434,7 @@ class JoiningCommitter:
 
     def _error_of(self, each: _Append, run: CommitRun, error: TxlogError) -> TxlogError:
         if isinstance(error, CommitStateUnknownError):
-            return unknown_outcome(self._lone.log.uri, each.txn_id, error.version, run.doubt)
+            return unknown_outcome(self._lone.log.store, each.txn_id, error.version, run.doubt)
         return copy.copy(error)
 
     def _send_away(self, commit: _Joined, leaving: Iterable[_Append], sent_as: int | None) -> None:

@@ -15,6 +15,7 @@ from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
+from txlog.store.table_store import TableStore
 
 __all__ = [
     "READ_AGAIN",
@@ -70,8 +71,9 @@ def next_step_after_conflict(proposal: Proposal) -> str:
     return READ_AGAIN if proposal.is_tied_to_version else RUN_AGAIN
 
 
-def unknown_outcome(table: str, txn_id: str, version: int, why: str) -> CommitStateUnknownError:
+def unknown_outcome(store: TableStore, txn_id: str, version: int, why: str) -> CommitStateUnknownError:
     """The error for a commit that may have landed as ``version``, or may still land there."""
+    table = store.known_as or store.uri
     place = f"txlog.resolve({table!r}, " if version == 0 else "table.resolve("  # there may be no table to open
     return CommitStateUnknownError(
         f"commit {txn_id} may or may not be in the log: {why}. Do not run it again blindly:"

@@ -1,10 +1,10 @@
 """Conflict detection: (read set, actions, winners, isolation) -> Rebase | Reexecute | Conflict | (Already)Committed.
 
-A proposal was planned on one version; others have committed since. `find_conflicts` is the detector: it lists
-every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
-`decide` is the policy over the whole tail: first our own ``txnId`` anywhere in it (our put landed, its answer was
-lost), then our own ``app_id`` (another process committed the same work), only then conflicts. No store, no clock.
-Of joined appends, those that cannot go on with the others are named: each of them is then decided alone.
+A proposal was planned on one version; others have committed since. `decide` looks at all of their commits: first for
+our own ``txnId`` (our put landed, its answer was lost), then for our own ``app_id`` (another process committed the same
+work), only then for conflicts: every way in which a winner invalidates what the proposal read or wrote, under its
+isolation level. No store, no clock. Of joined appends, those that cannot go on with the others are named: each of them
+is then decided alone.
 
 A proposal made by a plan is not checked by its files: if a winner changed files, the plan reruns.
 
@@ -49,7 +49,6 @@ __all__ = [
     "Reexecute",
     "decide",
     "decide_unread",
-    "find_conflicts",
 ]
 
 
@@ -169,11 +168,6 @@ def decide_unread(proposal: Proposal, before: TableState | None, after: TableSta
         first = proposal.base_version + 1
         return Conflict(tuple(ConflictReason(rule, first, "unknown", detail) for rule, detail in reasons))
     return Reexecute(after.version) if has_plan else Rebase(after.version)
-
-
-def find_conflicts(proposal: Proposal, winner: Commit) -> list[ConflictReason]:
-    """Every reason for which the proposal cannot be rebased over this one winner, in the order of the rules."""
-    return list(_conflicts(proposal, winner, _pruners(proposal)))
 
 
 # --- the rules ----------------------------------------------------------------------------------------------

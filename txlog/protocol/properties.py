@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid, one_of
 from txlog.util.patterns import pattern
 
@@ -351,7 +352,7 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
 
 def path_text(path: ColumnPath) -> str:
     """The path of one column as SQL and `column_paths` write it: ``a.b``, and other names in backticks."""
-    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)
+    return ".".join(name if name.isidentifier() else backquoted(name) for name in path)
 
 
 def _probability(text: str) -> float:

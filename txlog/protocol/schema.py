@@ -42,6 +42,7 @@ __all__ = [
     "Map",
     "Primitive",
     "Struct",
+    "backquoted",
     "fold_name",
     "from_arrow",
     "leaf_paths",
@@ -133,6 +134,11 @@ TIMESTAMP = Primitive("timestamp")
 TIMESTAMP_NTZ = Primitive("timestamp_ntz")
 VARIANT = Primitive("variant")
 VOID = Primitive("void")
+
+
+def backquoted(name: str) -> str:
+    """A name in SQL, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def fold_name(name: str) -> str:

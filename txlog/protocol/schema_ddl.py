@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
 from txlog.protocol.identity import identity_metadata
-from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, backquoted
 
 __all__ = ["parse_columns", "parse_types"]
 
@@ -80,8 +80,7 @@ def parse_types(types: Mapping[str, str]) -> Struct:
     """``{"id": "bigint not null", "tags": "array<string>"}`` -> ``Struct``; raises ``InvalidInputError``."""
     fields: list[Field] = []
     for name, text in types.items():
-        quoted = str(name).replace("`", "``")
-        found = parse_columns(f"`{quoted}` {text}").fields
+        found = parse_columns(f"{backquoted(str(name))} {text}").fields
         if len(found) != 1:
             raise InvalidInputError(f"column {name!r} must have one type, has {text!r}; types are {_TYPES}")
         fields += found

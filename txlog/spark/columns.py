@@ -25,7 +25,7 @@ from txlog.expressions.predicates import (
     Predicate,
     StartsWith,
 )
-from txlog.protocol.schema import DataType, Primitive, type_to_arrow
+from txlog.protocol.schema import DataType, Primitive, backquoted, type_to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -128,7 +128,7 @@ def condition_column(predicate: Predicate, spark_types: Any) -> Column:
 def _column(path: Path) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col(".".join(f"`{name.replace('`', '``')}`" for name in path))
+    return F.col(".".join(map(backquoted, path)))
 
 
 def _spark_type(path: Path, spark_types: Any) -> Any:

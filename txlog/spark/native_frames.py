@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.expressions.values import ordered
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import VOID, Field, fold_name
+from txlog.protocol.schema import VOID, Field, backquoted, fold_name
 from txlog.reading.deletion_vectors import DeletionVectorReader
 from txlog.reading.scan_task import ScanTask, Selection
 from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
@@ -172,7 +172,7 @@ class NativeFrames:
         frame = frame.select(*columns)
         if self._selection.predicate is not None:
             frame = frame.where(condition_column(self._selection.predicate, self._types))
-            frame = frame.select(*[F.col(_quoted(each.name)) for each in self._selection.fields])
+            frame = frame.select(*[F.col(backquoted(each.name)) for each in self._selection.fields])
         return frame
 
     # --- columns ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class NativeFrames:
         if column.type == VOID:
             return F.lit(None).cast(kind)
         # This cast only renames struct fields, by position.
-        return _not_pushed_down(F.col(_quoted(physical_name(column))).cast(kind), kind)
+        return _not_pushed_down(F.col(backquoted(physical_name(column))).cast(kind), kind)
 
     # --- what differs by file ---------------------------------------------------------------------------------------
 
@@ -297,7 +297,3 @@ def _has_floats(kind: Any) -> bool:
     if isinstance(kind, StructType):
         return any(_has_floats(each.dataType) for each in kind)
     return isinstance(kind, (FloatType, DoubleType))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

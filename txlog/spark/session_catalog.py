@@ -14,6 +14,7 @@ from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.catalogs.names import name_parts
 from txlog.errors import InvalidInputError, StorageError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.protocol.schema import backquoted
 from txlog.spark.hadoop import check_session, of_session
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class SessionCatalog:
         made = make(place)
         self._enter(parts, place.uri)
         return made
+
+    def require_registrable(self, name: str) -> None:
+        self._parts(name)
 
     def register(self, name: str, uri: str) -> None:
         parts = self._parts(name)
@@ -139,4 +143,4 @@ class SessionCatalog:
 
 
 def _quoted(parts: Sequence[str]) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    return ".".join(map(backquoted, parts))

@@ -18,14 +18,13 @@ from txlog.catalog import Catalog
 from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Field, type_name
+from txlog.protocol.schema import Field, backquoted, type_name
 from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import merge
 from txlog.spark.scan import read
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.statements.cursor import named
 from txlog.statements.engine import Source
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
@@ -94,7 +93,7 @@ class SparkEngine:
             rows = frames["txlog_0"]
             return rows if query.whole.limit is None else rows.limit(query.whole.limit)
         names = [
-            ".".join(map(named, reading.table.parts)) if source is None else f"{{txlog_{number}}}"
+            ".".join(map(backquoted, reading.table.parts)) if source is None else f"{{txlog_{number}}}"
             for number, (reading, source) in enumerate(zip(query.readings, sources, strict=True))
         ]
         try:
@@ -118,7 +117,7 @@ class SparkEngine:
         values = [(f"c{number}", field) for number, field in enumerate(fields)]
         values += [(f"({text})", field) for field, text in constants.items()]
         return renamed.selectExpr(
-            *(f"CAST({text} AS {type_name(field.type)}) AS {named(field.name)}" for text, field in values)
+            *(f"CAST({text} AS {type_name(field.type)}) AS {backquoted(field.name)}" for text, field in values)
         )
 
     def write(self, place: Table | TablePlace, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.schema import Struct, fold_name
+from txlog.protocol.schema import Struct, backquoted, fold_name
 from txlog.protocol.schema_changes import column_path
 from txlog.statements.changes import (
     AddColumns,
@@ -27,7 +27,6 @@ from txlog.statements.changes import (
     SyncIdentity,
     UnsetProperties,
 )
-from txlog.statements.cursor import named
 from txlog.table import Table
 
 __all__ = ["alter"]
@@ -82,7 +81,7 @@ def _add(table: Table, columns: tuple[NewColumn, ...]) -> Any:
     with table.transaction(operation="ADD COLUMNS") as transaction:
         transaction.add_columns(ddl)
         for column in moved:
-            path = ".".join(map(named, (*column.path, column.name)))
+            path = ".".join(map(backquoted, (*column.path, column.name)))
             transaction.alter_column(path, first=column.after == "", after=column.after or None)
     return transaction.result
 
@@ -92,8 +91,8 @@ def _ddl(column: NewColumn) -> str:
     ddl = column.ddl
     *structs, name = (*column.path, column.name)
     while structs:
-        ddl, name = f"struct<{named(name)}: {ddl}>", structs.pop()
-    return f"{named(name)} {ddl}"
+        ddl, name = f"struct<{backquoted(name)}: {ddl}>", structs.pop()
+    return f"{backquoted(name)} {ddl}"
 
 
 def _drop(table: Table, columns: tuple[str, ...], *, if_exists: bool) -> Any:

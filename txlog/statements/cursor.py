@@ -17,10 +17,11 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.schema import backquoted
 from txlog.util.arguments import invalid
 from txlog.util.patterns import pattern
 
-__all__ = ["Cursor", "named", "quoted", "read_script"]
+__all__ = ["Cursor", "quoted", "read_script"]
 
 Read = TypeVar("Read")
 _OPENS, _CLOSES = "([{", ")]}"
@@ -138,8 +139,10 @@ class Cursor:
         if self.is_at_end:
             last = self._tokens[-1].end + 1 if self._tokens else len(text)
             return f"{_line_and_column(text, last)}, the end"
-        token = self._tokens[self._at]
-        return f"{_line_and_column(text, token.start)}, {text[token.start : token.end + 1][:40]}"
+        token = shown_to = self._tokens[self._at]
+        if token.token_type is TokenType.COLON and self._at + 1 < len(self._tokens):  # a colon alone says nothing
+            shown_to = self._tokens[self._at + 1]
+        return f"{_line_and_column(text, token.start)}, {text[token.start : shown_to.end + 1][:40]}"
 
     # --- names and literals -----------------------------------------------------------------------------------------
 
@@ -163,7 +166,7 @@ class Cursor:
 
     def column(self) -> str:
         """A column or a field of a struct, as `Table` takes it."""
-        return ".".join(named(each) if _needs_quotes(each) else each for each in self.names("a column"))
+        return ".".join(backquoted(each) if _needs_quotes(each) else each for each in self.names("a column"))
 
     def key(self) -> str:
         """The key of a property: words with dots, or a string."""
@@ -374,11 +377,6 @@ def quoted(value: object, what: str = "a value") -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise invalid(what, value, "None, a boolean, a number, a string, bytes, a date or a datetime")
-
-
-def named(name: str) -> str:
-    """One part of a name, in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _is_operand(token: Token) -> bool:

@@ -14,7 +14,8 @@ import sqlglot
 from sqlglot import exp
 
 from txlog.errors import InvalidInputError
-from txlog.statements.cursor import Cursor, named
+from txlog.protocol.schema import backquoted
+from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.util.patterns import pattern
 
@@ -203,5 +204,5 @@ def _with_placeholders(text: str, spans: list[tuple[int, int, Reading, bool]], a
         pieces.append(alias + text[done:begin])
         done = end
         name = "table_changes" if reading.changes else reading.table.parts[-1]
-        alias = "" if has_alias else f" AS {named(name)}"
+        alias = "" if has_alias else f" AS {backquoted(name)}"
     return Query((*pieces, alias + text[done:]), tuple(span[2] for span in spans), at)

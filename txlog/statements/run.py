@@ -18,12 +18,11 @@ from txlog.catalogs.base import TablePlace
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
-from txlog.protocol.schema import Field, Struct, fold_name
+from txlog.protocol.schema import Field, Struct, backquoted, fold_name
 from txlog.snapshot import Snapshot
 from txlog.statements import told
 from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, RenameTable
-from txlog.statements.cursor import named
 from txlog.statements.engine import Engine, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading
@@ -121,6 +120,8 @@ class Runner:
         at = name.location or location
         if at is None:
             return self._named(name).names.create(name.text, make)
+        if name.location is None:
+            self._named(name).names.require_registrable(name.text)
         made = make(TablePlace(at, name.text, self._options))
         if name.location is None:
             self._named(name).register(name.text, at)
@@ -179,7 +180,7 @@ class Runner:
         else:
             options["on_conflict"] = "rerun"
         where = statement.where or " AND ".join(
-            f"{named(field.name)} <=> {as_cast(text, field.type)}" for field, text in constants.items()
+            f"{backquoted(field.name)} <=> {as_cast(text, field.type)}" for field, text in constants.items()
         )
         return self._engine.write(table, rows, "overwrite", {**options, **({"where": where} if where else {})})
 
@@ -219,7 +220,7 @@ class Runner:
             elif clause.values is None:
                 getattr(merge, f"{how}_all")(clause.condition)
             else:
-                values = _values(schema, clause.values, f"{named(statement.alias)}.")
+                values = _values(schema, clause.values, f"{backquoted(statement.alias)}.")
                 getattr(merge, how)(values, clause.condition)
         return merge.execute()
 
@@ -413,7 +414,7 @@ def _values(schema: Struct, values: Assignments, prefix: str) -> dict[str, objec
         default = _default(field) if field is not None and is_default(text) else text
         found.setdefault(path[0] if field is None else field.name, []).append((path[1:], default))
     return {
-        name: set_text(field, given, f"{prefix}{named(name)}")
+        name: set_text(field, given, f"{prefix}{backquoted(name)}")
         if (field := fields.get(fold_name(name))) is not None
         else given[0][1]
         for name, given in found.items()

@@ -14,8 +14,19 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import parse
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, from_arrow, type_name, type_to_arrow
-from txlog.statements.cursor import named, quoted
+from txlog.protocol.schema import (
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    backquoted,
+    fold_name,
+    from_arrow,
+    type_name,
+    type_to_arrow,
+)
+from txlog.statements.cursor import quoted
 
 __all__ = ["as_cast", "as_stored", "set_text"]
 
@@ -44,7 +55,7 @@ def set_text(field: Field, values: Sequence[tuple[tuple[str, ...], str]], refere
     parts = []
     for key, member in members.items():
         inner = [(path[1:], text) for path, text in values if fold_name(path[0]) == key]
-        own = f"{reference}.{named(member.name)}"
+        own = f"{reference}.{backquoted(member.name)}"
         parts.append(f"{quoted(member.name)}, {set_text(member, inner, own) if inner else own}")
     return f"named_struct({', '.join(parts)})"
 

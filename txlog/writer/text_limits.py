@@ -19,7 +19,18 @@ from msgspec.structs import replace
 
 from txlog.errors import UnsupportedFeatureError
 from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.schema import STRING, TEXT_LENGTH_KEY, Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.protocol.schema import (
+    STRING,
+    TEXT_LENGTH_KEY,
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    backquoted,
+    fold_name,
+    type_name,
+)
 from txlog.util.patterns import pattern
 
 if TYPE_CHECKING:
@@ -200,7 +211,7 @@ def _text(data_type: DataType, place: _Place, limits: Mapping[_Place | None, str
 
 
 def _quoted(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN_NAME.fullmatch(name) else backquoted(name)
 
 
 _PLAIN_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -20,7 +20,6 @@ from txlog.catalogs.unity.client import Refused, TableName, TokenSource, Unanswe
 from txlog.catalogs.unity.credentials import VendedCredentials, is_vended
 from txlog.catalogs.unity.messages import LoadedTable, StagedTable
 from txlog.errors import (
-    CommitStateUnknownError,
     InvalidInputError,
     StorageError,
     TableExistsError,
@@ -106,12 +105,7 @@ class UnityCatalog:
         needed = dict.fromkeys((*protocol.reader_features, *protocol.writer_features))
         properties = {key: value for key, value in staged.required_properties.items() if value is not None}
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
-        try:
-            return make(self._new(wanted, _Staged(staged.table_id, staged.location, properties)))
-        except CommitStateUnknownError as error:  # version 0 in the folder says nothing: the catalog's word decides
-            error.template = error.template.replace(repr(error.table), repr(f"uc://{wanted}"))
-            error.table = f"uc://{wanted}"
-            raise
+        return make(self._new(wanted, _Staged(staged.table_id, staged.location, properties)))
 
     def _new(self, name: TableName, staged: _Staged) -> TablePlace:
         credentials = VendedCredentials(self._client, name, staged.table_id, staged.location, True)
@@ -146,6 +140,9 @@ class UnityCatalog:
         return sorted(f"{catalog}.{schema}.{each.name}" for each in found if each.data_source_format in ("", "DELTA"))
 
     def register(self, name: str, uri: str) -> None:
+        self.require_registrable(name)
+
+    def require_registrable(self, name: str) -> None:
         raise UnsupportedFeatureError(
             "an external table is registered by the administrator of a Unity Catalog, with a location that the catalog"
             " knows; txlog creates managed tables",
@@ -177,7 +174,7 @@ class UnityCatalog:
         provider = self._provider
         if provider is None and is_vended(location):
             provider = credentials
-        return TablePlace(location, str(name), self._options, provider)
+        return TablePlace(location, str(name), self._options, provider, known_as=f"uc://{name}")
 
     def _log(
         self,

@@ -48,6 +48,7 @@ _ANSWER_BYTES_MAX = 64 << 20
 _READ_ATTEMPTS = 8  # some seconds: a server may be started again
 _READ_FIRST_WAIT_S = 0.1
 _SHOWN_CHARACTERS = 500
+_PAGES_MAX = 10_000
 
 T = TypeVar("T")
 
@@ -211,12 +212,18 @@ class UnityClient:
     def names(self, kind: Literal["catalogs", "schemas", "tables"], **query: str) -> list[OldName]:
         """The catalogs, the schemas of a catalog, or the tables of a schema. Raises what `get` raises."""
         found: list[OldName] = []
+        seen: set[str] = set()
         while True:
             page = self.get(f"/{kind}", OldNames, **query)
             found += getattr(page, kind)
-            if not page.next_page_token:
+            token = page.next_page_token
+            if not token:
                 return found
-            query["page_token"] = page.next_page_token
+            if token in seen or len(seen) == _PAGES_MAX:
+                what = "repeats a page" if token in seen else f"does not end after {_PAGES_MAX} pages"
+                raise StorageError(f"the list of {kind} of the catalog at {self.server} {what}: its server is at fault")
+            seen.add(token)
+            query["page_token"] = token
 
     def tables(self, catalog: str, schema: str) -> list[OldName]:
         """The tables of a schema. Raises what `get` raises."""

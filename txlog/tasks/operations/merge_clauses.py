@@ -23,7 +23,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol.identity import IdentityColumn, identity_columns
-from txlog.protocol.schema import Struct
+from txlog.protocol.schema import Struct, backquoted
 from txlog.tasks.operations.assignments import Assignments, assigned_names
 from txlog.tasks.operations.merge_ranges import Pairs
 from txlog.tasks.operations.merge_source import MergeSource
@@ -81,7 +81,7 @@ class MergeOptions(msgspec.Struct, frozen=True):
     def condition(self) -> str:
         if isinstance(self.on, str):
             return self.on
-        names = [f"`{str(name).replace('`', '``')}`" for name in self.on]
+        names = [backquoted(str(name)) for name in self.on]
         if not names:
             raise InvalidInputError('on is empty: pass a condition, such as "target.id = source.id", or column names')
         return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
@@ -294,7 +294,7 @@ def _all_columns(
             " their values instead"
         )
     names = [name for name in wanted if source.find(name) is not None]
-    return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
+    return {name: f"{alias}.{backquoted(name)}" for name in names}
 
 
 def _values_of_absent(schema: Struct, given: Collection[Any], computed: ComputedColumns | None) -> dict[str, Any]:
