@@ -88,10 +88,10 @@ def test_row_tracking_is_turned_on_as_by_sparks_delta(delta: SparkSession, tmp_p
                 ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
                 ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
                 ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),
+                ("typeWidening", {"delta__enableTypeWidening": "true"}),
+                ("checkConstraints", {"delta__feature__checkConstraints": "supported"}),
             )
         ),
-        ("typeWidening", {"delta__enableTypeWidening": "true"}),
-        ("checkConstraints", {"delta__feature__checkConstraints": "supported"}),
     ],
 )
 def test_a_feature_that_txlog_drops_is_gone_for_sparks_delta(

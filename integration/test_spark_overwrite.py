@@ -71,7 +71,7 @@ def described(path: Path) -> tuple[dict[str, str], dict[str, str], list[str] | N
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=() if case in {"both", "dynamic", "schema"} else pytest.mark.hunt(part="spark"))
+        pytest.param(case, marks=() if case in {"dynamic", "schema"} else pytest.mark.hunt(part="spark"))
         for case in CASES
     ],
 )
