@@ -19,38 +19,17 @@ from xdist.scheduler import LoadScopeScheduling
 
 clean(os.environ)  # before any module of tests reads it or starts a process
 
-# What runs in the session of one process and what in that of the other, by file: a JVM takes long over what it does for
-# the first time, so that commands of Spark's own Delta and reads, writes and streams of ours warm up one JVM each.
-SESSIONS = {
-    "spark-delta": (
-        *("test_change_feed", "test_interop_maintenance", "test_interop_row_ids", "test_interop_rows"),
-        *(
-            "test_spark_checkpoints",
-            "test_spark_clones",
-            "test_spark_conflicts",
-            "test_spark_delta_peer",
-            "test_spark_features",
-            "test_feature_matrix",
-        ),
-        *("test_spark_merge", "test_spark_overwrite", "test_spark_pages", "test_spark_rows", "test_spark_turns"),
-    ),
-    "spark": (
-        *("test_spark_expressions", "test_spark_failures", "test_spark_jars", "test_spark_read", "test_spark_session"),
-        *("test_spark_source_read", "test_spark_stream", "test_spark_stream_read", "test_spark_types"),
-        *("test_spark_write", "test_stream_changes"),
-    ),
-    "spark-s3": ("test_spark_s3",),  # one job, in its own process
-    "spark-ends": ("test_spark_process_end",),  # two of them
+# The other files whose tests use the Spark session; those named test_spark_... do, too. All of them run in one process,
+# since a JVM takes long over what it does for the first time.
+WITH_SPARK = {
+    *("test_change_feed", "test_feature_matrix", "test_interop_log", "test_interop_maintenance"),
+    *("test_interop_row_ids", "test_interop_rows", "test_sink_vacuum", "test_stream_changes"),
 }
 PROGRAMS = ("test_examples", "test_java_home")
 
 # What takes longest, the longest first: what is left for the end is short.
 LONGEST = (
-    "spark-delta",
     "spark",
-    "more of Spark",
-    "spark-s3",
-    "spark-ends",
     "programs",
     "test_simulation",
     "test_crash_requests",
@@ -80,25 +59,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    return SessionsTogether(config, log)
+    return SparkTogether(config, log)
 
 
-class SessionsTogether(LoadScopeScheduling):
-    """With ``--no-loadscope-reorder``: the files of a session go to one process, and any other test by itself to the
-    process that is free. xdist's own groups do nothing under pytest 9.
+class SparkTogether(LoadScopeScheduling):
+    """With ``--no-loadscope-reorder``: the tests with Spark go to one process, and any other test by itself to the one
+    that is free. xdist's own groups do nothing under pytest 9.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        stem = Path(nodeid.partition("::")[0]).stem
-        return next((session for session, stems in SESSIONS.items() if stem in stems), nodeid)
+        return "spark" if _has_spark(Path(nodeid.partition("::")[0])) else nodeid
+
+
+def _has_spark(file: Path) -> bool:
+    return file.stem.startswith("test_spark_") or file.stem in WITH_SPARK
 
 
 def _group_of(item: pytest.Item) -> str:
-    for session, stems in SESSIONS.items():
-        if item.path.stem in stems:
-            return session
-    if "spark_session" in getattr(item, "fixturenames", ()):
-        return "more of Spark"
+    if _has_spark(item.path):
+        return "spark"
     server = item.callspec.params.get("any_s3_server") if hasattr(item, "callspec") else None
     if server in GO_PACKAGES:
         return str(server)

@@ -117,7 +117,7 @@ PARTS: dict[str, Part] = {
     "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 2400),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
-        3600,
+        4200,
         environment={"TXLOG_KILLS": "3"},
     ),
     "merges": Part("a random merge that Spark's Delta does otherwise, in rows or metrics: 300", 3000),

@@ -97,6 +97,7 @@ def test_a_restore_leaves_the_same_files_and_definition_as_sparks(
     assert 100 in ids(delta, ours)
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_vacuum_deletes_the_same_files_as_sparks(delta: SparkSession, source: Path, tmp_path: Path) -> None:
     ours, theirs = copy_of(source, tmp_path / "ours"), copy_of(source, tmp_path / "theirs")
     time.sleep(0.01)  # so that everything is older than now
@@ -148,6 +149,7 @@ def test_a_restore_names_the_same_missing_file_as_sparks(delta: SparkSession, so
     assert gone in str(ours.value)
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_and_txlog_cluster_one_table_in_turns(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "clustered"
     delta.sql(f"create table delta.`{path}` (id bigint, s struct<`x.y`: int>) using delta cluster by (id, s.`x.y`)")

@@ -38,6 +38,7 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     return {**kept, "PATH": str(commands)}
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_runs_on_the_packaged_java_where_the_machine_has_none(
     without_java: dict[str, str], tmp_path: Path
 ) -> None:

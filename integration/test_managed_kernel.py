@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from caches import cache_folder
 from java_home import java_home
+from spark_fixtures import SHORT_LIVED
 from spark_jars import ivy_settings
 
 import txlog
@@ -61,8 +62,9 @@ def kernel(class_path: str, server: UnityServer) -> Kernel:
 
     def run(*more: str) -> list[int]:
         record = server.table(NAME)
-        command = [f"{java_home()}/bin/java", "-cp", class_path, str(PROGRAM), server.uri, NAME, record["uuid"]]
-        done = subprocess.run([*command, record["location"], *more], capture_output=True, text=True, timeout=300)
+        command = [f"{java_home()}/bin/java", *SHORT_LIVED.split(), "-cp", class_path, str(PROGRAM)]
+        command += [server.uri, NAME, record["uuid"], record["location"], *more]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if "jdk.compiler" in done.stderr:
             pytest.skip("NOT TESTED: with Delta's Java kernel: this Java has no compiler")
         assert done.returncode == 0, done.stderr[-3000:]

@@ -51,7 +51,8 @@ def test_every_block_of_python_passes_a_strict_type_checker(tmp_path: Path) -> N
             (tmp_path / f"{name}_{number}.py").write_text(program)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) >= 15
-    checker = ["mypy", "--strict", "--follow-imports=silent", "--ignore-missing-imports", "--no-error-summary"]
+    known = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]  # by `make check`
+    checker = ["mypy", *known, "--strict", "--follow-imports=silent", "--ignore-missing-imports", "--no-error-summary"]
     command = [sys.executable, "-m", *checker, *names]
     environment = {**os.environ, "MYPYPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)

@@ -72,6 +72,7 @@ def test_spark_reads_and_changes_our_clone(
     assert not verify_table(clone._open_table.store).findings
 
 
+@pytest.mark.hunt(part="spark")
 def test_we_read_and_change_sparks_shallow_clone(
     delta: SparkSession, read_delta: Read, source: txlog.Table, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_sparks_tasks_read_and_change_a_shallow_clone(spark: SparkSession, sourc
     assert ids(source) == LEFT
 
 
+@pytest.mark.hunt(part="spark")
 def test_both_convert_the_same_folder_to_the_same_table(delta: SparkSession, read_delta: Read, tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     frame = delta.range(8).selectExpr("id", "cast(id as string) note", "id % 2 as n", "concat('a b ', id % 2) as p")
@@ -154,6 +156,7 @@ def test_both_convert_the_same_folder_to_the_same_table(delta: SparkSession, rea
     assert ids(txlog.Table.open(ours)) == ids_of(read_delta(theirs)) == [0, 1, 2, 4, 5, 6, 7]
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_reads_and_changes_a_converted_iceberg_table(
     delta: SparkSession, read_delta: Read, tmp_path: Path
 ) -> None:

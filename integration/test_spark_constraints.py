@@ -102,6 +102,7 @@ def test_txlog_takes_and_refuses_the_texts_that_sparks_delta_takes_and_refuses(
         txlog.spark.update(delta, str(path), {"v": "'abcd'"}, "id = 0")
 
 
+@pytest.mark.hunt(part="spark")
 def test_sparks_delta_knows_the_text_types_of_txlog(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, f"id int, {TEXT_TYPES}")

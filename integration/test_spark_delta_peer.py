@@ -56,6 +56,7 @@ def test_every_kind_of_change_by_spark_is_followed_by_a_write_of_ours(
         assert {100 + number * 10, 101 + number * 10} <= {row["id"] for row in ours}
 
 
+@pytest.mark.hunt(part="spark")
 def test_history_shows_our_writes_as_sparks_own(delta: SparkSession, path: Path) -> None:
     save(frame_of(delta, 0, 9), path, partitionBy="p", userMetadata="first")
     save(frame_of(delta, 9, 12), path)

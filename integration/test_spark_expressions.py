@@ -360,7 +360,7 @@ def test_each_function_gives_what_spark_gives(ansi: SparkSession, rows: list[dic
 
 
 @given(rows=st.lists(ROW, min_size=12, max_size=12), texts=st.lists(ANY, min_size=60, max_size=60, unique=True))
-@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_generated_expressions_give_what_spark_gives(
     ansi: SparkSession, rows: list[dict[str, Any]], texts: list[str]
 ) -> None:

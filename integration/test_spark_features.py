@@ -76,20 +76,16 @@ def test_row_tracking_is_turned_on_as_by_sparks_delta(delta: SparkSession, tmp_p
     assert backfills == [each for each in operations(theirs) if each[0] == "ROW TRACKING BACKFILL"]
 
 
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize(
     ("name", "properties"),
     [
         ("deletionVectors", {"delta__enableDeletionVectors": "true"}),
-        *(
-            pytest.param(*each, marks=pytest.mark.hunt(part="spark"))
-            for each in (
-                ("rowTracking", {"delta__enableRowTracking": "true"}),
-                ("columnMapping", {"delta__columnMapping__mode": "name"}),
-                ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
-                ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
-                ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),
-            )
-        ),
+        ("rowTracking", {"delta__enableRowTracking": "true"}),
+        ("columnMapping", {"delta__columnMapping__mode": "name"}),
+        ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
+        ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
+        ("vacuumProtocolCheck", {"delta__feature__vacuumProtocolCheck": "supported"}),
         ("typeWidening", {"delta__enableTypeWidening": "true"}),
         ("checkConstraints", {"delta__feature__checkConstraints": "supported"}),
     ],

@@ -156,6 +156,7 @@ def test_a_stream_computes_generated_columns(delta: SparkSession, paths: tuple[P
     assert len(all_rows(delta, paths[1])) == len(ROWS)
 
 
+@pytest.mark.hunt(part="spark")
 def test_defaults_equal_spark_deltas(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     delta.sql(

@@ -70,10 +70,7 @@ def described(path: Path) -> tuple[dict[str, str], dict[str, str], list[str] | N
 
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, marks=() if case in {"both", "dynamic", "schema"} else pytest.mark.hunt(part="spark"))
-        for case in CASES
-    ],
+    [pytest.param(case, marks=() if case == "dynamic" else pytest.mark.hunt(part="spark")) for case in CASES],
 )
 def test_an_overwrite_leaves_the_rows_and_history_that_delta_leaves(
     delta: SparkSession, read_delta: Callable[..., DataFrame], pair: tuple[Path, Path], case: str
@@ -87,6 +84,7 @@ def test_an_overwrite_leaves_the_rows_and_history_that_delta_leaves(
     assert commit_info(ours)["operation"] == commit_info(theirs)["operation"] == "WRITE"
 
 
+@pytest.mark.hunt(part="spark")
 def test_the_session_may_make_overwrites_dynamic(
     delta: SparkSession, read_delta: Callable[..., DataFrame], pair: tuple[Path, Path]
 ) -> None:

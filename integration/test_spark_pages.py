@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("page", pages_that_run(with_spark=True))
+LONG = {"docs/read-stream.md", "docs/spark.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.hunt(part="spark") if page in LONG else ())
+        for page in pages_that_run(with_spark=True)
+    ],
+)
 def test_the_blocks_of_a_page_run_from_the_first_to_the_last(
     page: str, delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

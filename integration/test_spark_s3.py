@@ -17,6 +17,7 @@ from spark_fixtures import SHORT_LIVED
 from spark_jars import jar_settings
 from spark_s3_job import FEW, PARTITIONS
 
+pytestmark = pytest.mark.hunt(part="spark")  # a JVM of its own
 JARS = Path(pyspark.__file__).parent / "jars"
 AMAZON_VERSION = "2.35.4"
 AMAZON_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
