@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 BASE_MS = 1_700_000_000_000
+_WITHOUT_VALUES = pa.schema([("id", pa.int64()), ("part", pa.string())])
 PARTITIONS = ("a", "b")
 SEALED = ("sealed changes", 1)
 """The application of a checkpoint that was sealed before a story began, and its id."""
@@ -266,8 +267,7 @@ def base_world(
     ``is_sealed``: a checkpoint of `SEALED` waits for its commit. ``is_exported``: Iceberg readers see the version
     before the newest. ``is_owned``: an owner decides the versions, and none is published; with ``catalog`` (how it
     answers repeats), version 0 is. ``is_mapped``: it has one more version, which maps its columns, allows wider types,
-    and has a further column without values. ``is_counted``: it has an identity column, and the rows so far have no
-    number.
+    and has one more column, empty. ``is_counted``: it has an identity column, and the rows so far have no number.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed, "is_owned": is_owned}
@@ -282,7 +282,7 @@ def base_world(
         owned = None if owner is None else OwnedVersions(owner, log)
         open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg, owner=owned))
         open_table.post_commit._background = open_table.post_commit._publisher = _Inline()
-        schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
+        schema = ROW_SCHEMA if has_rows else _WITHOUT_VALUES
         schema = NARROW_SCHEMA if is_mapped else COUNTED_COLUMNS if is_counted else schema
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
