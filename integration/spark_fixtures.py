@@ -53,7 +53,11 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
 
 @pytest.fixture
 def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
-    """The session with its settings restored after the test."""
+    """The session with its settings restored after the test.
+
+    A test with a session of its own leaves that one active, and Spark looks for data sources in the active one.
+    """
+    spark_session._jvm.SparkSession.setActiveSession(spark_session._jsparkSession)
     before = dict(spark_session.conf.getAll)
     yield spark_session
     for name in spark_session.conf.getAll.keys() - before.keys():
