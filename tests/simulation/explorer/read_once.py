@@ -28,18 +28,33 @@ def reading_once() -> Iterator[None]:
     What a test put in place of one of the functions is remembered in the same way.
     """
     parsed = state._Parsed.__init__
-    known: dict[tuple[int, int], dict[str, Any]] = {}
+    known: dict[tuple[int, int], state._Parsed] = {}
 
     def share(self: Any, protocol: Any, metadata: Any) -> None:
-        key = id(protocol), id(metadata)  # `known` keeps both, so no other object gets their ids
-        if key in known:
-            self.__dict__ = known[key]
-            return
+        parsed(self, protocol, metadata)
         if len(known) >= _DEFINITIONS_MAX:
             known.clear()
-        parsed(self, protocol, metadata)
-        known[key] = self.__dict__
+        # What is known keeps its protocol and its metadata, so no other object gets their ids.
+        self.first = known.setdefault((id(protocol), id(metadata)), self)
+        self.derived = self.first.derived
 
     parse = functools.lru_cache(_COMMITS_MAX)(vars(commits)["parse_commit"])
-    with mock.patch.object(commits, "parse_commit", parse), mock.patch.object(state._Parsed, "__init__", share):
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch.object(commits, "parse_commit", parse))
+        patches.enter_context(mock.patch.object(state._Parsed, "__init__", share))
+        for name in ("schema", "properties"):
+            patches.enter_context(mock.patch.object(state._Parsed, name, _of_first(name)))
         yield
+
+
+def _of_first(name: str) -> Any:
+    """The value that the first one of equals has read; all of them share its objects, and none its ``__dict__``."""
+    read = vars(state._Parsed)[name].func
+
+    def value(self: Any) -> Any:
+        first = vars(self).get("first", self)
+        return read(self) if first is self else getattr(first, name)
+
+    shared = functools.cached_property(value)
+    shared.__set_name__(state._Parsed, name)
+    return shared
