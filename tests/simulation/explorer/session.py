@@ -265,6 +265,8 @@ class Session:
         self.run.record(f"{self.actor.name}: resolve({version}) says {landed}")
         self.history = hash((self.history, landed))
         attempt.answer = "committed" if landed else "refused"
+        # Another writer may have committed an append that waited in line as a later version than the unsettled one.
+        version = max(version, self.run.ledger.txn_ids.get(txn_id, version))
         attempt.result = WriteResult(version, "committed", 1, txn_id) if landed else None
         self.run.ledger.check_answer(attempt)
 
