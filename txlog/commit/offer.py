@@ -60,7 +60,7 @@ class Offer:
         self._left_s = self._moved_s = 0.0
         self._version = -1  # the newest that it has seen, since when, and how long that took
         self._version_s = self._turn_s = 0.0
-        self._looks = _LOOKS_PER_LIST  # since the folder was listed
+        self._looks = 0  # since the folder was listed
         self._standing = Standing()
         self._ahead: tuple[str, ...] = ()
         self._intents: dict[str, Intent | None] = {}
