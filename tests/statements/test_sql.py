@@ -412,6 +412,8 @@ def test_tables_are_named_by_location_without_a_catalog(tmp_path: Path) -> None:
     assert txlog.sql(f"select * from delta.`{tmp_path}/t`").read_all().to_pylist() == [{"a": 1}]
     with pytest.raises(InvalidInputError, match=r"t is a name, and there is no catalog"):
         txlog.sql("select * from t")
+    with pytest.raises(InvalidInputError, match=r"a location, which has a slash: delta\.`\./location`"):
+        txlog.sql("select * from delta.`t`")
 
 
 def test_a_schema_may_be_called_delta(catalog: txlog.Catalog) -> None:

@@ -105,7 +105,8 @@ class Runner:
     def _named(self, name: TableName) -> Catalog:
         if self._catalog is None:
             raise InvalidInputError(
-                f"{name.text} is a name, and there is no catalog: pass the catalog, or write delta.`location`"
+                f"{name.text} is a name, and there is no catalog: pass the catalog, or a location, which has a slash:"
+                " delta.`./location`"
             )
         return self._catalog
 
