@@ -106,6 +106,7 @@ COMMANDS: dict[str, Command] = {
     "open and read": Command(5, lambda table, opened: lambda: opened().to_arrow()),
     "read an old version": Command(5, lambda table, opened: lambda: table.snapshot(version=3).to_arrow()),
     "changes": Command(3, lambda table, opened: lambda: table.changes(FILES + 1).read_all(), FEED),
+    "changes of an old version": Command(5, lambda table, opened: lambda: table.changes(3, 3).read_all(), FEED),
     "sink: task": Command(2, _sink_task),
     "sink: commit": Command(4, _sink_commit),
 }

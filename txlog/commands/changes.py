@@ -6,7 +6,8 @@ must have been on, and the last version's schema must fit their rows. PROTOCOL.m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.reading.change_rows import ChangeReader
 from txlog.reading.scan_plan import select
 from txlog.util.arguments import invalid, whole_number
+from txlog.util.parallel import begin
 from txlog.util.wording import argument
 
 __all__ = ["Span", "read_changes"]
@@ -50,6 +52,9 @@ def read_changes(
     log, uri = open_table.log, open_table.uri
     newest = log.newest_state()
     first, last = _range(log, newest, span)
+    dated: Callable[[], tuple[list[Commit], dict[int, int]]] = partial(_dated_commits, log, first, last)
+    if not log.versions.capabilities.has_cheap_calls:
+        dated = begin(dated)  # alongside the requests for the last version's definition
     end = newest if last >= newest.version else log.state_at(last)
     with TxlogError.located(uri, end.version):
         check_can_read(end.protocol, end.metadata)
@@ -60,10 +65,10 @@ def read_changes(
         read = frozenset(f.name for f in fields) | (predicate.columns() if predicate is not None else frozenset())
     selection = select(uri, end)
     follower = Follower(log, end, selection, read, feed=Feed(fields, predicate))
-    commits = _commits(open_table, first, last)
+    commits, times = dated()
     if not commits:
         follower.check_definition(end, end.version)
-    changes = follower.changes(commits)
+    changes = follower.changes(commits, times)
     reader = ChangeReader(log.store, selection, fields, predicate)
     batches = (batch for each in changes for batch in reader.batches(each))
     return pa.RecordBatchReader.from_batches(reader.schema, batches)
@@ -125,14 +130,16 @@ def _fields(schema: Struct, columns: Any) -> tuple[Field, ...]:
     return (*found.values(), *FEED_FIELDS)
 
 
-def _commits(open_table: OpenTable, first: int, last: int) -> list[Commit]:
+def _dated_commits(log: DeltaLog, first: int, last: int) -> tuple[list[Commit], dict[int, int]]:
+    """The commits of the range, and their times."""
     try:
-        return list(open_table.log.commits_between(first, last))
+        commits = list(log.commits_between(first, last))
     except NotFoundError as error:
         raise NotFoundError(
             f"the changes from version {first} on cannot be read: the commit of version {error.version} was cleaned up"
             " (delta.logRetentionDuration). Start from a version that table.history() lists, after reading the table"
             " as of the version before it",
-            table=open_table.uri,
+            table=log.uri,
             version=error.version,
         ) from error
+    return commits, log.timestamps_ms(commits)

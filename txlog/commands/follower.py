@@ -8,7 +8,7 @@ File", "Change Data Files".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -128,11 +128,10 @@ class Follower:
             chosen, indices = chosen.take(from_numbers(rows)), indices[rows]
         return zip(indices.tolist(), ScanPlan(self._selection, chosen).tasks(), strict=True)
 
-    def changes(self, commits: Sequence[Commit]) -> list[VersionChanges]:
-        """What each of these successive versions changed. Raises the errors of `tasks`."""
+    def changes(self, commits: Sequence[Commit], times: Mapping[int, int]) -> list[VersionChanges]:
+        """What each of these successive versions changed; ``times`` says when, in ms. Raises the errors of `tasks`."""
         for commit in commits:
             self._check_commit(commit)
-        times = self._log.timestamps_ms(commits)
         return [VersionChanges(each.version, times[each.version], tuple(self._changed(each))) for each in commits]
 
     def forget_before(self, offset: StreamOffset) -> None:
