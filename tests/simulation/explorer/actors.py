@@ -594,6 +594,9 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
 )
 
 
+_OTHER_ENGINES = frozenset({append_unsynced, compact_rows, foreign_append, foreign_delete})
+"""They commit without a sync. By its age, txlog takes such a commit for written to disk (docs/guarantees.md)."""
+
 _TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,))
 _TABLES_OF_UPKEEP = ((LONG_RETENTION,), (LONG_RETENTION, SERIALIZABLE))
 _TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
@@ -617,6 +620,7 @@ def any_story(choices: Choices) -> Scenario:
     is_counted = cast is _NUMBERS
     gathers = cast is GATHERERS
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
+    clocks_agree = has_others or not set(programs).isdisjoint(_OTHER_ENGINES)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
     properties = tables[choices.choose(len(tables), calm=0.75)]
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
@@ -626,7 +630,7 @@ def any_story(choices: Choices) -> Scenario:
             *programs,
             restarts=choices.choose(2),
             all_checkpoint=by_itself,
-            behind_ms=0 if has_others else (0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
+            behind_ms=0 if clocks_agree else (0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
             sleep=bool(choices.choose(2, calm=0.7)),
         ),
         faults=choices.choose(4),
