@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.expressions.conditions import bind_predicate
@@ -235,7 +236,7 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
     wanted = pa.array(paths, pa.string())
     found = []
     for named in named_versions(open_table.store) if paths else ():
-        if pc.any(pc.is_in(wanted, files_of_named(open_table.store, named)["path"])).as_py():
+        if pc.any(are_among(wanted, files_of_named(open_table.store, named)["path"])).as_py():
             found.append(named.name)
     return tuple(found)
 
