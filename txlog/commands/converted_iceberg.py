@@ -31,7 +31,7 @@ from txlog.protocol.column_mapping import (
 from txlog.protocol.deletion_vector import bitmap_in_block, vector_files
 from txlog.protocol.paths import encode_path, is_location, readable_path, uri_of
 from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
-from txlog.store.base import TableFiles
+from txlog.store.base import ObjectMeta, TableFiles
 from txlog.store.table_store import TableStore
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers
@@ -73,7 +73,8 @@ def from_iceberg(
             f"the files of the Iceberg table need {MODE_KEY} = {mode}, not {given}", table=store.uri
         )
     if mode == "name":
-        facts = footer_facts(replace(read, schema=schema), [*facts], workers)
+        known = [ObjectMeta(path, each.size_bytes, each.modified_ms) for path, each in facts.items()]
+        facts = footer_facts(replace(read, schema=schema), known, workers)
     _check_types(store, found, facts, schema, mode)
     columns = _partition_columns(store, found, facts, schema, mode)
     configuration = {**read.configuration, MODE_KEY: mode, MAX_COLUMN_ID_KEY: str(found.table.last_column_id)}
