@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.arrow.arrays import coded
 from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, new_table
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
@@ -297,11 +298,10 @@ def _deleted(store: TableFiles, deletes: Deletes) -> Iterator[tuple[str, BitMap6
         raise NotFoundError(message, **at) from None
     except (pa.ArrowException, OSError, ValueError, IndexError, CorruptLogError) as error:
         raise InvalidInputError(f"{deletes.path} cannot be read: {error}", **at) from None
-    names = rows["file_path"].combine_chunks().dictionary_encode()
-    positions = rows["pos"].combine_chunks().to_numpy()
-    indices = names.indices.to_numpy()
-    for number, name in enumerate(names.dictionary.to_pylist()):
-        yield name, bitmap_of(positions[indices == number])
+    names, numbers = coded(rows["file_path"])
+    positions = rows["pos"].to_numpy()
+    for number, name in enumerate(names.to_pylist()):
+        yield name, bitmap_of(positions[numbers == number])
 
 
 def _blob(source: Any, deletes: Deletes) -> BitMap64:
