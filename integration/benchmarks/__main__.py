@@ -42,6 +42,7 @@ BENCHMARKS = (
         "vacuum",
         "spark_write",
         "spark_append",
+        "spark_upkeep",
         "engines",
     ),
     *("stream", "stream_growth", "sustained", "log_scale", "growth", "reading", "read_stream", "iceberg", "week"),

@@ -29,9 +29,9 @@ def run(bench: Bench) -> str:
     source = bench.folder("small-files")
     files, rows, rounds = bench.scale((1_002, 2_000, 5), (12, 100, 1))
     bench.say(f"writing {files:,} files of {rows:,} rows")
-    table = txlog.Table.create(source, _rows(0, 1).schema)
+    table = txlog.Table.create(source, rows_of(0, 1).schema)
     for number in range(files):
-        table.append(_rows(number, rows))
+        table.append(rows_of(number, rows))
     size_bytes = sum(table.snapshot().files().column("size").to_pylist())
     lines = [_line(bench, source, "compact", f"{files:,} files of {rows:,} rows into one", 128 << 20, rounds)]
     for words, columns in _CLUSTERINGS.items():
@@ -43,7 +43,7 @@ def run(bench: Bench) -> str:
     return markdown_table(header, lines)
 
 
-def _rows(seed: int, count: int) -> pa.Table:
+def rows_of(seed: int, count: int) -> pa.Table:
     chance = np.random.default_rng(seed)
     return pa.table(
         {
@@ -70,7 +70,7 @@ def _line(bench: Bench, source: Path, work: str, words: str, target_bytes: int, 
             ).stdout
             found[name].append(json.loads(reported))
             bench.record(work=work, contestant=name, round=turn, **found[name][-1])
-            shares[name] = None if work == "compact" else _share_in_a_box(copy, work.split(","))
+            shares[name] = None if work == "compact" else share_in_a_box(copy, work.split(","))
             shutil.rmtree(copy)
     median = {
         name: {key: statistics.median(sample[key] for sample in samples) for key in samples[0]}
@@ -94,7 +94,7 @@ def _bold_shares(shares: list[float | None]) -> list[str]:
     return best_in_bold(known, [f"{share:.1%}" for share in known])
 
 
-def _share_in_a_box(table: Path, columns: list[str]) -> float:
+def share_in_a_box(table: Path, columns: list[str]) -> float:
     """The mean over a hundred boxes, each with a tenth of each column's values."""
     snapshot, chance = txlog.Table.open(table).snapshot(), random.Random(1)
     total = snapshot.files().num_rows

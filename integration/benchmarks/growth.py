@@ -4,7 +4,8 @@ The logs are synthetic (`growth_log`): no command that is measured opens a data 
 that has done the same to a small table before, so everything is imported, and begins with opening the table.
 
 Run as a program it is one such process: `python -m benchmarks.growth OPERATION SMALL_TABLE SMALL_INVENTORY TABLE
-INVENTORY`, or `real STEP SMALL_TABLE TABLE` for a table of real files (`growth_files`).
+INVENTORY`, or `real STEP SMALL_TABLE TABLE` for a table of real files (`growth_files`). `far FILES` prints what a table
+of many more files costs, such as 100 million: of all operations those that do not read the whole list of files.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -39,6 +41,7 @@ OPERATIONS = {
     "vacuum": "vacuum, dry run, from an inventory",
     "verify": "verify of the log",
 }
+_FAR = ("open", "append", "filter", "optimize of a partition")
 _MEMORY_MAX = 10 << 30
 _PLOT = ROOT / "docs" / "images"
 
@@ -89,6 +92,18 @@ def _measure(bench: Bench, files: int, found: Found) -> None:
         if operation.startswith("checkpoint") and not sample["out_of_memory"]:
             copy.rename(bench.folder("table"))
     inventory.unlink(missing_ok=True)
+
+
+def _far(bench: Bench, files: int) -> None:
+    """On the log as `make_log` makes it: a checkpoint by txlog would need memory for all files."""
+    make_log(bench.folder("small"), 200)
+    write_inventory(bench.scratch / "small.parquet", 200)
+    bench.say(f"making a log of {files:,} files")
+    table = bench.folder("table")
+    make_log(table, files)
+    for operation in _FAR:
+        copy = clone(table, bench.folder("copy"))
+        bench.say(f"{files:,} files, {operation}: {_cost(_in_fresh_process(bench, operation, copy, table))}")
 
 
 def _in_fresh_process(bench: Bench, operation: str, table: Path, inventory: Path) -> dict[str, float]:
@@ -177,6 +192,7 @@ def _operation(name: str, path: str, inventory: str) -> Callable[[], object]:
         "checkpoint": lambda: Table.open(path).create_checkpoint(),
         "checkpoint v2": lambda: Table.open(path).create_checkpoint(),
         "optimize": lambda: Table.open(path).optimize(dry_run=True),
+        "optimize of a partition": lambda: Table.open(path).optimize("p = 'd0000'", dry_run=True),
         "cluster": lambda: Table.open(path).optimize(cluster_by=["id", "user"], dry_run=True),
         "purge": lambda: Table.open(path).purge(dry_run=True),
         "vacuum": lambda: Table.open(path).vacuum(dry_run=True, inventory=_streamed(inventory)),
@@ -195,6 +211,12 @@ _ROW = ONE_ROW.append_column("p", pa.array(["d0007"]))
 
 
 def main() -> None:
+    if sys.argv[1] == "far":
+        scratch = ROOT / ".benchmarks"
+        scratch.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="scratch-", dir=scratch) as folder:
+            _far(Bench("growth", Path(folder), quick=False, raw=sys.stdout), int(sys.argv[2]))
+        return
     if sys.argv[1] == "real":
         _, _, step, small, path = sys.argv
         first, action = step_of(step, small), step_of(step, path)

@@ -42,12 +42,12 @@ _VECTOR = pa.struct(
 
 
 def make_log(table: Path, files: int) -> None:
-    """A table of ``files`` files, all named by its checkpoint of version 0."""
+    """A table of ``files`` files, all named by its checkpoint of version 1; the commits of the files are cleaned up."""
     log = table / "_delta_log"
     (log / "_sidecars").mkdir(parents=True)
     protocol, metadata = {"protocol": _PROTOCOL}, {"metaData": _metadata("v2")}
     info = {"commitInfo": {"timestamp": _OLD_MS, "operation": "WRITE"}}
-    _write_lines(log / f"{0:020d}.json", [info, protocol, metadata])
+    _write_lines(log / f"{1:020d}.json", [info, protocol, metadata])
     sidecars = []
     for start in range(0, files, _SIDECAR_FILES):
         path = log / "_sidecars" / f"{start:032x}.parquet"
@@ -57,15 +57,15 @@ def make_log(table: Path, files: int) -> None:
                 writer.write_table(pa.table({"add": adds}))
         size = path.stat().st_size
         sidecars.append({"sidecar": {"path": path.name, "sizeInBytes": size, "modificationTime": _OLD_MS}})
-    name = f"{0:020d}.checkpoint.00000000-0000-4000-8000-000000000000.json"
-    _write_lines(log / name, [{"checkpointMetadata": {"version": 0}}, protocol, metadata, *sidecars])
-    (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": files + 3, "numOfAddFiles": files}))
+    name = f"{1:020d}.checkpoint.00000000-0000-4000-8000-000000000000.json"
+    _write_lines(log / name, [{"checkpointMetadata": {"version": 1}}, protocol, metadata, *sidecars])
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 1, "size": files + 3, "numOfAddFiles": files}))
 
 
 def set_policy(table: Path, operation: str) -> None:
     """Another version, from which on checkpoints are written as ``operation`` says."""
     log = table / "_delta_log"
-    version = len(list(log.glob("*.json"))) - 1  # one is the first checkpoint
+    version = len(list(log.glob("*.json")))  # one is the first checkpoint, and they begin with 1
     policy = "v2" if operation == "checkpoint v2" else "classic"
     info = {"commitInfo": {"timestamp": _OLD_MS, "operation": "SET TBLPROPERTIES"}}
     _write_lines(log / f"{version:020d}.json", [info, {"metaData": _metadata(policy)}])

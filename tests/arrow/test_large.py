@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import txlog
 from txlog.arrow import arrays
-from txlog.arrow.arrays import cut_by_text, joined_chunks, small_offsets
+from txlog.arrow.arrays import are_among, coded, cut_by_text, joined_chunks, small_offsets
 
 TEXTS = ["x" * 1_000, "y" * 10, None, "z" * 1_000] * 25
 FORMS = [
@@ -69,3 +72,59 @@ def test_more_text_than_fits_is_joined_to_a_large_column(kind: pa.DataType, monk
     monkeypatch.setattr(arrays, "_BYTES_MAX", 100)
     assert joined_chunks(column).type == arrays.large_type(kind)
     assert joined_chunks(column).to_pylist() == column.to_pylist()
+
+
+LETTERS = st.lists(st.sampled_from([*"abcde", None]), max_size=5)
+
+
+@given(LETTERS, st.lists(LETTERS, max_size=4), st.sampled_from([0, 30, 1 << 30]))
+def test_values_are_found_among_others_in_any_chunks(
+    values: list[str | None], among: list[list[str | None]], index_bytes: int
+) -> None:
+    others = pa.chunked_array([pa.array(chunk, pa.string()) for chunk in among], pa.string())
+    expected = [value in others.to_pylist() for value in values]
+    for column in (pa.array(values, pa.string()), pa.chunked_array([values[:2], values[2:]], pa.string())):
+        assert are_among(column, others, index_bytes).to_pylist() == expected
+
+
+@given(st.lists(LETTERS, max_size=4))
+def test_coded_values_are_the_values(chunks: list[list[str | None]]) -> None:
+    texts = pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string())
+    values, numbers = coded(texts)
+    assert [values[at].as_py() for at in numbers.tolist()] == texts.to_pylist()
+    assert len(set(values.to_pylist())) == len(values)
+
+
+MIB = 1 << 20
+LONG = ["x" * MIB, *(f"{letter}{'y' * MIB}" for letter in "abc")]
+
+
+@pytest.fixture(scope="module")
+def beyond() -> pa.ChunkedArray:
+    """More text than one array holds; all chunks are the same memory."""
+    chunk = pa.array(LONG * 4)
+    return pa.chunked_array([chunk] * 140)
+
+
+def test_values_are_looked_up_among_more_text_than_an_index_holds(
+    beyond: pa.ChunkedArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed: list[int] = []
+    is_in = pc.is_in
+
+    def counted(values: pa.Array, value_set: pa.ChunkedArray) -> pa.Array:
+        indexed.append(value_set.nbytes)
+        return is_in(values, value_set=value_set)
+
+    monkeypatch.setattr(pc, "is_in", counted)
+    with pytest.raises(pa.ArrowInvalid):
+        beyond.combine_chunks()
+    assert are_among(pa.array([LONG[1], "z"]), beyond).to_pylist() == [True, False]
+    assert sum(indexed) == beyond.nbytes
+    assert max(indexed) <= 1 << 30
+
+
+def test_more_text_than_one_array_holds_is_coded(beyond: pa.ChunkedArray) -> None:
+    values, numbers = coded(beyond)
+    assert values.to_pylist() == LONG
+    assert numbers.tolist() == [0, 1, 2, 3] * (len(beyond) // 4)

@@ -15,7 +15,12 @@ import txlog
 from txlog.cli.data_files import open_data_files
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import AddFile
+from txlog.store.base import ObjectMeta
+from txlog.store.local import LocalFileStore
+from txlog.store.open import open_store
 from txlog.tasks import existing_files
+from txlog.tasks.footer_facts import ReadFooter
+from txlog.tasks.task_table import TaskStore
 
 
 def damage_first_page(path: Path) -> None:
@@ -94,6 +99,42 @@ def test_reading_a_damaged_data_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="cannot be read") as caught:
         txlog.Table.open(str(tmp_path)).snapshot().to_arrow()
     assert caught.value.path == path.name
+
+
+@pytest.mark.parametrize("converts", [False, True])
+def test_files_of_a_folder_have_the_sizes_and_times_of_its_listing_and_are_not_looked_up_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, converts: bool
+) -> None:
+    folder = tmp_path / "day=x"
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"id": [number] * 10**number}), folder / f"{number}.parquet")
+    looked_up: list[str] = []
+    stat = LocalFileStore.stat
+
+    def counted(self: LocalFileStore, path: str) -> ObjectMeta:
+        looked_up.append(path)
+        return stat(self, path)
+
+    monkeypatch.setattr(LocalFileStore, "stat", counted)
+    if converts:
+        table = txlog.Table.open(txlog.Table.convert(tmp_path, partition_by="day string").uri)
+    else:
+        table = txlog.Table.create(tmp_path, {"id": pa.int64(), "day": pa.string()}, partition_by=["day"])
+        table.add_files("")
+    assert looked_up == []
+    found = {row["path"]: (row["size"], row["modificationTime"]) for row in table.files().to_pylist()}
+    assert found == {
+        f"day=x/{number}.parquet": stat(LocalFileStore(str(folder)), f"{number}.parquet")[1:] for number in range(3)
+    }
+
+
+def test_a_file_that_was_written_again_since_it_was_listed_has_its_new_size(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")
+    store = TaskStore.at(open_store(str(tmp_path)))
+    facts = ReadFooter(store, {}, ())("f.parquet", ObjectMeta("f.parquet", 1, 1))
+    written = (tmp_path / "f.parquet").stat()
+    assert (facts.size_bytes, facts.modified_ms) == (written.st_size, written.st_mtime_ns // 10**6)
 
 
 @pytest.fixture

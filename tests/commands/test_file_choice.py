@@ -103,3 +103,13 @@ def test_a_recalled_file_is_not_judged_and_only_a_look_at_all_files_says_so(judg
     assert choice.new(live(*FILES, AddFile("later", {}, 1, 2, True, None)), Known()) != []
     assert judged.asked[:2] == ["none", "all"]
     assert known.were_all_live == [True]
+
+
+def test_some_files_are_taken_from_a_list_with_more_text_than_one_array_holds() -> None:
+    """All chunks are the same memory."""
+    one = pa.Table.from_batches([adds_to_batch([replace(SOME, stats="x" * (64 << 20))])])
+    many = pa.concat_tables([one] * 40)
+    with pytest.raises(pa.ArrowInvalid):
+        many.take([0])
+    files = LiveFiles(many, [SOME.live_key] * 40)
+    assert files.at([39]).table.column("path").to_pylist() == ["some"]

@@ -12,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.follower import Follower
+from txlog.log.stream_offsets import FileRange
+from txlog.log_files.delta_log import DeltaLog
+from txlog.reading.scan_plan import select
 
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string()})
 
@@ -167,3 +171,18 @@ def test_a_damaged_file_is_an_error_of_the_version_that_added_it(table: txlog.Ta
     with pytest.raises(txlog.CorruptLogError) as caught:
         followed(table, 0)
     assert caught.value.version in (1, 2)
+
+
+def test_files_of_a_version_with_more_statistics_than_one_array_holds_are_read_a_few_at_a_time(
+    table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All chunks are the same memory."""
+    log = table._open_table.log
+    state = log.newest_state()
+    one = table.files().slice(0, 1)
+    one = one.set_column(one.schema.get_field_index("stats"), "stats", pa.array(["x" * (64 << 20)]))
+    many = pa.concat_tables([one] * 40)
+    monkeypatch.setattr(DeltaLog, "files", lambda self, state: many)
+    follower = Follower(log, state, select(table.uri, state), None)
+    found = [at for at, _ in follower.scan_tasks(FileRange(state.version, True, 38, 40))]
+    assert found == [38, 39]

@@ -98,6 +98,17 @@ def test_where_selects_partitions_and_refuses_other_columns(make_table: MakeTabl
         table.optimize("id > 3")
 
 
+def test_a_plan_for_named_partitions_reads_the_list_of_no_others_files(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(make_table, VECTORS)
+    table.delete("id = 1")
+    table.create_checkpoint()
+    monkeypatch.setattr(DeltaLog, "files", lambda self, state: pytest.fail("all files are listed"))
+    assert txlog.Table.open(table.uri).purge("day = 'b'", dry_run=True).files_removed == 0
+    assert txlog.Table.open(table.uri).optimize("day = 'b'").files_removed == 3
+
+
 def test_a_dry_run_returns_what_would_be_done_and_does_nothing(make_table: MakeTable) -> None:
     table = filled(make_table)
     before = sorted(Path(table.uri).rglob("*.parquet"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -627,6 +629,18 @@ def test_an_inventory_is_judged_in_columns_and_only_its_unusual_paths_one_by_one
     assert found["size_bytes"].to_pylist()[:2] == [0, 1]
     assert one_by_one == unusual
     assert folders.seen == {*(f"day={number}" for number in range(100)), "f"}
+
+
+def test_an_inventory_may_be_one_batch_with_more_text_than_a_string_column_holds() -> None:
+    """Its paths lie behind 2 GiB of memory that nothing wrote to, as those of a slice do."""
+    start = 1 << 31
+    text = mmap.mmap(-1, start + 64)
+    text[start : start + 6] = b"a.pq" + b"b."
+    buffers = [None, pa.py_buffer(np.array([start, start + 4, start + 6])), pa.py_buffer(text)]
+    paths = pa.Array.from_buffers(pa.large_string(), 2, buffers)
+    inventory = pa.table({"path": paths, "length": [1, 1], "isDir": [False] * 2, "modificationTime": [1, 1]})
+    found = pa.Table.from_batches(in_inventory("/t", inventory, Folders(())))
+    assert found["path"].to_pylist() == ["a.pq", "b."]
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ def store() -> TableStore:
 def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LISTED_MIN", 5)
+        patch.setattr(module, "_NAMES_AT_ONCE", 3)
         yield
 
 

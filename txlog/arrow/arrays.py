@@ -9,6 +9,7 @@ a log. Out: lists and arrays of the same values. Columnar format, "Buffer Listin
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,7 +21,9 @@ __all__ = [
     "LIST_TYPES",
     "PART_BYTES",
     "STRING_MAP",
+    "are_among",
     "array_of",
+    "coded",
     "cut_by_text",
     "flags_of",
     "from_flags",
@@ -164,6 +167,7 @@ def offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
 
 PART_BYTES = 256 << 20  # far below the limit of a string column, to save memory
 _BYTES_MAX = (1 << 31) - 1
+_INDEX_BYTES = 1 << 30
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
@@ -177,6 +181,34 @@ def joined_chunks(column: pa.ChunkedArray) -> pa.Array:
     if column.type in _LARGE and column.nbytes > _BYTES_MAX:
         column = column.cast(_LARGE[column.type])
     return column.combine_chunks()
+
+
+def are_among(values: pa.Array | pa.ChunkedArray, among: pa.ChunkedArray, index_bytes: int = _INDEX_BYTES) -> Any:
+    """For each of ``values``, whether it is one of ``among``, however much text these have together.
+
+    Arrow indexes at most 2 GiB of text, so ``values`` are looked up in one part of ``among`` after the other. The index
+    of a part is at most about ``index_bytes`` in memory, or one chunk.
+    """
+    from txlog.arrow.compute import pc
+
+    parts: list[list[pa.Array]] = [[]]
+    held_bytes = 0
+    for chunk in among.chunks:
+        held_bytes += chunk.nbytes
+        if held_bytes > index_bytes and parts[-1]:
+            parts.append([])
+            held_bytes = chunk.nbytes
+        parts[-1].append(chunk)
+    flags = (pc.is_in(values, value_set=pa.chunked_array(part, among.type)) for part in parts)
+    return functools.reduce(pc.or_, flags)
+
+
+def coded(texts: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The distinct values of ``texts``, and for each row which of them it has; null is a value."""
+    chunks = texts.dictionary_encode("encode").chunks  # they share one dictionary
+    if not chunks:
+        return pa.nulls(0, texts.type), np.empty(0, np.int64)
+    return chunks[-1].dictionary, np.concatenate([numbers_of(chunk.indices) for chunk in chunks]).astype(np.int64)
 
 
 def small_offsets(array: pa.Array) -> pa.Array:

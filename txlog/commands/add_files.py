@@ -14,6 +14,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import is_mapped
 from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
+from txlog.store.base import ObjectMeta
 from txlog.store.table_store import TableStore
 from txlog.tasks.existing_files import ExistingFile, ReadExisting, naming
 from txlog.tasks.list_files import Folders, listed
@@ -92,13 +93,13 @@ def _in_folder(open_table: OpenTable, state: TableState, folder: str) -> list[Ex
     if top:
         with naming(folder):
             _, top = _checked_path(store, top)
-    names = [
-        name
+    there = [
+        file
         for batch in listed(store.files, Folders(state.partition_columns), lambda link: None, folder=top)
-        for name in batch["path"].to_pylist()
-        if name.endswith(_SUFFIX)
+        for file in map(ObjectMeta, *(column.to_pylist() for column in batch.columns))
+        if file.name.endswith(_SUFFIX)
     ]
-    found = [ExistingFile(name, *_checked_path(store, name)) for name in sorted(names)]
+    found = [ExistingFile(each.name, *_checked_path(store, each.name), each) for each in sorted(there)]
     if not found:
         message = f"there is no Parquet file in the folder {folder!r}: pass a folder below the table's root, or a list"
         raise InvalidInputError(f"{message} of paths", table=store.uri, path=folder)

@@ -30,6 +30,7 @@ from txlog.protocol.paths import encode_path, is_hidden, readable_path
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Struct, leaf_paths
 from txlog.result.maintenance import ConvertResult
+from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.util import ambient
 from txlog.util.wording import argument
@@ -77,11 +78,12 @@ def convert(
             work = ReadFooter(open_table.task_store(), options.properties, ())
             found = from_iceberg(store, options.iceberg_metadata, work, unsent, on_files, running)
             return _committed(open_table, *found, options, "iceberg", unsent)
-    paths = _files_below(open_table, options.partition_by)
+    files = _files_below(open_table, options.partition_by)
+    paths = [each.name for each in files]
     with TxlogError.located(open_table.uri):
         partition = partition_fields(paths, options.partition_by, open_table.uri)
     read = ReadFooter(open_table.task_store(), options.properties, tuple(field.name for field in partition))
-    facts = footer_facts(read, paths, running, on_files)
+    facts = footer_facts(read, files, running, on_files)
     with TxlogError.located(open_table.uri):
         schema = merged_schema({path: each.schema for path, each in facts.items()}, partition, open_table.uri)
         names = [field.name for field in partition]
@@ -92,10 +94,10 @@ def convert(
     return _committed(open_table, definition, adds, options, "parquet")
 
 
-def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
+def _files_below(open_table: OpenTable, partition_by: Any) -> list[ObjectMeta]:
     """The files in the folder but for hidden ones, sorted. A directory of a partition column is not hidden."""
     columns = names_given(partition_by)
-    found = [each.name for each in files_in(open_table.store, lambda name: is_hidden(name, columns))]
+    found = files_in(open_table.store, lambda name: is_hidden(name, columns))
     if not found:
         raise InvalidInputError(
             "there is no file to convert: expected Parquet files in this folder or below it. Names that begin with _ or"
@@ -103,8 +105,8 @@ def _files_below(open_table: OpenTable, partition_by: Any) -> list[str]:
             table=open_table.uri,
         )
     with TxlogError.located(open_table.uri):
-        for path in found:
-            readable_path(encode_path(path))
+        for each in found:
+            readable_path(encode_path(each.name))
     return found
 
 
@@ -114,8 +116,8 @@ def _facts_again(
     """The facts of files with other columns than the table's: which ones have statistics depends on their order."""
     wanted = [path for path, _ in leaf_paths(schema.without(tuple(names)))]
     others = [
-        file
-        for file, each in facts.items()
+        ObjectMeta(path, each.size_bytes, each.modified_ms)
+        for path, each in facts.items()
         if [path for path, _ in leaf_paths(each.schema.without(tuple(names)))] != wanted
     ]
     return footer_facts(read, others, workers) if others else {}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from txlog.arrow.arrays import coded
 from txlog.commands.footers import footer_facts
 from txlog.commands.table_definition import Definition, new_table
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
@@ -31,7 +32,7 @@ from txlog.protocol.column_mapping import (
 from txlog.protocol.deletion_vector import bitmap_in_block, vector_files
 from txlog.protocol.paths import encode_path, is_location, readable_path, uri_of
 from txlog.protocol.schema import DATE, Array, DataType, Field, Map, Struct, type_name
-from txlog.store.base import TableFiles
+from txlog.store.base import ObjectMeta, TableFiles
 from txlog.store.table_store import TableStore
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter
 from txlog.workers.base import Workers
@@ -73,7 +74,8 @@ def from_iceberg(
             f"the files of the Iceberg table need {MODE_KEY} = {mode}, not {given}", table=store.uri
         )
     if mode == "name":
-        facts = footer_facts(replace(read, schema=schema), [*facts], workers)
+        known = [ObjectMeta(path, each.size_bytes, each.modified_ms) for path, each in facts.items()]
+        facts = footer_facts(replace(read, schema=schema), known, workers)
     _check_types(store, found, facts, schema, mode)
     columns = _partition_columns(store, found, facts, schema, mode)
     configuration = {**read.configuration, MODE_KEY: mode, MAX_COLUMN_ID_KEY: str(found.table.last_column_id)}
@@ -296,11 +298,10 @@ def _deleted(store: TableFiles, deletes: Deletes) -> Iterator[tuple[str, BitMap6
         raise NotFoundError(message, **at) from None
     except (pa.ArrowException, OSError, ValueError, IndexError, CorruptLogError) as error:
         raise InvalidInputError(f"{deletes.path} cannot be read: {error}", **at) from None
-    names = rows["file_path"].combine_chunks().dictionary_encode()
-    positions = rows["pos"].combine_chunks().to_numpy()
-    indices = names.indices.to_numpy()
-    for number, name in enumerate(names.dictionary.to_pylist()):
-        yield name, bitmap_of(positions[indices == number])
+    names, numbers = coded(rows["file_path"])
+    positions = rows["pos"].to_numpy()
+    for number, name in enumerate(names.to_pylist()):
+        yield name, bitmap_of(positions[numbers == number])
 
 
 def _blob(source: Any, deletes: Deletes) -> BitMap64:

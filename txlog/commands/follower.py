@@ -9,13 +9,15 @@ File", "Change Data Files".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, from_numbers
+from txlog.arrow.arrays import flags_of, numbers_of
+from txlog.arrow.compute import pc
+from txlog.arrow.taken import taken_column, taken_rows
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.conditions import bind_predicate
 from txlog.expressions.predicates import Predicate
@@ -54,10 +56,12 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class _VersionFiles(msgspec.Struct):
-    """The files of one version: as a table of ``add`` actions, or as changes for a feed. ``sizes`` are in bytes."""
+    """The files of one version: as rows of a table of ``add`` actions in some order, or as changes for a feed.
+    ``sizes`` are in bytes."""
 
     sizes: list[int]
     files: pa.Table | None = None
+    order: Any = None
     changes: Sequence[ChangedRows] = ()
     timestamp_ms: int = 0
 
@@ -119,13 +123,12 @@ class Follower:
         """
         found = self._files_of(files.version, is_initial=files.is_initial)
         assert found.files is not None
-        stop = found.files.num_rows if files.stop is None else files.stop
-        chosen = found.files.slice(files.first, max(stop - files.first, 0))
+        chosen = taken_rows(found.files, found.order[files.first : files.stop])
         indices = np.arange(files.first, files.first + chosen.num_rows)
         if self._selection.predicate is not None and chosen.num_rows:
             judged_by = (self._selection.predicate, self.known.schema, self.known.partition_columns)
-            rows = np.flatnonzero(flags_of(prune_files(chosen, *judged_by, parallel_map)))
-            chosen, indices = chosen.take(from_numbers(rows)), indices[rows]
+            may_match = prune_files(chosen, *judged_by, parallel_map)
+            chosen, indices = chosen.filter(may_match), indices[flags_of(may_match)]
         return zip(indices.tolist(), ScanPlan(self._selection, chosen).tasks(), strict=True)
 
     def changes(self, commits: Sequence[Commit], times: Mapping[int, int]) -> list[VersionChanges]:
@@ -174,12 +177,14 @@ class Follower:
     def _snapshot_files(self, version: int) -> _VersionFiles:
         """All live files of a version, in the order of Delta's source."""
         state = self._checked_state(version)
-        files = self._log.files(state).sort_by([("modificationTime", "ascending"), ("path", "ascending")])
-        found = _VersionFiles(files.column("size").to_pylist(), files)
+        files = self._log.files(state)
+        order = pc.sort_indices(files, [("modificationTime", "ascending"), ("path", "ascending")])
+        order = numbers_of(order)
+        found = _VersionFiles(taken_column(files.column("size"), order).to_pylist(), files, order)
         if self._feed is not None:
             found.changes = [
                 ChangedRows(each.log_path, each.partition_values, each.size_bytes, INSERT, each.deletion_vector)
-                for each in ScanPlan(self._selection, files).tasks()
+                for each in ScanPlan(self._selection, taken_rows(files, order)).tasks()
             ]
             found.timestamp_ms = self._log.timestamp_ms(version)
         return found
@@ -194,10 +199,10 @@ class Follower:
         if self._feed is None:
             added = self._added(commit)
             files = pa.Table.from_batches([adds_to_batch(added)])
-            return _VersionFiles([add.size for add in added], files)
+            return _VersionFiles([add.size for add in added], files, np.arange(len(added)))
         rows = self._changed(commit)
         timestamp_ms = self._log.timestamps_ms([commit])[version] if rows else 0
-        return _VersionFiles([each.size_bytes for each in rows], None, rows, timestamp_ms)
+        return _VersionFiles([each.size_bytes for each in rows], changes=rows, timestamp_ms=timestamp_ms)
 
     def _changed(self, commit: Commit) -> list[ChangedRows]:
         with TxlogError.located(self._log.uri, commit.version):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import FooterFacts, ReadFooter, ReadFooters
 from txlog.workers.base import Workers, shares
 
@@ -17,16 +18,20 @@ _FILES_MAX = 200
 
 
 def footer_facts(
-    read: ReadFooter, paths: Sequence[str], workers: Workers, on_files: Callable[[int, int], None] | None = None
+    read: ReadFooter,
+    files: Sequence[str | ObjectMeta],
+    workers: Workers,
+    on_files: Callable[[int, int], None] | None = None,
 ) -> dict[str, FooterFacts]:
     """The facts of all files, by path and in order. Raises what `ReadFooter` raises.
 
-    ``on_files`` is called with the number of files read so far, and the total.
+    A file with only a path is looked up. ``on_files`` is called with the number of files read so far, and the total.
     """
-    cut = shares(paths, workers, _FILES_MAX)
+    named = [(file, None) if isinstance(file, str) else (file.name, file) for file in files]
+    cut = shares(named, workers, _FILES_MAX)
     found: dict[str, FooterFacts] = {}
     for at, facts in workers.map(ReadFooters(read), cut):
-        found.update(zip(cut[at], facts, strict=True))
+        found.update(zip((path for path, _ in cut[at]), facts, strict=True))
         if on_files is not None:
-            on_files(len(found), len(paths))
-    return {path: found[path] for path in paths}
+            on_files(len(found), len(files))
+    return {path: found[path] for path, _ in named}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import flags_of, numbers_of, partition_texts
+from txlog.arrow.arrays import coded, numbers_of, partition_texts
 
 __all__ = ["FileBatches", "in_manifests"]
 
@@ -62,19 +62,16 @@ def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> An
     for batch in batches:
         for column, name in zip(texts, names, strict=True):
             column.append(partition_texts(batch.column("partitionValues"), name)[0])
-    keys = [_ranks(pa.concat_arrays(column)) if column else np.empty(0, np.int64) for column in texts]
+    keys = [_ranks(pa.chunked_array(column, pa.string())) for column in texts]
     order = np.lexsort(keys[::-1])  # the last key is the first to sort by
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
 
 
-def _ranks(texts: pa.StringArray) -> Any:
+def _ranks(texts: pa.ChunkedArray) -> Any:
     """For each string, the index of its value among all values, nulls last."""
-    encoded = texts.dictionary_encode()
-    values = len(encoded.dictionary)
-    ranks = np.empty(values + 1, np.int64)
-    ranks[numbers_of(pc.sort_indices(encoded.dictionary))] = np.arange(values)
-    ranks[values] = values
-    numbers = numbers_of(encoded.indices)
-    return ranks[np.where(flags_of(encoded.is_valid()), numbers, values)]
+    values, numbers = coded(texts)
+    ranks = np.empty(len(values), np.int64)
+    ranks[numbers_of(pc.array_sort_indices(values))] = np.arange(len(values))
+    return ranks[numbers]

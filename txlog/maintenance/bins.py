@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import array_of
+from txlog.arrow.arrays import array_of, coded, from_numbers
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, cube_columns
 from txlog.protocol.file_columns import FILES_SCHEMA, add_files_of
 from txlog.protocol.partition_values import partition_key
@@ -211,13 +211,12 @@ class _Plan:
         columns = []
         for name in self._fields:
             texts = pc.map_lookup(self._files.column("partitionValues"), array_of([name], pa.string())[0], "first")
-            encoded = texts.combine_chunks().dictionary_encode("encode")
-            columns.append(encoded)
-            own = encoded.indices.to_numpy()[rows]
-            codes = np.unique(codes * (len(encoded.dictionary) + 1) + own, return_inverse=True)[1]
+            values, numbers = coded(texts)
+            columns.append((values, numbers))
+            codes = np.unique(codes * (len(values) + 1) + numbers[rows], return_inverse=True)[1]
         # The texts of one row of each combination: other writers may spell a value differently.
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-        texts_of = [column.take(pa.array(rows[first])).to_pylist() for column in columns]
+        texts_of = [values.take(from_numbers(numbers[rows[first]])).to_pylist() for values, numbers in columns]
         named = (dict(zip(self._fields, texts, strict=True)) for texts in zip(*texts_of, strict=True))
         keys = [partition_key(values, self._fields) for values in named]
         by_key: dict[tuple[str | None, ...], int] = {}

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from txlog.arrow.arrays import are_among
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.expressions.conditions import bind_predicate
@@ -44,7 +45,6 @@ from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, c
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.properties import path_text
 from txlog.result.maintenance import RewriteResult
-from txlog.skipping.many_files import prune_files
 from txlog.skipping.partition_predicate import PartitionPredicate
 from txlog.tasks.rewriting.bin import Bin
 from txlog.tasks.rewriting.curve import ClusterColumns
@@ -235,7 +235,7 @@ def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, 
     wanted = pa.array(paths, pa.string())
     found = []
     for named in named_versions(open_table.store) if paths else ():
-        if pc.any(pc.is_in(wanted, files_of_named(open_table.store, named)["path"])).as_py():
+        if pc.any(are_among(wanted, files_of_named(open_table.store, named)["path"])).as_py():
             found.append(named.name)
     return tuple(found)
 
@@ -247,9 +247,8 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
     now = datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
 
     def select(state: TableState) -> pa.Table:
-        files = open_table.log.files(state)
         if where is None:
-            return files
+            return open_table.log.files(state)
         with TxlogError.located(open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema, now=now)
             decided = PartitionPredicate.of(predicate, state)
@@ -260,7 +259,7 @@ def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable
                     f"where selects whole partitions, but partition values alone do not decide {predicate}: the table"
                     f" is {partitioning}. Name partition columns only, or leave where out"
                 )
-            files = files.filter(prune_files(files, predicate, state.schema, state.partition_columns))
+            files = open_table.log.matching_files(state, predicate)  # of a checkpoint, only these partitions are read
             partitions = map(dict, files.column("partitionValues").to_pylist())
             return files.filter(pa.array(map(decided.holds, partitions), pa.bool_()))
 

@@ -8,11 +8,12 @@ A path that cannot be parsed raises: it may mean any file, so nothing may be del
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of
+from txlog.arrow.arrays import are_among, array_of
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import DataPath, path_below, resolve_data_path
@@ -21,6 +22,7 @@ __all__ = ["PathSet"]
 
 _NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
 """Matches log paths that differ from the file's name in the store, or may be invalid."""
+_CHUNK_PATHS = 65_536
 
 
 class PathSet:
@@ -29,12 +31,14 @@ class PathSet:
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._chunks: list[pa.Array] = []
+        self._waiting: list[str] = []
 
     def add(self, paths: Iterable[str]) -> None:
         """Add store names."""
-        found = list(paths)
-        if found:
-            self._chunks.append(array_of(found, pa.string()))
+        for path in paths:
+            self._waiting.append(path)
+            if len(self._waiting) == _CHUNK_PATHS:
+                self._make_chunk()
 
     def add_logged(self, uri_texts: pa.ChunkedArray) -> None:
         """Add paths from ``add.path`` and ``remove.path``. Raises CorruptLogError."""
@@ -65,17 +69,21 @@ class PathSet:
         self.add(self._names(resolve_data_path(uri_text)))
 
     def __len__(self) -> int:
-        return sum(map(len, self._chunks))
+        return sum(map(len, self._chunks)) + len(self._waiting)
 
-    def holds(self, paths: pa.Array | pa.ChunkedArray) -> pa.BooleanArray:
+    def holds(self, paths: pa.Array | pa.ChunkedArray) -> Any:
         """For each of ``paths``, which are store names, whether it is in the set. It indexes the whole set first."""
-        return pc.is_in(paths, value_set=self.column())
+        return are_among(paths, self.column())
 
-    def column(self) -> pa.Array:
-        """All paths, as store names."""
-        if len(self._chunks) != 1:
-            self._chunks = [pa.concat_arrays([array_of([], pa.string()), *self._chunks])]
-        return self._chunks[0]
+    def column(self) -> pa.ChunkedArray:
+        """All paths, as store names. They stay in chunks: together they may be more text than one array holds."""
+        if self._waiting:
+            self._make_chunk()
+        return pa.chunked_array(self._chunks, pa.string())
+
+    def _make_chunk(self) -> None:
+        self._chunks.append(array_of(self._waiting, pa.string()))
+        self._waiting = []
 
     def _vector_names(self, vector: DeletionVectorDescriptor) -> Iterator[str]:
         found = vector_path(vector)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import asdict
 
-from txlog.arrow.arrays import array_of
+from txlog.arrow.arrays import are_among, array_of
 from txlog.commit.open_table import OpenTable
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DATA, file_paths
@@ -203,16 +203,16 @@ class _Check:
 
     # --- what is clean ----------------------------------------------------------------------------------------------
 
-    def _begin(self) -> tuple[pa.Array, set[str]]:
+    def _begin(self) -> tuple[pa.ChunkedArray, set[str]]:
         """The version's clean live files, which have lost neither rows nor columns; and the others, normalized."""
         files = self._log.files(self._state)
         whole = files.filter(pc.is_null(files["deletionVector"]))
         listed = PathSet(self._log.uri)
         listed.add(self._listed)
-        there = whole.filter(listed.holds(whole["path"].combine_chunks()))
+        there = whole.filter(listed.holds(whole["path"]))
         dropped = files_with_dropped_columns(self._open_table, self._state, there)
         whole = whole.filter(pc.invert(pc.is_in(whole["path"], array_of(dropped, pa.string()))))
-        others = files.filter(pc.invert(pc.is_in(files["path"], whole["path"].combine_chunks())))
+        others = files.filter(pc.invert(are_among(files["path"], whole["path"])))
         self._clean.add_logged(whole["path"])
         dirty = set(canonical_paths(others["path"]).to_pylist())
         if dirty:
@@ -220,14 +220,14 @@ class _Check:
         self._note(dirty)
         return canonical_paths(whole["path"]), dirty
 
-    def _follow(self, at_first: tuple[pa.Array, set[str]]) -> None:
+    def _follow(self, at_first: tuple[pa.ChunkedArray, set[str]]) -> None:
         """What later commits added, and until when unclean files were live."""
         whole, dirty = at_first
         commits = [
             _Changes.of(commit) for commit in self._log.commits_between(self._state.version + 1, self._newest.version)
         ]
         added = array_of([path for each in commits for path in each.added], pa.string())
-        clean = set(added.filter(pc.is_in(added, whole)).to_pylist())
+        clean = set(added.filter(are_among(added, whole)).to_pylist())
         for each in commits:
             for path, has_vector in each.added.items():
                 if path not in clean and path not in dirty and not has_vector and not each.is_restore:
@@ -250,8 +250,9 @@ class _Check:
 
     def _suspects(self) -> dict[str, ObjectMeta]:
         names = [name for name in self._listed if not _VECTOR.search(name) and not _HADOOP_CHECKSUM.search(name)]
-        names = array_of(names, pa.string())
-        found = names.filter(pc.invert(self._clean.holds(names))).to_pylist()
+        listed = PathSet(self._log.uri)
+        listed.add(names)
+        found = listed.column().filter(pc.invert(self._clean.holds(listed.column()))).to_pylist()
         return {name: self._listed[name] for name in sorted(found)}
 
     def _data_files(

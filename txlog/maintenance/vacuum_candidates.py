@@ -6,6 +6,7 @@ bounded number of rows. Hidden files and folders are left out here; another modu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import txlog.arrow.python_values  # noqa: F401  has pyarrow import pandas
-from txlog.arrow.arrays import array_of, flags_of, from_flags
+from txlog.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
@@ -49,7 +50,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
             raise InvalidInputError(f"column {name} of the inventory must hold integers", table=uri)
     if not _holds_text(reader.schema.field("path").type):
         raise InvalidInputError("column path of the inventory must hold text", table=uri)
-    for batch in reader:
+    for batch in itertools.chain.from_iterable(map(cut_by_text, reader)):
         found = _files_below(uri, batch)
         for folder in _folders_of(found["path"]):
             folders(folder)
@@ -93,9 +94,14 @@ def _files_below(uri: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     is_folder = pc.fill_null(batch["isDir"].cast(pa.bool_()), array_of([False], pa.bool_())[0])
     batch = batch.filter(pc.and_(pc.invert(is_folder), batch["modificationTime"].is_valid()))
     sizes = pc.fill_null(batch["length"].cast(pa.int64()), array_of([0], pa.int64())[0])
-    columns = [_paths_below(uri, batch["path"].cast(pa.string())), sizes, batch["modificationTime"].cast(pa.int64())]
+    columns = [_paths_below(uri, _plain(batch["path"])), sizes, batch["modificationTime"].cast(pa.int64())]
     found = pa.RecordBatch.from_arrays(columns, schema=LISTED)
     return found.filter(pc.greater(pc.binary_length(found["path"]), array_of([0], pa.int32())[0]))
+
+
+def _plain(texts: pa.Array) -> pa.StringArray:
+    """In small arrays: one batch may be a whole inventory, with more text than a string column holds."""
+    return (small_offsets(texts) if pa.types.is_large_string(texts.type) else texts).cast(pa.string())
 
 
 def _paths_below(uri: str, texts: pa.StringArray) -> pa.StringArray:

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of
+from txlog.arrow.arrays import are_among, array_of
 from txlog.log.files import live_files
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -60,8 +60,8 @@ def difference(older: pa.Table, newest: pa.Table) -> Difference:
     """Compare two lists of live files, ``log.files.FILES_SCHEMA``."""
     older_keys, newest_keys = _keys(older), _keys(newest)
     return Difference(
-        added=add_files_of(older.filter(pc.invert(pc.is_in(older_keys, value_set=newest_keys)))),
-        removed=add_files_of(newest.filter(pc.invert(pc.is_in(newest_keys, value_set=older_keys)))),
+        added=add_files_of(older.filter(pc.invert(are_among(older_keys, newest_keys)))),
+        removed=add_files_of(newest.filter(pc.invert(are_among(newest_keys, older_keys)))),
         num_files=older.num_rows,
         size_bytes=pc.sum(older["size"]).as_py() or 0,
     )
@@ -111,13 +111,17 @@ def removed_before(log: DeltaLog, state: TableState, added: Sequence[AddFile], s
     return [add for add in expired if not _has_one_file(add) or canonical_path(add.path) not in live]
 
 
-def _keys(files: pa.Table) -> pa.Array:
+def _keys(files: pa.Table) -> pa.ChunkedArray:
     """One string for each file or tombstone: its normalized path and its deletion vector's id."""
-    paths = canonical_paths(files["path"])
-    has_vector = pc.is_valid(files["deletionVector"]).combine_chunks()
+    batches = files.select(["path", "deletionVector"]).to_batches()
+    return pa.chunked_array([_keys_of(*batch.columns) for batch in batches], pa.string())
+
+
+def _keys_of(texts: pa.StringArray, of_files: pa.StructArray) -> pa.StringArray:
+    paths, has_vector = canonical_paths(texts), of_files.is_valid()
     if not has_vector.true_count:
         return paths
-    vectors = files["deletionVector"].filter(has_vector).to_pylist()
+    vectors = of_files.filter(has_vector).to_pylist()
     keys = [
         f"{path}\n{DeletionVectorDescriptor.from_json(vector).unique_id}"
         for path, vector in zip(paths.filter(has_vector).to_pylist(), vectors, strict=True)

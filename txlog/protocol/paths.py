@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -219,13 +220,16 @@ def canonical_path(uri_text: str) -> str:
     return f"{_SAME_SCHEME.get(found.scheme or '', found.scheme)}://{found.authority}{encoded}"
 
 
-def canonical_paths(uri_texts: pa.Array) -> pa.Array:
+Texts = TypeVar("Texts", pa.StringArray, pa.ChunkedArray)
+
+
+def canonical_paths(uri_texts: Texts) -> Texts:
     """`canonical_path` of a whole array (``pa.string()``, no nulls); paths that are already canonical cost no Python
-    code."""
+    code. Chunks stay chunks: the paths of a table may be more text than one array holds."""
     from txlog.arrow.compute import pc
 
     if isinstance(uri_texts, pa.ChunkedArray):
-        uri_texts = uri_texts.combine_chunks()
+        return pa.chunked_array([canonical_paths(chunk) for chunk in uri_texts.chunks], pa.string())
     others = pc.invert(pc.match_substring_regex(uri_texts, f"^(?:{_CANONICAL})$"))
     rewritten = [canonical_path(text) for text in uri_texts.filter(others).to_pylist()]
     return pc.replace_with_mask(uri_texts, others, pa.array(rewritten, pa.string())) if rewritten else uri_texts

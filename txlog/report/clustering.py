@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import numbers_of
+from txlog.arrow.arrays import large_type, numbers_of
 from txlog.protocol.schema import Struct, leaf_paths
 from txlog.report.commits import shortened
 from txlog.skipping.bounds_columns import BoundsColumns, Leaf, bounds_of_text, leaves_of
@@ -146,7 +146,8 @@ def _bounds_of_slice(texts: pa.StringArray, leaves: Sequence[Leaf]) -> Iterator[
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    """In one array, which may need offsets of 64 bits."""
+    return pa.concat_arrays([part.cast(large_type(part.type)) for part in parts])
 
 
 def _text(value: Any, leaf: Leaf) -> str:

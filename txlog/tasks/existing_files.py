@@ -18,6 +18,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.hive_paths import values_in_path
 from txlog.protocol.schema import Array, DataType, Map, Struct, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.store.base import ObjectMeta
 from txlog.tasks.footer_facts import as_spark_reads, foreign_parquet
 from txlog.tasks.task_table import TaskTable
 from txlog.writer.conform import Conformer
@@ -29,11 +30,12 @@ BATCH_ROWS = 131_072
 
 
 class ExistingFile(NamedTuple):
-    """A file as the caller names it, as the log names it, and as the store does."""
+    """A file as the caller names it, as the log names it, and as the store does; and what a listing says of it."""
 
     given: str
     uri_path: str
     path: str
+    listed: ObjectMeta | None = None
 
 
 class ReadExisting(msgspec.Struct, frozen=True):
@@ -50,16 +52,15 @@ class ReadExisting(msgspec.Struct, frozen=True):
         found = []
         for file in files:
             with naming(file.given):
-                found.append(self._add_of(file.path, file.uri_path))
+                found.append(self._add_of(file.path, file.uri_path, file.listed))
         return found
 
-    def _add_of(self, path: str, uri_path: str) -> AddFile:
+    def _add_of(self, path: str, uri_path: str, listed: ObjectMeta | None) -> AddFile:
         table = self.table
-        found = table.files.files.stat(path)
         partition_values = values_in_path(path, table.schema, table.partition_columns, table.uri)
         stored = table.schema.without(table.partition_columns)
         policy = StatisticsPolicy.of(table.schema, table.properties, table.partition_columns)
-        with foreign_parquet(table, path) as parquet:
+        with foreign_parquet(table, path, listed) as (parquet, found):
             differing = list(_differences(stored, from_arrow(as_spark_reads(parquet))))
             if differing:
                 raise SchemaMismatchError(

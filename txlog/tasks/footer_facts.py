@@ -1,7 +1,8 @@
 """What a task finds out about a Parquet file that another program wrote, from its footer alone.
 
-In: a path of a store. Out: `FooterFacts`: its columns, and statistics for an ``add``. Footers may be hostile. Float
-columns get no bounds, since a footer does not record NaN. PROTOCOL.md, "Per-file Statistics".
+In: a path of a store; a file that was listed is not looked up again. Out: `FooterFacts`: its columns, and statistics
+for an ``add``. Footers may be hostile. Float columns get no bounds, since a footer does not record NaN. PROTOCOL.md,
+"Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_n
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.store.base import ObjectMeta
 from txlog.tasks.task_table import TaskStore
 
 __all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet"]
@@ -58,12 +60,10 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
     def _properties(self) -> TableProperties:
         return TableProperties.of(self.configuration)
 
-    def __call__(self, path: str) -> FooterFacts:
+    def __call__(self, path: str, listed: ObjectMeta | None = None) -> FooterFacts:
         uri = self.store.uri
-        files = self.store.files.files
         try:
-            found = files.stat(path)
-            with foreign_parquet(self.store, path) as parquet:
+            with foreign_parquet(self.store, path, listed) as (parquet, found):
                 schema = from_arrow(as_spark_reads(parquet))
                 ids = dict(_ids_of(parquet.schema_arrow, ()))
                 kept = schema if self.schema is None else self.schema
@@ -83,8 +83,8 @@ class ReadFooters(msgspec.Struct, frozen=True):
 
     read: ReadFooter
 
-    def __call__(self, paths: Sequence[str]) -> list[FooterFacts]:
-        return [self.read(path) for path in paths]
+    def __call__(self, files: Sequence[tuple[str, ObjectMeta | None]]) -> list[FooterFacts]:
+        return [self.read(path, listed) for path, listed in files]
 
 
 def _ids_of(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int | None]]:
@@ -130,19 +130,20 @@ def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
 
 
 @contextlib.contextmanager
-def foreign_parquet(store: TaskStore, path: str) -> Iterator[Any]:
-    """A Parquet file of another program, open, with a footer that is safe to look into.
+def foreign_parquet(store: TaskStore, path: str, listed: ObjectMeta | None = None) -> Iterator[tuple[Any, ObjectMeta]]:
+    """A Parquet file of another program, open, with a footer that is safe to look into; and its size and time.
 
-    Errors of the body become typed ones too. Raises ``InvalidInputError`` if it is not a readable Parquet file,
-    ``NotFoundError``, ``StorageError``.
+    These are the ``listed`` ones if the file still has this size. Errors of the body become typed ones too. Raises
+    ``InvalidInputError`` if it is not a readable Parquet file, ``NotFoundError``, ``StorageError``.
     """
     where: dict[str, Any] = {"table": store.uri, "path": path}
+    files = store.files.files
     try:
-        with (
-            store.files.files.open(path) as source,
-            pq.ParquetFile(source, metadata=_checked_metadata(source)) as parquet,
-        ):
-            yield parquet
+        found = files.stat(path) if listed is None else listed
+        with files.open(path) as source, pq.ParquetFile(source, metadata=_checked_metadata(source)) as parquet:
+            if source.size() != found.size:  # it was written again meanwhile
+                found = files.stat(path)
+            yield parquet, found
     except MemoryError as error:
         raise StorageError(f"not enough memory to read the file ({error})", **where) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

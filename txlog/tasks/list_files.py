@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags
+from txlog.arrow.taken import taken_column
 from txlog.protocol.paths import is_hidden, is_in_progress
 from txlog.store.base import FileStore, ObjectMeta, OnLink
 from txlog.tasks.task_table import TaskStore
@@ -111,10 +112,10 @@ def without_hidden(found: pa.RecordBatch, partition_columns: Sequence[str]) -> p
     return found.filter(from_flags(keep))
 
 
-def ranges_of(paths: pa.Array, count: int) -> list[NameRange]:
+def ranges_of(paths: pa.ChunkedArray, count: int) -> list[NameRange]:
     """At most ``count`` ranges of names, which together hold every name, with about as many of ``paths`` in each."""
     step = max(1, len(paths) // (64 * count))
-    known = sorted(paths.take(array_of(range(0, len(paths), step), pa.int64())).to_pylist()) if len(paths) else []
+    known = sorted(taken_column(paths, np.arange(0, len(paths), step)).to_pylist())
     cuts = sorted({known[at * len(known) // count] for at in range(1, count)}) if known else []
     return [NameRange(after, until) for after, until in zip(["", *cuts], [*cuts, None], strict=True)]
 

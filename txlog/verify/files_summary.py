@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import are_among, numbers_of
+from txlog.arrow.taken import taken_rows
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.column_mapping import physical_names
@@ -87,11 +89,12 @@ def gone_files(files: pa.Table, tombstones: pa.Table) -> pa.Table:
     """
     live = canonical_paths(files.column("path"))
     paths = canonical_paths(tombstones.column("path"))
-    times = pc.fill_null(tombstones.column("deletionTimestamp").combine_chunks(), 0)
+    times = pc.fill_null(tombstones.column("deletionTimestamp"), 0)
     found = pa.table({"path": paths, "time": times, "row": np.arange(tombstones.num_rows)})
-    found = found.filter(pc.invert(pc.is_in(paths, value_set=live))).sort_by([("time", "descending")])
+    found = found.filter(pc.invert(are_among(paths, live)))
+    found = taken_rows(found, numbers_of(pc.sort_indices(found, [("time", "descending")])))
     rows = found.group_by("path", use_threads=False).aggregate([("row", "first")]).column("row_first")
-    return tombstones.take(rows)
+    return taken_rows(tombstones, rows.to_numpy())
 
 
 def summary_of(state: TableState, files: pa.Table, tombstones: pa.Table, *, now_ms: int) -> FilesSummary:

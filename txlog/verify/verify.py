@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.arrow.arrays import array_of, flags_of
+from txlog.arrow.arrays import are_among, array_of, flags_of
 from txlog.errors import (
     CorruptLogError,
     NotFoundError,
@@ -66,6 +66,7 @@ DATA_FILES_MAX = 1000
 _PARALLEL = 16
 _FILES_MAX = 256  # for each task
 _FILES_AT_ONCE = 1024  # for each worker
+_NAMES_AT_ONCE = 65_536
 _LISTED_MIN = 1000  # files, about as many as a request lists
 
 OnProgress = Callable[[str, int, int], None]
@@ -410,20 +411,16 @@ class _Verifier:
         files, metadata = self.state.files, self.state.metadata
         if self.store.has_cheap_calls or len(files) < _LISTED_MIN or metadata is None:
             return itertools.repeat(False)
-        located = ((resolve_data_path(each.path), each.size) for each in files)
-        names, sizes = zip(*((path.path if path.is_relative else None, size) for path, size in located), strict=True)
-        wanted = array_of(names, pa.string())
-        ranges = ranges_of(wanted.drop_null(), min(4 * workers.slots, 1 + len(files) // _LISTED_MIN))
+        wanted = pa.Table.from_batches(_stored_names((each.path, each.size) for each in files))
+        ranges = ranges_of(wanted["path"].drop_null(), min(4 * workers.slots, 1 + len(files) // _LISTED_MIN))
         work = ListFiles(self.places.store, metadata.partition_columns)
         try:
             listed = pa.concat_tables([found.files for _, found in workers.map(work, ranges)])
         except StorageError as error:
             logger.info("%s: %s; its files are looked up one by one", self.store.uri, error)
             return itertools.repeat(False)
-        paths, of_listed = (listed.column(name).combine_chunks() for name in ("path", "size_bytes"))
-        found = of_listed.take(pc.index_in(wanted, value_set=paths))
-        is_whole = pc.fill_null(pc.equal(found, array_of(sizes, pa.int64())), array_of([False], pa.bool_())[0])
-        return iter(flags_of(is_whole).tolist())
+        is_whole = are_among(_with_sizes(wanted), _with_sizes(listed))
+        return itertools.chain.from_iterable(flags_of(chunk).tolist() for chunk in is_whole.chunks)
 
     def _vectors_and_iceberg(self) -> None:
         from txlog.verify.file_contents import check_vectors
@@ -463,6 +460,20 @@ class _Verifier:
         severity: str = "error",
     ) -> None:
         self.findings.append(Finding(rule, message, version, path, line, severity))
+
+
+def _stored_names(files: Iterable[tuple[str, int]]) -> Iterator[pa.RecordBatch]:
+    """The paths and sizes of files of the log as a listing of the table has them; null for paths outside it."""
+    located = ((resolve_data_path(path), size) for path, size in files)
+    while window := list(itertools.islice(located, _NAMES_AT_ONCE)):
+        names, sizes = zip(*((at.path if at.is_relative else None, size) for at, size in window), strict=True)
+        yield pa.record_batch([array_of(names, pa.string()), array_of(sizes, pa.int64())], ["path", "size_bytes"])
+
+
+def _with_sizes(files: pa.Table) -> pa.ChunkedArray:
+    """One text for each file, of its path and its size; null if the path is."""
+    sizes = files["size_bytes"].cast(pa.string())
+    return pc.binary_join_element_wise(files["path"], sizes, array_of(["\n"], pa.string())[0])
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
