@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,13 @@ from sql_scripts import SCRIPTS, SHORT
 
 import txlog
 import txlog.spark
+from txlog.spark.statements import SparkEngine
+from txlog.statements.engine import Source
+from txlog.statements.query import Query
+from txlog.statements.sql import results_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Run = Callable[[str], "pa.Table | None"]
 REFUSED = "--refused "
@@ -73,6 +77,34 @@ def test_a_script_does_what_it_does_in_sparks_delta(
     finally:
         session.sql("use default")
         session.sql(f"drop database {database} cascade")
+
+
+SELF_READERS = (
+    "insert into t select id + 100, day from t",
+    "insert into t replace where day = 'c' select id + 100, 'c' from t",
+    "create or replace table t as select id + 100 as id, day from t",
+    "merge into t using (select id + 100 as id, day from t) s on t.id = s.id when not matched then insert *",
+)
+
+
+@pytest.mark.parametrize("text", SELF_READERS)
+def test_a_statement_that_reads_its_own_table_conflicts_with_a_change_of_what_it_read(
+    spark: SparkSession, tmp_path: Path, text: str
+) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    txlog.sql("create table t (id bigint, day string); insert into t values (1, 'a'), (2, 'b')", catalog)
+
+    class EngineWithARival(SparkEngine):
+        def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
+            catalog.table("t").delete("id = 1")
+            return super().query(query, sources)
+
+    with pytest.raises(txlog.ConflictError):
+        list(results_of(text, EngineWithARival(spark), catalog, None, None))
+    assert catalog.table("t").to_arrow()["id"].to_pylist() == [2]
+    txlog.spark.sql(spark, text, catalog)
+    assert sorted(catalog.table("t").to_arrow()["id"].to_pylist()) == ([102] if "replace table" in text else [2, 102])
+    assert not catalog.table("t").history(1)[0]["isBlindAppend"]
 
 
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:

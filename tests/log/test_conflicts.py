@@ -128,6 +128,53 @@ def test_rows_that_a_compaction_moved_conflict_by_the_files_they_came_from(read:
     assert [reason.rule for reason in reasons_of(propose(NEW, read=read), winner)] == rules
 
 
+BLIND = commit(add("w", "tue"), blind=True)
+UPDATE = commit(remove("f1", "mon"), add("f1", "mon"), operation="UPDATE")
+COMPACTION = commit(
+    remove("f1", "mon", data_change=False), add("w", "mon", data_change=False), operation="OPTIMIZE", blind=False
+)
+
+
+@pytest.mark.parametrize(
+    ("winner", "rules"),
+    [
+        (commit(add("w", "tue")), ["ConcurrentAppendError"]),
+        (commit(remove("f1", "mon"), operation="DELETE"), ["ConcurrentDeleteReadError"]),
+        (UPDATE, ["ConcurrentAppendError", "ConcurrentDeleteReadError"]),
+        (COMPACTION, []),
+        (commit(ORDERS), []),
+    ],
+)
+@pytest.mark.parametrize("level", [SERIALIZABLE, WRITE_SERIALIZABLE])
+def test_rows_made_from_the_table_conflict_with_every_change_of_its_rows(
+    level: Isolation, winner: Commit, rules: list[str]
+) -> None:
+    found = reasons_of(propose(NEW, read=ReadSet(source=level), isolation=level), winner)
+    assert [reason.rule for reason in found] == rules
+
+
+@pytest.mark.parametrize(
+    ("level", "actions", "rules"),
+    [
+        (SERIALIZABLE, (NEW,), ["ConcurrentAppendError"]),
+        (WRITE_SERIALIZABLE, (NEW,), []),
+        (WRITE_SERIALIZABLE, (NEW, METADATA), ["ConcurrentAppendError"]),
+    ],
+)
+@pytest.mark.parametrize("of_the_rest", [SERIALIZABLE, WRITE_SERIALIZABLE])
+def test_the_level_of_the_rows_that_ours_were_made_from_decides_whether_a_blind_append_is_later(
+    of_the_rest: Isolation, level: Isolation, actions: tuple[Action, ...], rules: list[str]
+) -> None:
+    found = reasons_of(propose(*actions, read=ReadSet(source=level), isolation=of_the_rest), BLIND)
+    assert [reason.rule for reason in found] == rules
+
+
+def test_an_append_of_rows_made_from_the_table_is_not_blind() -> None:
+    proposal = propose(NEW, read=ReadSet(source=WRITE_SERIALIZABLE))
+    assert not proposal.is_blind_append
+    assert proposal.needs_winning_files
+
+
 @pytest.mark.parametrize(("base_row_id", "rules"), [(None, []), (7, ["ConcurrentDeleteDeleteError"])])
 def test_a_file_that_we_remove_and_that_got_row_ids_meanwhile_is_a_conflict(
     base_row_id: int | None, rules: list[str]

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from txlog.catalogs.unity.catalog_log import CatalogLog
+from txlog.catalogs.unity.credentials import VendedCredentials
 from txlog.commit.alone import CommitRun, _Seen
 from txlog.errors import AccessError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.protocol.log_names import STAGED
@@ -177,6 +178,11 @@ def _fails_if_it_cannot_look(patch: pytest.MonkeyPatch, kind: type[Exception]) -
     patch.setattr(CatalogLog, "_propose", propose)
 
 
+def keeps_credentials_that_a_store_has_refused(patch: pytest.MonkeyPatch) -> None:
+    """Credentials that ended before their time are used on, until the time is over."""
+    patch.setattr(VendedCredentials, "renew", lambda self: None)
+
+
 CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -190,6 +196,7 @@ CATALOG_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (removes_what_is_not_published, "a-catalog-decides-between-appenders"),
         (takes_a_lock_clash_for_a_repeat, "a-catalog-whose-locks-clash"),
         (takes_an_expired_token_for_a_commit_that_did_not_land, "a-catalog-whose-tokens-expire"),
+        (keeps_credentials_that_a_store_has_refused, "a-catalog-that-renews-credentials"),
         (takes_a_dropped_table_for_a_commit_that_is_done, "a-catalog-that-drops-the-table"),
         (takes_a_renamed_table_for_a_commit_that_did_not_land, "a-catalog-that-renames-the-table"),
         (goes_over_to_a_table_of_the_same_name, "a-catalog-that-makes-the-table-again"),

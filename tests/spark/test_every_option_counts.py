@@ -93,6 +93,7 @@ CASES = {
     "rowMode": Case({"rowMode": "copy-on-write"}),
     "onConflict": Case({"onConflict": "rerun"}, meanwhile=changes_what_is_replaced),
     "readVersion": Case({"readVersion": "0"}, before=changes_what_is_replaced),
+    "readsTable": Case({"readsTable": "true", "readVersion": "0"}, before=changes_what_is_replaced),
     "upsertKeys": Case({"upsertKeys": "id"}),
     "rowKindColumn": Case({"rowKindColumn": "op"}, rows_of_changes=DELETED),
     "sequenceBy": Case({"sequenceBy": "at"}, rows_of_changes=CHANGED_TWICE),

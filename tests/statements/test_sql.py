@@ -252,6 +252,95 @@ def test_an_overwrite_that_reads_other_tables_replaces_rows_that_others_add(cata
     assert rows(catalog, "table t") == [(7,)]
 
 
+SELF_READERS = {
+    "insert": "insert into t select id + 100, day from t",
+    "insert into new columns": "insert with schema evolution into t by name select id + 100 as id, day, 1 as n from t",
+    "overwrite": "insert overwrite t select id + 100, day from t",
+    "overwrite of a part": "insert into t replace where day = 'c' select id + 100, 'c' from t",
+    "overwrite of a partition": "insert overwrite t partition (day = 'c') select id + 100 from t",
+    "replacement": "create or replace table t as select id + 100 as id, day from t",
+    "merge": "merge into t using (select id + 100 as id, day from t) s on t.id = s.id when not matched then insert *",
+    "merge of columns": (
+        "merge with schema evolution into t using (select id + 100 as id, day, 1 as n from t) s on t.id = s.id"
+        " when not matched then insert *"
+    ),
+    "insert of changes": "insert into t select id + 100, day from table_changes('t', 1)",
+}
+"""Statements whose rows are made from rows that they neither match nor replace."""
+CHANGES: dict[str, Callable[[txlog.Table], object]] = {
+    "delete": lambda table: table.delete("id = 1"),
+    "update": lambda table: table.update({"id": "9"}, "id = 1"),
+    "upsert": lambda table: table.upsert(one_more(), ["id"]),
+}
+
+
+def one_more() -> pa.Table:
+    return pa.table({"id": pa.array([5], pa.int32()), "day": ["b"]})
+
+
+def fill(catalog: txlog.Catalog, **properties: str) -> txlog.Table:
+    given = {"delta.enableChangeDataFeed": "true", **properties}
+    table = catalog.create("t", pa.schema([("id", pa.int32()), ("day", pa.string())]), ["day"], given)
+    txlog.sql("insert into t values (1, 'a'), (2, 'b')", catalog)
+    return table
+
+
+def run_beside(catalog: txlog.Catalog, text: str, meanwhile: Callable[[txlog.Table], object]) -> Any:
+    engine = EngineWithARival(lambda: meanwhile(catalog.table("t")))
+    *_, last = results_of(text, engine, catalog, None, None)
+    return last
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("statement", SELF_READERS)
+def test_a_statement_that_reads_its_own_table_conflicts_with_a_change_of_what_it_read(
+    catalog: txlog.Catalog, statement: str, change: str
+) -> None:
+    fill(catalog)
+    with pytest.raises(txlog.ConflictError):
+        run_beside(catalog, SELF_READERS[statement], CHANGES[change])
+    assert catalog.table("t").version == 2
+    txlog.sql(SELF_READERS[statement], catalog)
+    assert catalog.table("t").version == 3
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [name for name in SELF_READERS if name not in ("insert into new columns", "replacement", "merge of columns")],
+)
+def test_a_blind_append_beside_a_statement_that_reads_its_own_table_counts_as_later_unless_serializable(
+    catalog: txlog.Catalog, statement: str
+) -> None:
+    fill(catalog)
+    run_beside(catalog, SELF_READERS[statement], lambda table: table.append(one_more()))
+    assert (5,) in rows(catalog, "select id from t")
+    assert (105,) not in rows(catalog, "select id from t")
+    txlog.sql("alter table t set tblproperties ('delta.isolationLevel' = 'Serializable')", catalog)
+    with pytest.raises(txlog.ConflictError):
+        run_beside(catalog, SELF_READERS[statement], lambda table: table.append(one_more()))
+
+
+def test_a_compaction_beside_an_insert_from_the_same_table_does_not_conflict(catalog: txlog.Catalog) -> None:
+    fill(catalog)
+    txlog.sql("insert into t values (3, 'a')", catalog)
+    run_beside(catalog, SELF_READERS["insert"], lambda table: table.optimize())
+    assert sorted(rows(catalog, "select id from t")) == [(1,), (2,), (3,), (101,), (102,), (103,)]
+    operations = [(each["operation"], each["isBlindAppend"]) for each in catalog.table("t").history(2)]
+    assert operations == [("WRITE", False), ("OPTIMIZE", False)]
+
+
+@pytest.mark.parametrize("source", ["t version as of 1", "s", "table_changes('t', 1, 1)"])
+@pytest.mark.parametrize("verb", ["insert into", "insert overwrite"])
+def test_rows_of_an_older_version_or_another_table_do_not_depend_on_the_table(
+    catalog: txlog.Catalog, verb: str, source: str
+) -> None:
+    fill(catalog)
+    txlog.sql("create table s as select * from t", catalog)
+    run_beside(catalog, f"{verb} t select id + 100, day from {source}", CHANGES["delete"])
+    kept = [] if verb == "insert overwrite" else [(2,)]
+    assert sorted(rows(catalog, "select id from t")) == [*kept, (101,), (102,)]
+
+
 def test_a_merge_from_the_table_itself_conflicts_with_rows_that_it_could_match(catalog: txlog.Catalog) -> None:
     txlog.sql("create table t (id int); insert into t values (1), (10)", catalog)
     five = pa.table({"id": pa.array([5], pa.int32())})

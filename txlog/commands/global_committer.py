@@ -201,8 +201,8 @@ class GlobalCommitter:
         """The version that the proposal is checked against.
 
         An append depends only on the table's definition, and an upsert is executed on the version before its commit:
-        for both, the newest version with the same definition will do. An overwrite depends on what it replaces, so it
-        stays on the version it was planned on.
+        for both, the newest version with the same definition will do. An overwrite depends on what it replaces, and a
+        write whose rows come from the table on these, so it stays on the version it was planned on.
         """
         # The committer checks what landed since the planning; listing the log again would cost a request.
         state = self._open_table.log.newest_state(refresh=False)
@@ -215,7 +215,8 @@ class GlobalCommitter:
             )
         if state.version == job.read_version:
             return state
-        if job.intent.kind in ("append", "upsert") and job.new_metadata is None:
+        depends_on_rows = job.intent.kind not in ("append", "upsert") or job.commit.reads_table
+        if not depends_on_rows and job.new_metadata is None:
             self._require_same_definition(job, state)
             return state
         try:
@@ -396,10 +397,13 @@ class WriteExecution:
         is_reexecutable = state is not None and job.is_reexecuted
         if is_reexecutable:
             builder.read_table()
+        isolation = Isolation.SERIALIZABLE if is_reexecutable else self._isolation(state)
+        if job.commit.reads_table:
+            builder.read_source(isolation)
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE if is_reexecutable else self._isolation(state),
+            isolation=isolation,
             operation="WRITE",
             parameters=write_parameters(job),
             metrics=self._replaced.operation_metrics(job.intent, self._metrics),

@@ -96,7 +96,8 @@ def check_options(options: WriteOptions) -> None:
             f"{setting('schema_mode', 'overwrite')} replaces the columns of the whole table, so the overwrite must"
             f" replace every row, without {argument('where')}. {setting('schema_mode', 'merge')} adds columns"
         )
-    if options.commit.read_version is not None and options.schema_mode == "overwrite":
+    is_partly_tied = options.commit.read_version is not None and not options.commit.reads_table
+    if is_partly_tied and options.schema_mode == "overwrite":
         raise InvalidInputError(
             f"{argument('read_version')} keeps rows that were appended after it, and"
             f" {setting('schema_mode', 'overwrite')} replaces the columns of all rows: leave one of them out"
@@ -122,7 +123,8 @@ def _check_replaces_nothing(options: WriteOptions) -> None:
     """Raise ``InvalidInputError`` for options of an append that are about replaced rows."""
     commit = options.commit
     on_conflict = None if commit.on_conflict == "fail" else commit.on_conflict
-    given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": commit.read_version}
+    read_version = None if commit.reads_table else commit.read_version
+    given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": read_version}
     for name, value in given.items():
         if value is not None:
             raise InvalidInputError(f"{argument(name)} is for overwrites, but an append replaces no row: leave it out")

@@ -40,7 +40,8 @@ __all__ = ["plan_write"]
 def plan_write(
     open_table: OpenTable, data_schema: pa.Schema, options: WriteOptions, known: TableState | None = None
 ) -> WriteJob:
-    """Decide what a write of ``data_schema`` will do to the table, at its newest version or at the ``known`` one.
+    """Decide what a write of ``data_schema`` will do to the table, at its newest version or at the ``known`` one, or at
+    the version that was read if its rows come from the table.
 
     Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option and for an
     overwrite of an append-only table, ``TableNotFoundError``, ``UnsupportedFeatureError``.
@@ -48,7 +49,7 @@ def plan_write(
     check_options(options)
     state = known or open_table.state_if_exists()
     if state is None:
-        if not options.create:
+        if not options.create or options.commit.reads_table:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         from txlog.commands.table_definition import Definition, new_table
         from txlog.protocol.column_mapping import without_metadata
@@ -62,6 +63,9 @@ def plan_write(
             return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
         raise TableExistsError("there is already a table here", table=open_table.uri, version=state.version)
+    if options.commit.reads_table and options.commit.read_version != state.version:
+        assert options.commit.read_version is not None
+        state = open_table.log.state_at(options.commit.read_version)
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
         _check_removable(state, options)
@@ -191,7 +195,7 @@ def _unseen(
     open_table: OpenTable, state: TableState | None, options: WriteOptions
 ) -> tuple[int | None, tuple[int, ...]]:
     """The version that an overwrite's rows come from, and other writers' versions since then."""
-    if state is None or options.mode == "append" or options.is_reexecuted:
+    if state is None or options.mode == "append" or options.is_reexecuted or options.commit.reads_table:
         return None, ()
     read_version = options.commit.read_version
     if read_version is not None:

@@ -183,6 +183,7 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
     assert not winner.files_skipped, f"v{winner.version} was parsed without the files that this proposal depends on"
     if proposal.is_reexecutable:
         return
+    yield from _changed_source(proposal, winner)
     yield from _added_files(proposal, winner, pruners)
     removes = [action for action in winner.actions if type(action) is RemoveFile]
     if removes:
@@ -256,14 +257,26 @@ def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
         yield _reason(winner, "ConcurrentDeleteReadError", detail)
 
 
+def _changed_source(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    """Changes of the rows from which this transaction made its own. Moved rows are the same rows."""
+    level = proposal.read_set.source
+    if level is None or _counts_as_later(proposal, winner, level):
+        return
+    made = f"from which this {proposal.operation} made its rows"
+    adds = [action for action in winner.actions if type(action) is AddFile and action.data_change]
+    if adds:
+        yield _reason(winner, "ConcurrentAppendError", f"added {_files(adds)} to the table, {made}")
+    removes = [action for action in winner.actions if type(action) is RemoveFile and action.data_change]
+    if removes:
+        yield _reason(winner, "ConcurrentDeleteReadError", f"removed {_files(removes)} of the table, {made}")
+
+
 def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) -> Iterator[ConflictReason]:
     """Concurrently added rows that this transaction would have read."""
     read = proposal.read_set
-    match proposal.effective_isolation:
-        case Isolation.SNAPSHOT:
-            return
-        case Isolation.WRITE_SERIALIZABLE if _is_blind(winner) and proposal.metadata is None:
-            return
+    level = proposal.effective_isolation
+    if level is Isolation.SNAPSHOT or _counts_as_later(proposal, winner, level):
+        return
     # Files that only hold moved rows are left out: these rows were in files that the same commit removed, and the
     # rules of removed files cover them.
     adds = [action for action in winner.actions if type(action) is AddFile and action.data_change]
@@ -377,9 +390,10 @@ def _changes_plans(winner: Commit) -> bool:
     return any(type(action) in (AddFile, RemoveFile, Metadata) for action in winner.actions)
 
 
-def _is_blind(winner: Commit) -> bool:
-    """Whether the winner declared itself a blind append; without a declaration, no."""
-    return winner.commit_info is not None and winner.commit_info.is_blind_append
+def _counts_as_later(proposal: Proposal, winner: Commit, level: Isolation) -> bool:
+    """Whether the winner declared itself a blind append, which this level orders after us."""
+    is_blind = winner.commit_info is not None and winner.commit_info.is_blind_append
+    return is_blind and level is Isolation.WRITE_SERIALIZABLE and proposal.metadata is None
 
 
 def _pruners(proposal: Proposal) -> list[Pruner]:

@@ -75,7 +75,8 @@ class ReadSet(msgspec.Struct, frozen=True):
     for them; None if they are not listed: then each concurrent remove that may match a predicate counts as the remove
     of a file that was read. ``partitions`` are the ones read whole, named as by ``partition_values.partition_key``;
     None if nothing was read by partition. ``app_ids`` and ``domains`` were read but not written; what the transaction
-    writes counts as read.
+    writes counts as read. ``source``: its rows were made from rows of the table, whichever, and this level decides
+    which changes of them conflict, whatever the level of the rest; None: they come from elsewhere.
     """
 
     whole_table: bool = False
@@ -84,11 +85,12 @@ class ReadSet(msgspec.Struct, frozen=True):
     partitions: frozenset[tuple[str | None, ...]] | None = None
     app_ids: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
+    source: Isolation | None = None
 
     @property
     def is_blind(self) -> bool:
         """True if no row of the table was read."""
-        return not (self.whole_table or self.predicates or self.files) and self.partitions is None
+        return not (self.whole_table or self.predicates or self.files or self.source) and self.partitions is None
 
 
 class Proposal(msgspec.Struct, frozen=True, dict=True):

@@ -74,6 +74,7 @@ class ProposalBuilder:
         self._lists_files = True
         self._partitions: set[tuple[str | None, ...]] | None = None
         self._domains_read: set[str] = set()
+        self._source: Isolation | None = None
         self._reads_whole_tables = False
 
     # --- what the change does -----------------------------------------------------------------------------------
@@ -169,6 +170,10 @@ class ProposalBuilder:
     def read_table(self) -> None:
         """The result depends on every row of the table."""
         self._whole_table = True
+
+    def read_source(self, level: Isolation) -> None:
+        """The new rows were made from rows of the table; ``level`` decides which changes of them conflict."""
+        self._source = level
 
     def read_where(self, predicate: Predicate, files: Iterable[str] | None) -> None:
         """The result depends on the rows that satisfy ``predicate``, bound to the schema, even if there are none.
@@ -291,6 +296,7 @@ class ProposalBuilder:
             files=frozenset(self._read_files) if self._lists_files else None,
             partitions=None if self._partitions is None else frozenset(self._partitions),
             domains=frozenset(self._domains_read),
+            source=self._source,
         )
 
     def _tags(self, *, keeps_row_ids: bool) -> dict[str, str]:

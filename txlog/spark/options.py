@@ -74,6 +74,7 @@ KNOWN = (
     "rowMode",
     "onConflict",
     "readVersion",
+    "readsTable",
     "upsertKeys",
     "rowKindColumn",
     "sequenceBy",
@@ -104,6 +105,7 @@ _OF_OVERWRITES = (
     "rowMode",
     "onConflict",
     "readVersion",
+    "readsTable",
 )
 _NOT_OF_STREAMS = (*_OF_BATCHES, *_OF_OVERWRITES, "mustCreate")
 KNOWN_OF_STREAMS = (
@@ -221,6 +223,7 @@ def _commit_options(given: Given) -> CommitOptions:
         read_version=given.take("readVersion", whole_count),
         on_conflict=given.take("onConflict", choice(*get_args(OnConflict))),
         isolation=given.take("isolationLevel", _isolation),
+        reads_table=bool(given.take("readsTable", flag)),
     )
 
 
@@ -299,7 +302,7 @@ def _check_region(options: SparkWriteOptions) -> None:
         raise InvalidInputError(
             "options replaceWhere and partitionOverwriteMode=dynamic each define what to overwrite: set only one"
         )
-    if options.overwrite_schema and options.commit.read_version is not None:
+    if options.overwrite_schema and options.commit.read_version is not None and not options.commit.reads_table:
         raise InvalidInputError(
             "option readVersion keeps rows that were appended after it, and overwriteSchema replaces the columns of all"
             " rows: set only one of them"

@@ -258,7 +258,7 @@ def _planned(
             ("overwriteSchema", options.overwrite_schema or None),
             ("rowMode", options.row_mode),
             ("onConflict", options.commit.on_conflict),
-            ("readVersion", options.commit.read_version),
+            ("readVersion", None if options.commit.reads_table else options.commit.read_version),
             ("partitionOverwriteMode", "dynamic" if options.partition_overwrite_mode == "dynamic" else None),
         ):
             if value is not None:

@@ -22,21 +22,23 @@ from txlog.protocol.schema import Field, backquoted, type_name
 from txlog.result import WriteResult
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
-from txlog.spark.rows.calls import merge
+from txlog.spark.rows.calls import merge as begin_merge
 from txlog.spark.scan import read
 from txlog.spark.spark_workers import SparkWorkers
-from txlog.statements.engine import Source
+from txlog.statements.engine import Source, merge_here
 from txlog.statements.query import Query
 from txlog.statements.sql import results_of
 from txlog.table import Table
 from txlog.util.api_hints import explains_call
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from txlog.tasks.operations.merge_clauses import MergeOptions
+
 __all__ = ["sql"]
 
-_OPTIONS = {"where": "replaceWhere", "read_version": "readVersion", "on_conflict": "onConflict"}
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
 
 
@@ -134,11 +136,23 @@ class SparkEngine:
         except Exception as error:
             raise self._typed(error, "Spark cannot write the rows") from None
 
-    def merge(self, table: Table, rows: DataFrame, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:
-        if options.get("schema_mode"):  # only a merge in this process adds columns
-            return table.merge(rows.toArrow(), on, **options)
+    def merge(
+        self, table: Table, rows: DataFrame, merge: MergeOptions, commit: CommitOptions
+    ) -> MergeBuilder[WriteResult]:
+        if merge.schema_mode == "merge":  # only a merge in this process adds columns
+            return merge_here(table, rows.toArrow(), merge, commit)
         uri, storage = _address(table)
-        return merge(self._spark, uri, rows, on, storage_options=storage, **options)
+        return begin_merge(
+            self._spark,
+            uri,
+            rows,
+            merge.on,
+            source_alias=merge.source_alias,
+            target_alias=merge.target_alias,
+            read_version=commit.read_version,
+            reads_table=commit.reads_table,
+            storage_options=storage,
+        )
 
     def _frame(self, source: Source) -> DataFrame:
         if source.changes is not None:
@@ -158,7 +172,14 @@ def _address(place: Table | TablePlace) -> tuple[str, Mapping[str, str] | None]:
 
 
 def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
-    found = {_OPTIONS[name]: str(value) for name, value in options.items() if name in _OPTIONS}
+    commit: CommitOptions = options.get("commit", PLAIN_COMMIT)
+    given = {
+        "replaceWhere": options.get("where"),
+        "readVersion": commit.read_version,
+        "readsTable": commit.reads_table or None,
+        "onConflict": commit.on_conflict,
+    }
+    found = {name: str(value) for name, value in given.items() if value is not None}
     if (mode := options.get("schema_mode")) is not None:
         found[_SCHEMA_MODES[mode]] = "true"
     for name, key in (("partition_by", "partitionBy"), ("cluster_by", "clusterBy")):

@@ -26,6 +26,7 @@ OPTIONS = {
     "on_mismatch": "onMismatch",
     "partition_by": "partitionBy",
     "read_version": "readVersion",
+    "reads_table": "readsTable",
     "row_kind": "rowKindColumn",
     "row_mode": "rowMode",
     "sequence_by": "sequenceBy",

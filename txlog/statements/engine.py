@@ -13,6 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from txlog.catalogs.base import TablePlace
+from txlog.commands.batch_write import write_batch
+from txlog.commands.merge import merge_rows
+from txlog.commands.merge_builder import MergeBuilder
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import evaluate
 from txlog.expressions.sql import assign
@@ -25,11 +30,12 @@ from txlog.util import ambient
 from txlog.util.extras import how_to_install
 
 if TYPE_CHECKING:
-    from txlog.commands.merge_builder import MergeBuilder
     from txlog.result import WriteResult
+    from txlog.tasks.operations.merge_clauses import MergeOptions
     from txlog.workers.given import GivenWorkers
+    from txlog.writer.commit_options import CommitOptions
 
-__all__ = ["Engine", "LocalEngine", "Source"]
+__all__ = ["Engine", "LocalEngine", "Source", "merge_here"]
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -62,9 +68,10 @@ class Engine(Protocol):
         """The rows as ``fields``, one for each column in order, and columns with one value, in SQL, for all rows."""
 
     def write(self, place: Table | TablePlace, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
-        """Append to or overwrite a table, or create one at a place: with the arguments of `txlog.write`."""
+        """Append to or overwrite a table, with the options of `WriteOptions`; or create one at a place, with the
+        arguments of `txlog.write`."""
 
-    def merge(self, table: Table, rows: Any, on: str, options: Mapping[str, Any]) -> MergeBuilder[WriteResult]:
+    def merge(self, table: Table, rows: Any, merge: MergeOptions, commit: CommitOptions) -> MergeBuilder[WriteResult]:
         """`Table.merge`."""
 
 
@@ -106,12 +113,18 @@ class LocalEngine:
     ) -> WriteResult:
         if isinstance(place, TablePlace):
             return write(place, rows, mode, **options)  # type: ignore[arg-type]
-        return place.append(rows, **options) if mode == "append" else place.overwrite(rows, **options)
+        return write_batch(place._open_table, rows, WriteOptions(mode=mode, **options))
 
     def merge(
-        self, table: Table, rows: pa.RecordBatchReader, on: str, options: Mapping[str, Any]
+        self, table: Table, rows: pa.RecordBatchReader, merge: MergeOptions, commit: CommitOptions
     ) -> MergeBuilder[WriteResult]:
-        return table.merge(rows, on, **options)
+        return merge_here(table, rows, merge, commit)
+
+
+def merge_here(table: Table, rows: Any, merge: MergeOptions, commit: CommitOptions) -> MergeBuilder[WriteResult]:
+    """A merge of Arrow rows, where the table's own merges work."""
+    options = RowOptions(commit=commit)
+    return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(table._open_table, rows, merge, clauses, options))
 
 
 def _rows(source: Source) -> Any:

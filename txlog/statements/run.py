@@ -40,10 +40,14 @@ from txlog.statements.stored import as_cast, set_text
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
 from txlog.table import Table
+from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
+from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from txlog.writer.write_intent import SchemaMode
 
 __all__ = ["Runner"]
 
@@ -133,12 +137,24 @@ class Runner:
             return table.snapshot(timestamp=_moment(as_of.timestamp))
         return table.snapshot(as_of.version)
 
-    def _rows(self, query: Query, target: Table | None = None) -> tuple[Any, int | None]:
-        """The rows of a query; and the newest version of ``target``, if it reads that table at any version."""
+    def _rows(self, query: Query) -> Any:
+        return self._engine.query(query, self._sources(query))
+
+    def _rows_for(self, target: Table, query: Query) -> tuple[Any, CommitOptions]:
+        """The rows of a query, and how to commit what they do to a table. They depend on it if the query reads the
+        version that was the newest: the rows of an older one stay what they are."""
+        sources = self._sources(query)
+        read = [
+            source.snapshot.version
+            for reading, source in zip(query.readings, sources, strict=True)
+            if source is not None and source.table.uri == target.uri and _reads_newest(reading)
+        ]
+        commit = CommitOptions(read_version=read[0], reads_table=True) if read else PLAIN_COMMIT
+        return self._engine.query(query, sources), commit
+
+    def _sources(self, query: Query) -> list[Source | None]:
         opened: dict[str, tuple[Table, Snapshot]] = {}
-        sources = [self._source(reading, opened) for reading in query.readings]
-        read = next((known for table, known in opened.values() if target and table.uri == target.uri), None)
-        return self._engine.query(query, sources), None if read is None else read.version
+        return [self._source(reading, opened) for reading in query.readings]
 
     def _source(self, reading: Reading, opened: dict[str, tuple[Table, Snapshot]]) -> Source | None:
         """A table of a query. The newest version is the same wherever a statement names the table."""
@@ -161,29 +177,26 @@ class Runner:
 
     @_run.register
     def _(self, statement: Query) -> Any:
-        return self._rows(statement)[0]
+        return self._rows(statement)
 
     @_run.register
     def _(self, statement: Insert) -> Any:
         table = self._open(statement.table)
         fields = list(table.snapshot().delta_schema.fields)
         query = _with_defaults(statement, fields) if statement.with_defaults else statement.query
-        rows, read_version = self._rows(query, table)
+        rows, commit = self._rows_for(table, query)
         constants = {_field(fields, name): text for name, text in statement.partition}
         options: dict[str, Any] = {"schema_mode": "merge"} if statement.merges_schema else {}
         if not (statement.merges_schema and statement.by_name):
             given = [field for field in fields if field not in constants]
             rows = self._engine.stored(rows, self._columns(statement, given, rows), constants)
         if not (statement.overwrites or statement.where):
-            return self._engine.write(table, rows, "append", options)
-        if read_version is not None:
-            options["read_version"] = read_version
-        else:
-            options["on_conflict"] = "rerun"
+            return self._engine.write(table, rows, "append", options | {"commit": commit})
         where = statement.where or " AND ".join(
             f"{backquoted(field.name)} <=> {as_cast(text, field.type)}" for field, text in constants.items()
         )
-        return self._engine.write(table, rows, "overwrite", {**options, **({"where": where} if where else {})})
+        options |= {"where": where or None, "commit": _reruns(commit)}
+        return self._engine.write(table, rows, "overwrite", options)
 
     def _columns(self, statement: Insert, fields: Sequence[Field], rows: Any) -> list[Field]:
         """The fields that the columns of the rows go to, in the order of the rows."""
@@ -206,14 +219,11 @@ class Runner:
     @_run.register
     def _(self, statement: Merge) -> Any:
         table = self._open(statement.table)
-        rows, read_version = self._rows(statement.query, table)
+        rows, commit = self._rows_for(table, statement.query)
         schema = table.snapshot().delta_schema
-        options: dict[str, Any] = {"source_alias": statement.source_alias, "target_alias": statement.alias}
-        if statement.merges_schema:
-            options["schema_mode"] = "merge"
-        if read_version is not None:
-            options["read_version"] = read_version
-        merge = self._engine.merge(table, rows, statement.on, options)
+        schema_mode: SchemaMode = "merge" if statement.merges_schema else "strict"
+        options = MergeOptions(statement.on, statement.source_alias, statement.alias, schema_mode)
+        merge = self._engine.merge(table, rows, options, commit)
         for clause in statement.clauses:
             how = f"when_{clause.when.replace(' ', '_')}_{clause.then}"
             if clause.then == "delete":
@@ -274,13 +284,12 @@ class Runner:
                     " a query replaces its rows and columns: change them with ALTER TABLE"
                 )
             table = self._open(statement.table)
-            rows, read_version = self._rows(statement.query, table)
-            options |= {"schema_mode": "overwrite", "column_rules": "drop"}
-            options |= {"on_conflict": "rerun"} if read_version is None else {"read_version": read_version}
+            rows, commit = self._rows_for(table, statement.query)
+            options |= {"schema_mode": "overwrite", "column_rules": "drop", "commit": _reruns(commit)}
             return self._engine.write(table, rows, "overwrite", options)
         if statement.comment:
             raise InvalidInputError("CREATE TABLE AS takes no COMMENT: write COMMENT ON TABLE after it")
-        rows, _ = self._rows(statement.query)
+        rows = self._rows(statement.query)
 
         def make(place: TablePlace) -> Any:
             made = options | {"properties": dict(statement.properties), "cluster_by": statement.cluster_by or None}
@@ -444,6 +453,16 @@ def _moment(text: str) -> Any:
     if value is None:
         raise InvalidInputError(f"{text} is no time")
     return value
+
+
+def _reads_newest(reading: Reading) -> bool:
+    """Whether what a query reads of a table depends on which version is the newest."""
+    return reading.as_of == AsOf() if reading.changes is None else reading.changes.last is None
+
+
+def _reruns(commit: CommitOptions) -> CommitOptions:
+    """The same commit of an overwrite, which replaces what the newest version has if its rows come from elsewhere."""
+    return commit if commit.reads_table else CommitOptions(on_conflict="rerun")
 
 
 def _span(changes: ChangesOf) -> dict[str, Any]:

@@ -39,9 +39,10 @@ class CommitOptions(msgspec.Struct, frozen=True):
     ``app_id``, a job's name, and ``checkpoint_id``, the number of its batch, make the commit exactly once;
     ``fingerprint`` identifies what the batch was made from, so other work under the same number is an error.
     ``user_metadata`` is a note for the table's history. ``read_version`` is the version that the caller's rows or
-    decision come from: later commits that touch it are conflicts. ``on_conflict`` decides what follows a lost race;
-    None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` is the Delta isolation level
-    for concurrent commits; None leaves it to the table.
+    decision come from: later commits that touch it are conflicts. With ``reads_table`` the rows were made from the
+    table's rows of that version, whichever, so later commits that change any row are conflicts. ``on_conflict`` decides
+    what follows a lost race; None leaves it to the operation: row changes rerun, and overwrites fail. ``isolation`` is
+    the Delta isolation level for concurrent commits; None leaves it to the table.
     """
 
     app_id: str | None = None
@@ -51,6 +52,7 @@ class CommitOptions(msgspec.Struct, frozen=True):
     read_version: int | None = None
     on_conflict: OnConflict | None = None
     isolation: IsolationName | None = None
+    reads_table: bool = False
 
     def __post_init__(self) -> None:
         """Any library's integers become Python's, which the log can store and compare."""
@@ -69,6 +71,10 @@ class CommitOptions(msgspec.Struct, frozen=True):
             check_choice("on_conflict", self.on_conflict, OnConflict)
         if self.isolation is not None:
             check_choice("isolation", self.isolation, IsolationName)
+        if self.reads_table and self.read_version is None:
+            raise InvalidInputError(
+                f"{argument('reads_table')} needs {argument('read_version')}, the version from which the rows were made"
+            )
 
     @property
     def transaction(self) -> tuple[str, int] | None:

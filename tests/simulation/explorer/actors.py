@@ -63,6 +63,7 @@ from explorer.programs import (
     clean_up_later,
     compact,
     delete_files,
+    end_credentials,
     hold_catalog,
     ingest,
     ingest_of_two,
@@ -251,6 +252,7 @@ _OF_CATALOGS = tuple(
         kinds=LOST_ANSWERS,
         owned=True,
         catalog=catalog,
+        vends=end_credentials in programs,
         properties=(_TIMESTAMPS,),
     )
     for name, programs, faults, crashes, catalog in (
@@ -260,6 +262,7 @@ _OF_CATALOGS = tuple(
         ("a-catalog-and-a-publisher-that-dies", (partial(append, times=2), publish_versions), 1, 1, "forgets"),
         ("a-catalog-whose-locks-clash", (append, append, partial(hold_catalog, why="clash")), 1, 0, "remembers"),
         ("a-catalog-whose-tokens-expire", (append, partial(hold_catalog, why="expired")), 1, 0, "forgets"),
+        ("a-catalog-that-renews-credentials", (append, append, end_credentials), 1, 0, "forgets"),
         ("a-catalog-that-drops-the-table", (append, append, partial(hold_catalog, why="dropped")), 1, 0, "remembers"),
         (
             "a-catalog-that-renames-the-table",

@@ -3,11 +3,12 @@
 In: requests, each one call of the book's store, so that the explorer orders it and breaks it like any other. Out: the
 answers of real servers: repeats by one of their two rules, room for few unpublished commits, a first commit at any
 version, and belief in whatever is reported as published. Its administrator may drop the table, rename it, or make it
-again; locks clash, and tokens expire.
+again; locks clash, tokens expire, and so do credentials for the table's folder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -15,20 +16,32 @@ import msgspec
 from explorer.versions import InvariantBroken
 from txlog.catalogs.unity.catalog_log import CatalogLog
 from txlog.catalogs.unity.client import Refused, TableName, Unanswered, UnityClient
-from txlog.catalogs.unity.messages import CommitRecord, LoadedTable, OldName, TableInfo
+from txlog.catalogs.unity.credentials import VendedCredentials
+from txlog.catalogs.unity.messages import (
+    CommitRecord,
+    Credentials,
+    LoadedTable,
+    OldName,
+    StorageCredential,
+    TableInfo,
+)
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.store.base import LogStore, PutOutcome
+from txlog.store.object_client import ObjectClient
 from txlog.store.versions import FolderVersions, VersionLog
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 
-__all__ = ["CatalogBook", "Held", "versions_of"]
+__all__ = ["CatalogBook", "Held", "PermissionDeniedError", "VendedLogStore", "versions_of"]
 
 _NAME = TableName("main", "s", "t")
 _ID = "00000000-0000-4000-8000-000000000001"
 _ANOTHER_ID = "00000000-0000-4000-8000-000000000002"
 _REPORTED = "_reported"
 _HELD = "_held"
+_VALID = "_valid"
+_REQUESTS = ("list_from", "read", "stat", "put_if_absent", "put", "delete", "make_durable")
+_NEVER_MS = 1 << 41
 
 Held: TypeAlias = Literal["", "clash", "expired", "dropped", "renamed", "made again"]
 """Why the catalog refuses requests now; a clash refuses one commit."""
@@ -94,6 +107,14 @@ class CatalogBook(VersionOwner):
     def hold(self, why: Held) -> None:
         self._write(_HELD, why.encode())
 
+    @property
+    def valid(self) -> str:
+        """The credentials that the table's store accepts."""
+        return self.objects.get(_VALID, (b"0", 0))[0].decode()
+
+    def end_credentials(self) -> None:
+        self._write(_VALID, str(int(self.valid) + 1).encode())
+
     def records(self) -> list[CommitRecord]:
         """Those that were not reported as published, newest first."""
         versions = range(self.newest, self.reported, -1)
@@ -153,6 +174,9 @@ class _Client:
             raise TableNotFoundError("no such table")
         if held == "expired":
             raise AccessError("the token has expired", reason="expired")
+        if path.endswith("/credentials"):
+            given = StorageCredential("memory://table", _NEVER_MS, {"s3.session-token": self._book.valid})
+            return Credentials((given,))
         if held == "made again":
             return LoadedTable(TableInfo("MANAGED", _ANOTHER_ID, "memory://another"), [], 0)
         return self._loaded()
@@ -190,6 +214,37 @@ class _Client:
     def _loaded(self) -> LoadedTable:
         info = TableInfo("MANAGED", _ID, "memory://table")
         return LoadedTable(info, self._book.records(), self._book.newest)
+
+
+class PermissionDeniedError(Exception):
+    """A store's refusal of credentials, by the name that clients of object stores give it."""
+
+
+class VendedLogStore:
+    """The table's folder, reached with credentials of the catalog. `ObjectClient` renews those that are refused."""
+
+    def __init__(self, folder: LogStore, owner: LogStore, book: CatalogBook, show: Callable[[str], None]) -> None:
+        """``show`` is called with the credentials of the next request."""
+        client = cast("UnityClient", _Client(owner, book))
+        self._folder, self._show = folder, show
+        self._credential_provider = VendedCredentials(client, _NAME, _ID, "memory://table")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._folder, name)
+        if name not in _REQUESTS:
+            return found
+
+        def request(*given: Any) -> Any:
+            def shown() -> Any:
+                self._show(self._credential_provider()["token"])
+                return found(*given)
+
+            try:
+                return ObjectClient._with_renewed(cast("ObjectClient", self), shown)
+            except PermissionDeniedError:
+                raise AccessError(f"{name}: the credentials have ended", reason="expired") from None
+
+        return request
 
 
 def versions_of(store: LogStore, owner: VersionOwner | None, folder: LogStore) -> VersionLog:

@@ -44,6 +44,7 @@ __all__ = [
     "clean_up_later",
     "compact",
     "delete_files",
+    "end_credentials",
     "hold_catalog",
     "ingest",
     "ingest_of_two",
@@ -232,6 +233,16 @@ def hold_catalog(session: Session, *, why: Held, then: Held | None = None) -> No
         with contextlib.suppress(StorageError):
             session.owner.list_from("")
         book.hold(each)
+
+
+def end_credentials(session: Session) -> None:
+    """Let all credentials end that the catalog has given out so far, at any moment."""
+    book = session.run.world.owner
+    assert isinstance(book, CatalogBook), "the scenario does not say catalog"
+    assert session.owner is not None
+    with contextlib.suppress(StorageError):
+        session.owner.list_from("")
+    book.end_credentials()
 
 
 def publish_versions(session: Session) -> None:

@@ -63,7 +63,8 @@ class Scenario(msgspec.Struct, frozen=True):
     are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
     application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
     newest. ``owned``: somebody else decides the versions, which are in no folder before an actor publishes them.
-    ``catalog``: that is a catalog, which "remembers" repeats of published commits or "forgets" them.
+    ``catalog``: that is a catalog, which "remembers" repeats of published commits or "forgets" them. ``vends``: it
+    gives out the credentials that the log's folder requires.
     ``gathers``: writers wait in the table's folder, and commit each other's appends. ``round_trip_s``: what waits are
     scaled to.
     ``mapped``: the table's columns can be renamed, dropped and widened. ``counted``: it has an identity column.
@@ -102,6 +103,7 @@ class Scenario(msgspec.Struct, frozen=True):
     exported: bool = False
     owned: bool = False
     catalog: str = ""
+    vends: bool = False
     gathers: bool = False
     round_trip_s: float = 0.0
     mapped: bool = False

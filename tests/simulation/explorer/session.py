@@ -11,19 +11,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import greenlet
 import msgspec
 
-from explorer.catalog_model import versions_of
+from explorer.catalog_model import CatalogBook, PermissionDeniedError, VendedLogStore, versions_of
 from explorer.machine import MachineQueue
 from explorer.rows import RowHistory
 from explorer.versions import Attempt, InvariantBroken
 from explorer.world import BASE_MS, FILE_BYTES, opened
-from txlog.errors import CommitStateUnknownError, TxlogError
+from txlog.errors import AccessError, CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
+from txlog.store.base import LogStore
 from txlog.store.table_store import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.util import ambient
@@ -144,6 +145,8 @@ class Session:
         clock.life = self
         self.has_crashed = False
         self._published = 0
+        self._shown = ""
+        """The credentials of its current request."""
 
     # --- for programs -----------------------------------------------------------------------------------------
 
@@ -153,11 +156,12 @@ class Session:
         Every handle is remembered, and must still work at the end of the story. In a story of writers that wait for
         each other, one that ``waits`` has just seen others, and one that ``is_old`` knows nothing of them.
         """
+        log = self._vended() if self.run.scenario.vends else self.log
         store = TableStore(
-            *("memory://table", self.log, self.files, self.staging), named_versions=self.named, iceberg=self.iceberg
+            *("memory://table", log, self.files, self.staging), named_versions=self.named, iceberg=self.iceberg
         )
         if self.owner is not None:
-            owner = versions_of(self.owner, self.run.world.owner, self.log)
+            owner = versions_of(self.owner, self.run.world.owner, log)
             store = msgspec.structs.replace(store, owner=owner)
         if self.run.scenario.gathers and not is_old:
             store = msgspec.structs.replace(store, waiting=self.waiting)
@@ -170,6 +174,16 @@ class Session:
             see_others(table)
         self.handles.append(table)
         return table
+
+    def _vended(self) -> LogStore:
+        book = self.run.world.owner
+        assert isinstance(book, CatalogBook), "the scenario does not say catalog"
+        assert self.owner is not None
+
+        def show(credentials: str) -> None:
+            self._shown = credentials
+
+        return cast("LogStore", VendedLogStore(self.log, self.owner, book, show))
 
     def shared_table(self, **retry: Any) -> Table:
         """The one handle of the story that its actors share, as threads of a process do."""
@@ -232,6 +246,8 @@ class Session:
         except CommitStateUnknownError as error:
             attempt.answer, attempt.error = "unknown", error
         except TxlogError as error:
+            if isinstance(error, AccessError) and self.run.scenario.vends:
+                raise InvariantBroken("credentials are renewed while work goes on", str(error)) from error
             attempt.answer, attempt.error = "refused", error
         else:
             result = attempt.result
@@ -352,7 +368,14 @@ class Session:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
         if threading.get_ident() != self.run.thread:
             return None
-        return self.run.at_call(self, call, store)
+        fault = self.run.at_call(self, call, store)
+        book = self.run.world.owner
+        if self.run.scenario.vends and store is self.run.world.log and isinstance(book, CatalogBook):
+            self.history = hash((self.history, self._shown == book.valid))
+            if self._shown != book.valid:
+                self.run.record(f"{self.actor.name}: {call.operation} is refused")
+                raise PermissionDeniedError
+        return fault
 
 
 def see_others(table: Table) -> None:

@@ -172,6 +172,8 @@ class RowChange:
             builder.read_table()
         else:
             self._declare_reads(builder, live)
+        if commit.reads_table:
+            builder.read_source(self._open_table.isolation(state, commit.isolation))
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),

@@ -68,8 +68,10 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class ChangeOptions(TypedDict, total=False):
-    """The keyword arguments of all four functions. All except the last three are the same as for `Table.delete`.
+    """The keyword arguments of all four functions. All except the last four are the same as for `Table.delete`.
 
+    ``reads_table``: the source was made from the table's rows at ``read_version``, whichever, so that a commit since
+    then that changes any row is a conflict, and not only one that touches what the call changes.
     ``on_progress`` is called after each Spark job. ``storage_options`` work as in `Table.open`, and override the
     session's ``fs.s3a.*`` settings, which apply to S3. ``retry`` limits how long a commit keeps trying. ``hooks`` are
     notified of the commit, lost races and conflicts.
@@ -84,6 +86,7 @@ class ChangeOptions(TypedDict, total=False):
     fingerprint: str | None
     user_metadata: str | None
     on_progress: OnFiles | None
+    reads_table: bool
     storage_options: Mapping[str, str] | None
     retry: RetryPolicy | None
     hooks: CommitHooks | None
