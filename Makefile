@@ -23,6 +23,7 @@ LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/de
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/reading tests/skipping \
 	tests/table tests/writer tests/test_column_mapping.py tests/test_snapshot.py
 
+STATIC = $(BIN)/lint-imports --no-cache && $(BIN)/mypy
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 
 # The caller's Python settings stay outside: another program's modules would hide ours, and each of the thousands of
@@ -71,12 +72,11 @@ test: check  ## what CI runs: check, docs and integration
 check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports --no-cache
-	@echo "$(BIN)/mypy, whose result follows the tests, and $(UNIT_TESTS)"; \
-	$(BIN)/mypy >$(VENV)/mypy.txt 2>&1 & mypy=$$!; \
+	@echo "$(STATIC), whose result follows the tests, and $(UNIT_TESTS)"; \
+	($(STATIC)) >$(VENV)/static.txt 2>&1 & static=$$!; \
 	$(UNIT_TESTS); tests=$$?; \
-	wait $$mypy; types=$$?; echo "mypy: $$(cat $(VENV)/mypy.txt)"; \
-	exit $$((tests | types))
+	wait $$static; result=$$?; cat $(VENV)/static.txt; \
+	exit $$((tests | result))
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder

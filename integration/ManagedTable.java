@@ -1,7 +1,10 @@
-// Reads a managed table with the catalog client of Delta's Java kernel, which shares no code with txlog: prints its
-// version, then the first column of each row. With a fifth argument it also sets that property, as a commit of its own.
+// Reads managed tables with the catalog client of Delta's Java kernel, which shares no code with txlog. Each line of the
+// input names a table, and is answered by a line: its version, then the first column of each row. With a fifth value the
+// program also sets that property, as a commit of its own. The values of a line are separated by tabs:
 //
-// java -cp JARS ManagedTable.java SERVER CATALOG.SCHEMA.TABLE TABLE_ID LOCATION [PROPERTY]
+// SERVER CATALOG.SCHEMA.TABLE TABLE_ID LOCATION [PROPERTY]
+//
+// java -cp JARS ManagedTable.java
 
 import io.delta.kernel.Operation;
 import io.delta.kernel.Scan;
@@ -22,13 +25,26 @@ import io.delta.kernel.utils.CloseableIterable;
 import io.delta.kernel.utils.CloseableIterator;
 import io.delta.kernel.utils.FileStatus;
 import io.delta.storage.commit.uccommitcoordinator.UCDeltaTokenBasedRestClient;
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 
 public class ManagedTable {
-  public static void main(String[] given) throws Exception {
+  public static void main(String[] none) throws Exception {
+    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      System.out.println(answer(line.split("\t")).stream().map(String::valueOf).collect(Collectors.joining(" ")));
+    }
+  }
+
+  private static List<Long> answer(String[] given) throws Exception {
     Map<String, String> access = Map.of("uri", given[0], "auth.type", "static", "auth.token", "none", "token", "none");
     String[] name = given[1].split("\\.");
     Engine engine = DefaultEngine.create(new Configuration());
@@ -37,13 +53,13 @@ public class ManagedTable {
     UCTableIdentifier table = new UCTableIdentifier(name[0], name[1], name[2]);
     Snapshot snapshot =
         catalog.loadSnapshot(engine, given[2], given[3], table, Optional.empty(), Optional.empty());
-    System.out.println(snapshot.getVersion());
+    List<Long> answer = new ArrayList<>(List.of(snapshot.getVersion()));
     Scan scan = snapshot.getScanBuilder().build();
     try (CloseableIterator<FilteredColumnarBatch> batches = scan.getScanFiles(engine)) {
       while (batches.hasNext()) {
         try (CloseableIterator<Row> files = batches.next().getRows()) {
           while (files.hasNext()) {
-            printRows(engine, scan.getScanState(engine), files.next());
+            addRows(engine, scan.getScanState(engine), files.next(), answer);
           }
         }
       }
@@ -55,9 +71,10 @@ public class ManagedTable {
           .build(engine)
           .commit(engine, CloseableIterable.emptyIterable());
     }
+    return answer;
   }
 
-  private static void printRows(Engine engine, Row state, Row file) throws IOException {
+  private static void addRows(Engine engine, Row state, Row file, List<Long> answer) throws IOException {
     FileStatus status = InternalScanFileUtils.getAddFileStatus(file);
     StructType columns = ScanStateRow.getPhysicalDataReadSchema(state);
     try (CloseableIterator<FileReadResult> found =
@@ -67,7 +84,7 @@ public class ManagedTable {
       while (kept.hasNext()) {
         try (CloseableIterator<Row> rows = kept.next().getRows()) {
           while (rows.hasNext()) {
-            System.out.println(rows.next().getLong(0));
+            answer.add(rows.next().getLong(0));
           }
         }
       }

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import pyarrow as pa
 import pytest
@@ -51,27 +53,47 @@ def class_path() -> str:
     return f"{folder}/*:{of_spark}/*"
 
 
+@pytest.fixture(scope="session")
+def ask(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Asks one process of the program, which starts while the first test makes its table."""
+    errors = tmp_path_factory.mktemp("kernel") / "stderr"
+    command = [f"{java_home()}/bin/java", *SHORT_LIVED.split(), "-cp", class_path, str(PROGRAM)]
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=stderr, encoding="utf-8")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    questions, answers = process.stdin, process.stdout
+
+    def answer(*values: str) -> str:
+        with suppress(BrokenPipeError):  # the process has ended, and has no answer either
+            questions.write("\t".join(values) + "\n")
+            questions.flush()
+        line = answers.readline()
+        if "jdk.compiler" in (said := errors.read_text()):
+            pytest.skip("NOT TESTED: with Delta's Java kernel: this Java has no compiler")
+        assert line, said[-3000:]
+        return line
+
+    yield answer
+    process.kill()
+    process.communicate()
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> UnityServer:
     return UnityServer(tmp_path / "server")
 
 
 @pytest.fixture
-def kernel(class_path: str, server: UnityServer) -> Kernel:
-    """Runs the program: the version, then the first column of each row, sorted."""
+def kernel(ask: Callable[..., str], server: UnityServer) -> Kernel:
+    """What the program reads: the version, then the first column of each row, sorted."""
 
-    def run(*more: str) -> list[int]:
+    def read(*more: str) -> list[int]:
         record = server.table(NAME)
-        command = [f"{java_home()}/bin/java", *SHORT_LIVED.split(), "-cp", class_path, str(PROGRAM)]
-        command += [server.uri, NAME, record["uuid"], record["location"], *more]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        if "jdk.compiler" in done.stderr:
-            pytest.skip("NOT TESTED: with Delta's Java kernel: this Java has no compiler")
-        assert done.returncode == 0, done.stderr[-3000:]
-        version, *rows = map(int, done.stdout.split())
+        version, *rows = map(int, ask(server.uri, NAME, record["uuid"], record["location"], *more).split())
         return [version, *sorted(rows)]
 
-    return run
+    return read
 
 
 def rows(*ids: int) -> pa.Table:

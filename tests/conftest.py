@@ -120,6 +120,14 @@ def _turns_are_short() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _catalogs_are_asked_again_at_once() -> Iterator[None]:
+    """A test whose catalog answers nothing would wait for six seconds of real time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txlog.catalogs.unity.client._READ_FIRST_WAIT_S", 0.001)
+        yield
+
+
 @pytest.fixture
 def clock() -> Iterator[ScriptedClock]:
     with ambient.use(ScriptedClock()) as scripted:

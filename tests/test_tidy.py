@@ -9,10 +9,9 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.library import modules, tree
 
 ROOT = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 60
@@ -25,11 +24,8 @@ EXPORTED_NAMES_MAX = 34
 APPEND_MODULES_MAX = 80
 """Modules of txlog that a fresh process loads for one append: each costs it a third of a millisecond."""
 
-LIBRARY = sorted(ROOT.glob("txlog/**/*.py"))
+LIBRARY = list(modules().values())
 EXPLORER = sorted(ROOT.glob("tests/simulation/explorer/*.py"))
-OUR_PYTHON = [
-    path for folder in ("txlog", "tests", "integration", "examples") for path in ROOT.glob(f"{folder}/**/*.py")
-]
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".json", ".yml", ".yaml", ".sh", ".ipynb", ".cfg", ""}
 
 # Written in pieces, so that this file does not hold what it looks for.
@@ -42,19 +38,24 @@ def test_the_library_is_found_by_these_tests() -> None:
     assert EXPLORER
 
 
-@pytest.mark.parametrize("path", [*LIBRARY, *EXPLORER], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(_tree(path)), "a module opens with what lives here, what comes in and what goes out"
+def test_a_module_says_what_it_is() -> None:
+    """It opens with what lives here, what comes in and what goes out."""
+    assert not [str(path.relative_to(ROOT)) for path in (*LIBRARY, *EXPLORER) if not ast.get_docstring(tree(path))]
 
 
-@pytest.mark.parametrize("path", [*LIBRARY, *EXPLORER], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_function_fits_on_one_screen(path: Path) -> None:
-    too_long = [f"{name}: {lines} lines" for name, lines in _functions(path) if lines > FUNCTION_LINES_MAX]
-    assert not too_long
+def test_a_function_fits_on_one_screen() -> None:
+    assert not [
+        f"{path.relative_to(ROOT)}: {name}: {lines} lines"
+        for path in (*LIBRARY, *EXPLORER)
+        for name, lines in _functions(path)
+        if lines > FUNCTION_LINES_MAX
+    ]
 
 
 def test_the_code_has_no_markers_of_unfinished_work() -> None:
-    assert not [hit for path in OUR_PYTHON for hit in _hits(LEFT_OPEN, path)]
+    folders = ("txlog", "tests", "integration", "examples")
+    ours = [path for folder in folders for path in ROOT.glob(f"{folder}/**/*.py")]
+    assert not [hit for path in ours for hit in _hits(LEFT_OPEN, path)]
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
@@ -187,7 +188,7 @@ def _packages_of(name: str) -> set[str]:
 
 def _imports(path: Path, *, at_the_top: bool, for_types: bool = False) -> Iterator[tuple[ast.stmt, str]]:
     """The modules that a module imports at its top, or else in functions, as each import statement names them."""
-    waiting: list[tuple[ast.AST, bool]] = [(_tree(path), True)]
+    waiting: list[tuple[ast.AST, bool]] = [(tree(path), True)]
     while waiting:
         parent, is_top = waiting.pop()
         for node in ast.iter_child_nodes(parent):
@@ -220,14 +221,9 @@ re.compile = counted
     assert 0 < int(_run(f"{counts}{append}; print(len(compiled))")) <= 12
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
     """The functions of a module and their lines; those of faces without the docstring, which users read."""
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
             yield node.name, node.end_lineno - node.lineno + 1 - _documentation(path, node)
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import txlog
 from txlog.catalogs.open import CATALOG
+from txlog.cli.app import app
 from txlog.commit.identity_ranges import numbers_of
 from txlog.errors import StorageError, UnsupportedFeatureError
 from txlog.protocol.identity import identity_columns
@@ -236,12 +238,16 @@ def test_a_handle_crosses_to_another_process(table: txlog.Table) -> None:
     assert ids(table) == [1]
 
 
-def test_the_command_line_takes_names(server: UnityServer, table: txlog.Table) -> None:
+def test_the_command_line_takes_names(server: UnityServer, table: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.append(rows(1, 2))
-    for command in (["show", URI], ["verify", URI], ["history", URI], ["files", URI]):
-        subprocess.run([sys.executable, "-m", "txlog", *command], check=True, capture_output=True)
-    arguments = ["delete", URI, "--where", "id = 1", "--storage-option", f"catalog={server.uri}"]
-    subprocess.run([sys.executable, "-m", "txlog", *arguments], check=True, capture_output=True, env={})
+    for command in ("show", "verify", "history", "files"):
+        done = CliRunner().invoke(app, [command, URI])
+        assert done.exit_code == 0, done.output
+    with monkeypatch.context() as without:
+        without.delenv(CATALOG)
+        arguments = ["delete", URI, "--where", "id = 1", "--storage-option", f"catalog={server.uri}"]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
     assert ids(txlog.Table.open(URI)) == [2]
 
 

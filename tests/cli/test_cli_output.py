@@ -274,15 +274,29 @@ def test_the_error_for_a_duplicate_column_names_the_file(tmp_path: Path) -> None
     assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in reported
 
 
+RUN_EACH = """
+import contextlib, json, sys
+from txlog.cli import main
+sys.stderr = sys.stdout
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    with contextlib.suppress(SystemExit):
+        main()
+    print("AND THEN")
+"""
+
+
 @pytest.mark.parametrize("no_color", ["1", ""])
 def test_no_color_takes_bold_away_too(table: str, no_color: str) -> None:
     environment = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": no_color, "TERM": "xterm-256color"}
-    program = "from txlog.cli import main; main()"
-    for arguments in (["history", table], ["files", table], ["show", f"{table}/nowhere"]):
-        run = subprocess.run(
-            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment
-        )
-        styles = re.findall(r"\x1b\[[0-9;]*m", run.stdout + run.stderr)  # progress also moves the cursor
+    commands = (["history", table], ["files", table], ["show", f"{table}/nowhere"])
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_EACH, json.dumps(commands)], capture_output=True, text=True, env=environment
+    )
+    shown = [each for each in run.stdout.split("AND THEN\n") if each]
+    assert len(shown) == len(commands), run.stdout + run.stderr
+    for each in shown:
+        styles = re.findall(r"\x1b\[[0-9;]*m", each)  # progress also moves the cursor
         assert bool(styles) == (not no_color)
 
 

@@ -89,8 +89,11 @@ OPTIONS = {
 NAMES_OF_PYTHON = re.compile(r"\b(?<!['.])\w+_(id|by|mode|version|conflict|metadata|matched|duplicate|kinds?)\b(?!')")
 
 
+ALL: Any = typer.main.get_command(app)
+
+
 def options_of(command: str) -> list[str]:
-    found = typer.main.get_command(app).commands[COMMANDS[command][0]]  # type: ignore[attr-defined]
+    found = ALL.commands[COMMANDS[command][0]]
     return [each.opts[0] for each in found.params if each.param_type_name == "option" and each.opts[0] != "--help"]
 
 

@@ -105,7 +105,9 @@ class UnityServer:
             self._book = json.load(file)
         self._server = _Server(("127.0.0.1", port), self._handler())
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="unity-server", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), name="unity-server", daemon=True
+        )
 
     def __enter__(self) -> UnityServer:
         self._thread.start()
