@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,14 @@ class At(ambient.Ambient):
 
 
 class FlakyLogStore(MemoryLogStore):
-    """Fails every deletion after the first few."""
+    """Fails every deletion after the first few. ``meanwhile`` is called just before one."""
 
     deletions_left = 2**31
+    meanwhile: Callable[[str], None] | None = None
 
     def delete(self, name: str) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile(name)
         if not self.deletions_left:
             raise StorageError("the store is gone", path=name)
         self.deletions_left -= 1
@@ -351,6 +355,23 @@ def test_no_sidecar_goes_while_a_checkpoint_cannot_be_read(caplog: pytest.LogCap
     assert "sidecars are kept" in caplog.text
     world.log.delete(v2_checkpoint_name(8, UUIDS[0], "json"))
     assert world.clean_up().names == ("_sidecars/orphan.parquet",)
+
+
+def test_a_checkpoint_that_arrives_while_its_sidecars_are_deleted_goes_too() -> None:
+    """Its writer was suspended for a day before the last request, and saw its sidecars just before they went."""
+    world = daily(10, checkpoints=(5,))
+    v2(world, 8, UUIDS[0], "late", age_days=9)
+    name = v2_checkpoint_name(8, UUIDS[0], "json")
+    late = world.log.objects.pop(name)
+
+    def arrives(deleted: str) -> None:
+        if deleted == "_sidecars/late.parquet":
+            world.log.objects[name] = late
+
+    world.log.meanwhile = arrives
+    assert world.clean_up().names[-2:] == ("_sidecars/late.parquet", name)
+    assert name not in world.names()
+    assert world.state(8)[0] == [f"f{number}" for number in range(9)]
 
 
 # --- cut short, at any point --------------------------------------------------------------------------------

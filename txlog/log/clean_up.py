@@ -9,7 +9,7 @@ same time:
 2. Compacted files. Readers still have the commits that these files summarize.
 3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. A remaining old version can
    still be read from the oldest remaining checkpoint, or is below the first readable version.
-4. Sidecars that no checkpoint names (`plan_sidecars`).
+4. Sidecars that no checkpoint names (`plan_sidecars`), then a checkpoint that was published meanwhile and names one.
 
 PROTOCOL.md, "Metadata Cleanup", "Checkpoint Protection".
 """

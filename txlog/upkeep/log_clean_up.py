@@ -7,6 +7,7 @@ file by name. PROTOCOL.md, "Metadata Cleanup".
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
@@ -74,8 +75,8 @@ class _CleanUp:
         plan = self._plan_versions(files)
         first_version = plan.first_version if plan else 0
         doomed = list(plan.files if plan else ())[:most]
-        if is_settled:
-            doomed += self._plan_sidecars(files, first_version)
+        sidecars = self._plan_sidecars(files, first_version) if is_settled else ()
+        doomed += sidecars
         temporaries = self._store.remove_stale_temporaries(dry_run=dry_run)
         if doomed and not dry_run:
             if plan is not None:
@@ -85,6 +86,7 @@ class _CleanUp:
                 self._store.delete(file.name)
                 if on_progress is not None:
                     on_progress(count, len(doomed))
+            doomed += self._delete_late_checkpoints(files, sidecars)
         gone = (*doomed, *temporaries)
         return LogCleanUp(
             names=tuple(file.name for file in gone),
@@ -145,14 +147,33 @@ class _CleanUp:
 
     def _referenced(self, files: Sequence[ObjectMeta], first_version: int) -> set[str]:
         """The sidecars that the remaining checkpoints name, incomplete checkpoints included: parts may still arrive."""
-        names: set[str] = set()
-        for file in files:
-            parsed = parse_log_name(file.name)
-            if parsed is None or not parsed.kind.is_checkpoint or parsed.version < first_version:
-                continue
-            if parsed.kind is not LogFileKind.MULTIPART_CHECKPOINT:
-                names.update(self._sidecars_of(CheckpointFiles(parsed.version, parsed.kind, (file.name,))))
-        return names
+        checkpoints = ((file, parse_log_name(file.name)) for file in files)
+        kept = (file for file, parsed in checkpoints if parsed is not None and parsed.version >= first_version)
+        return {name for file in kept for name in self._named_by(file)}
+
+    def _delete_late_checkpoints(self, files: Sequence[ObjectMeta], sidecars: Sequence[ObjectMeta]) -> list[ObjectMeta]:
+        """Delete the checkpoints published since ``files`` were listed that name a sidecar deleted here.
+
+        Their writer was suspended for a day before it published them. It looks for its sidecars afterwards, but may
+        have found them just before they were deleted. No reader can use such a checkpoint, and some engines fail on it.
+        """
+        if not sidecars:
+            return []
+        known, deleted = {file.name for file in files}, {file.name for file in sidecars}
+        late = []
+        for file in self._store.list_from(""):
+            with contextlib.suppress(CorruptLogError, NotFoundError):
+                if file.name not in known and not deleted.isdisjoint(self._named_by(file)):
+                    self._store.delete(file.name)
+                    late.append(file)
+        return late
+
+    def _named_by(self, file: ObjectMeta) -> list[str]:
+        """The sidecars that a file of the log names."""
+        parsed = parse_log_name(file.name)
+        if parsed is None or not parsed.kind.is_checkpoint or parsed.kind is LogFileKind.MULTIPART_CHECKPOINT:
+            return []
+        return self._sidecars_of(CheckpointFiles(parsed.version, parsed.kind, (file.name,)))
 
     def _sidecars_of(self, checkpoint: CheckpointFiles) -> list[str]:
         actions = self._reader.small_actions(checkpoint)
