@@ -178,8 +178,7 @@ class Follower:
         """All live files of a version, in the order of Delta's source."""
         state = self._checked_state(version)
         files = self._log.files(state)
-        order = pc.sort_indices(files, [("modificationTime", "ascending"), ("path", "ascending")])
-        order = numbers_of(order)
+        order = numbers_of(pc.sort_indices(files, [("modificationTime", "ascending"), ("path", "ascending")]))
         found = _VersionFiles(taken_column(files.column("size"), order).to_pylist(), files, order)
         if self._feed is not None:
             found.changes = [

@@ -586,6 +586,9 @@ _CASTS = (
 )
 """Groups of programs that affect each other most; the last group is all programs."""
 
+_OTHER_ENGINES = frozenset({append_unsynced, compact_rows, foreign_append, foreign_delete})
+"""They commit without a sync. By its age, txlog takes such a commit for written to disk (docs/guarantees.md)."""
+
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
     (_TIMESTAMPS,),
@@ -596,9 +599,6 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (SERIALIZABLE,),
 )
 
-
-_OTHER_ENGINES = frozenset({append_unsynced, compact_rows, foreign_append, foreign_delete})
-"""They commit without a sync. By its age, txlog takes such a commit for written to disk (docs/guarantees.md)."""
 
 _TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,))
 _TABLES_OF_UPKEEP = ((LONG_RETENTION,), (LONG_RETENTION, SERIALIZABLE))

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from txlog.arrow.arrays import from_flags
+from txlog.arrow.taken import taken_rows
 from txlog.protocol.actions import AddFile, FileId, FileKey, LiveKey, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.file_columns import add_files_of, adds_to_batch, live_keys
@@ -60,11 +60,7 @@ class LiveFiles(msgspec.Struct, frozen=True):
 
     def take(self, rows: list[int]) -> pa.Table:
         """Some of the files, as a table; ``rows`` ascend."""
-        if len(rows) == self.table.num_rows:
-            return self.table
-        chosen = np.zeros(self.table.num_rows, bool)
-        chosen[rows] = True
-        return self.table.filter(from_flags(chosen))  # to take rows by number would join each column's chunks first
+        return taken_rows(self.table, np.array(rows, np.int64)) if len(rows) < self.table.num_rows else self.table
 
     def adds(self, rows: list[int]) -> list[AddFile]:
         """Some of the files."""
@@ -157,7 +153,7 @@ class FileChoice:
         wanted = np.flatnonzero(is_candidate)
         if is_first:
             self._first = live, sorted([*known, *(unknown[at] for at in wanted.tolist())])
-        adds = add_files_of(rows.filter(from_flags(is_candidate))) if len(wanted) else []
+        adds = add_files_of(taken_rows(rows, wanted)) if len(wanted) else []
         whole = {add.live_key for add in adds if self._judge.matches_whole_file(add)}
         self.whole |= whole
         return [add for add in adds if add.live_key not in whole]
