@@ -8,6 +8,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -80,6 +81,36 @@ def test_a_server_that_has_no_time_now_is_asked_again(server: UnityServer) -> No
 def test_a_reader_without_the_right_to_write_reads(server: UnityServer) -> None:
     txlog.Catalog(server.uri, token=SECRET).table(NAME).append(pa.table({"id": [1]}))
     assert txlog.Catalog(server.uri, token="reader").table(NAME).to_arrow().num_rows == 1
+
+
+def test_only_a_user_who_may_not_write_gets_credentials_to_read(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that expires between two requests is no reason to settle for less: the next one gets all."""
+    asked: list[str] = []
+    answers = {"READ_WRITE": (401, "NotAuthorizedException"), "READ": (200, "")}
+    whole = server._answered
+
+    def answered(method: str, path: str, query: dict[str, str], *rest: Any) -> tuple[int, Any]:
+        if not path.endswith("/credentials"):
+            return whole(method, path, query, *rest)
+        asked.append(query["operation"])
+        status, kind = answers[query["operation"]]
+        given = {"prefix": "s3://bucket/t", "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {}}
+        refusal = {"error": {"message": "no", "type": kind, "code": status}}
+        return status, {"storage-credentials": [given]} if status == 200 else refusal
+
+    monkeypatch.setattr(server, "_answered", answered)
+    client = UnityClient(server.uri, SECRET)
+    provider = VendedCredentials(client, TableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t")
+    with pytest.raises(AccessError):
+        provider()
+    assert asked == ["READ_WRITE"]
+    answers["READ_WRITE"] = (403, "PermissionDeniedException")
+    provider()
+    provider.renew()
+    provider()
+    assert asked == ["READ_WRITE", "READ_WRITE", "READ", "READ"]
 
 
 def test_a_token_in_a_file_is_read_again_for_each_request(server: UnityServer, tmp_path: Path) -> None:

@@ -246,6 +246,24 @@ def test_a_published_file_with_other_content_is_reported_and_not_read(server: Un
         versions_of(opened(server)).publish(1)
 
 
+def test_a_version_whose_staged_file_is_deleted_once_it_is_published_is_still_read(server: UnityServer) -> None:
+    """Another program publishes it and tidies up between the catalog's answer and the read."""
+    table = created(server)
+    server.switches.unpublished_max = 10
+    table.append(ROW)
+    late = versions_of(opened(server))
+    assert late._known.commits
+    late_stat = late.stat(1)
+    versions_of(opened(server)).publish(1)
+    for staged in (Path(table.uri) / "_delta_log" / "_staged_commits").iterdir():
+        staged.unlink()
+    assert len(late.read(1)) == late_stat.size
+    late.make_durable(1)
+    (Path(table.uri) / "_delta_log" / f"{1:020}.json").write_bytes(b"{}")
+    with pytest.raises(CorruptLogError, match="bytes"):
+        late.read(1)
+
+
 def test_an_accepted_commit_whose_file_is_cut_off_is_reported(server: UnityServer) -> None:
     table = created(server)
     server.switches.unpublished_max = 10

@@ -6,7 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -202,6 +202,30 @@ def test_what_the_catalog_keeps_to_itself_is_refused_unless_it_allows_it(table: 
     assert allowed.optimize().files_added == 1
     allowed.vacuum()
     assert ids(txlog.Table.open(URI)) == [1, 2]
+
+
+def address_of(table: txlog.Table) -> tuple[str, Mapping[str, str]]:
+    """What another process opens it by."""
+    found = table._open_table.store.address
+    assert found is not None
+    return found
+
+
+def test_a_catalog_that_allows_maintenance_allows_it_in_tasks_elsewhere_too(server: UnityServer) -> None:
+    options = {"catalog_allows_maintenance": "true"}
+    made = txlog.Table.create("uc://main.s.made", "id bigint", storage_options=options)
+    for table in (made, txlog.Table.open("uc://main.s.made", storage_options=options)):
+        elsewhere, own = address_of(table)
+        assert txlog.Table.open(elsewhere, storage_options=own).vacuum().paths == ()
+
+
+def test_a_table_is_renamed_within_its_schema_only(server: UnityServer, table: txlog.Table) -> None:
+    catalog = txlog.Catalog(server.uri)
+    for elsewhere in ("main.other.orders", "other.s.orders"):
+        with pytest.raises(UnsupportedFeatureError, match="within a schema only"):
+            catalog.rename(NAME, elsewhere)
+    catalog.rename(NAME, "main.s.sales")
+    assert catalog.tables("main.s") == ["main.s.sales"]
 
 
 def test_nobody_opens_a_managed_table_by_its_location_alone(table: txlog.Table) -> None:

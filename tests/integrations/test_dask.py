@@ -72,7 +72,18 @@ def test_a_read_leaves_out_deleted_rows_and_keeps_types(table: txlog.Table) -> N
     assert found.compute()["id"].tolist() == [1, 2, 4]
     assert found.dtypes.to_dict() == found.compute().dtypes.to_dict()
     assert read(table, columns=["id"], where="id > 1").compute().to_dict("list") == {"id": [2, 4]}
-    assert read(table.snapshot(0)).compute().empty
+    empty = read(table.snapshot(0), columns=["id"])
+    assert (list(empty.columns), len(empty)) == (["id"], 0)
+
+
+def test_a_named_index_is_a_column_and_an_unnamed_one_is_left_out(table: txlog.Table) -> None:
+    frame = frame_of(*range(9))
+    write(frame[frame["id"] % 2 == 0], table)
+    assert table.to_arrow().schema.names == ["id", "name"]
+    write(frame.set_index("id"), table, mode="overwrite")
+    assert ids_of(table) == list(range(9))
+    with pytest.raises(txlog.TxlogError, match="other"):
+        write(frame.set_index("id").rename_axis(index="other"), table)
 
 
 def test_the_columns_of_a_read_are_named_in_any_case_and_an_unknown_one_is_a_typed_error(table: txlog.Table) -> None:

@@ -33,7 +33,8 @@ def write(
     """Write a dataframe to a table as one version; each partition is a task.
 
     Args:
-        frame: The rows; the index is left out. It is not computed if the table has the key already.
+        frame: The rows. A named index is a column, as in ``Table.append`` of a pandas frame; an unnamed one is left
+            out. The frame is not computed if the table has the key already.
         table: The table.
         mode: "append", "overwrite" (replaces all rows) or "upsert".
         keys: The columns that identify a row, for "upsert".
@@ -79,7 +80,7 @@ def read(table: Table | Snapshot, columns: Sequence[str] | None = None, where: s
 
 
 def _written(planned: TaskedWrite, number: int, part: pd.DataFrame) -> bytes:
-    return planned.run(number, [part.reset_index(drop=True)])
+    return planned.run(number, [part])
 
 
 def _read(task: Any) -> pd.DataFrame:
