@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 __all__ = ["SlowNetwork", "Traffic", "slow_network"]
 
-_CHUNK_BYTES = 1 << 18
 _REQUEST = re.compile(rb"(DELETE|GET|HEAD|POST|PUT) [^\r\n]* HTTP/1\.1\r\n")
 
 
@@ -77,39 +76,57 @@ async def _serve(host: str, port: int, delay_s: float) -> None:
         print(json.dumps(passed), flush=True)
         passed[:] = 0, 0, 0
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection(host, port)
-        await asyncio.gather(
-            _carry(reader, far_writer, delay_s, count_sent),
-            _carry(far_reader, writer, delay_s, count_received),
-            return_exceptions=True,
-        )
+    def near_end() -> _End:
+        near, far = _End(delay_s, count_sent), _End(delay_s, count_received)
+        near.other, far.other, far.connecting = far, near, (host, port)
+        return near
 
     asyncio.get_running_loop().add_reader(sys.stdin, report)
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(near_end, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
-async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float, count: Callable[[bytes], None]
-) -> None:
-    """Each chunk is written when its delay has passed; chunks follow each other without a gap."""
-    loop, last = asyncio.get_running_loop(), b"-"
-    try:
-        while last:
-            last = await reader.read(_CHUNK_BYTES)
-            count(last)
-            loop.call_later(delay_s, _deliver, writer, last)
-    except OSError:
-        loop.call_later(delay_s, _deliver, writer, b"")
+class _End(asyncio.Protocol):
+    """One end of a connection. What arrives here is written at the other end when its delay has passed."""
 
+    other: _End
+    connecting: tuple[str, int] | None = None
+    """Where this end connects to, once the other one is connected."""
 
-def _deliver(writer: asyncio.StreamWriter, data: bytes) -> None:
-    if data:
-        writer.write(data)
-    else:
-        writer.close()
+    def __init__(self, delay_s: float, count: Callable[[bytes], None]) -> None:
+        self._delay_s, self._count, self._loop = delay_s, count, asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.other.connecting is not None:
+            transport.pause_reading()
+            self._connected = self._loop.create_task(self._connect(transport, *self.other.connecting))
+
+    async def _connect(self, transport: asyncio.Transport, host: str, port: int) -> None:
+        try:
+            await self._loop.create_connection(lambda: self.other, host, port)
+        except OSError:
+            transport.abort()
+        else:
+            transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self._count(data)
+        self._loop.call_later(self._delay_s, self.other.deliver, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._loop.call_later(self._delay_s, self.other.end)
+
+    def deliver(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
 
 
 if __name__ == "__main__":
