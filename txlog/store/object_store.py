@@ -454,7 +454,6 @@ def object_table_store(
 
 def _queue_name(location: Location, options: StorageOptions) -> str:
     """One name per table and server. A hash, since it may be shown and the endpoint may hold a password."""
-
     endpoint = next((options.config[name] for name in ("endpoint", "base_url") if name in options.config), "")
     return hashlib.sha256(f"{location.uri} {endpoint}".encode()).hexdigest()[:32]
 
