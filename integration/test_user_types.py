@@ -4,11 +4,14 @@ one."""
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import txlog
 
@@ -215,19 +218,47 @@ write("x", rows, "upsert")  # arg-type
 table.transaction("ReadCommitted")  # arg-type
 table.vacuumed()  # attr-defined
 table.snapshot().to_spark()  # attr-defined
-table.append(rows, app_id=5)  # arg-type
-table.snapshot(version="3")  # arg-type
 table.delete("id = 1", mode="merge")  # arg-type
 table.set_properties(["a"])  # arg-type
 table.append()  # call-arg
 print(table.append(rows).outcome == "commited")  # comparison-overlap
 """
 
+FACES = {"table": txlog.Table, "snapshot": txlog.Snapshot, "transaction": txlog.Transaction, "sink": txlog.Sink}
+
+# A text is wrong for the arguments with these names, as it is for each that is true or false; for others, a number is.
+NUMBERS_AND_CHOICES = re.compile(
+    "attempt|checkpoint_id|column_mapping|format|from_file|interval_s|isolation|key_cache_size|limit|max_.*"
+    "|missing_columns|mode|n|nullable|num_tasks|on_change|on_conflict|on_duplicate|on_mismatch|retention_hours|row_mode"
+    "|schema_mode|small_files_min|target_bytes|target_file_size|task_id|vacuum_every_hours|(.*_)?version|when_.*"
+)
+TAKE_BOTH = re.compile("checkpoint|data|inventory|rows|schema|(.*_)?timestamp")
+TAKE_BOTH_HERE = frozenset(
+    (("table.convert", "partition_by"), ("table.merge", "source"), ("transaction.merge", "source"))
+)
+
+
+def wrong_calls() -> Iterator[str]:
+    """Each call of the public faces, once for each of its arguments, which is of a wrong type."""
+    functions: dict[str, Any] = {"txlog.write": txlog.write, "txlog.resolve": txlog.resolve, "txlog.Sink": txlog.Sink}
+    for variable, face in FACES.items():
+        calls = {name: getattr(face, name) for name in dir(face) if not name.startswith("_")}
+        functions |= {f"{variable}.{name}": call for name, call in calls.items() if callable(call)}
+    for call, function in functions.items():
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
+        for wrong in parameters:
+            if TAKE_BOTH.fullmatch(wrong.name) or (call, wrong.name) in TAKE_BOTH_HERE:
+                continue
+            value = '"1"' if NUMBERS_AND_CHOICES.fullmatch(wrong.name) or isinstance(wrong.default, bool) else "1"
+            needed = [each for each in parameters if each is not wrong and each.default is each.empty]
+            others = [f"{each.name}=given" for each in needed if each.kind is not each.VAR_POSITIONAL]
+            is_listed = wrong.kind is wrong.VAR_POSITIONAL
+            yield f"{call}({', '.join([value if is_listed else f'{wrong.name}={value}', *others])})"
+
 
 def test_the_program_of_every_call_makes_every_call() -> None:
     called = {node.attr for node in ast.walk(ast.parse(EVERY)) if isinstance(node, ast.Attribute)}
-    faces = (txlog.Table, txlog.Snapshot, txlog.Transaction, txlog.Sink)
-    public = {name for face in faces for name in dir(face) if not name.startswith("_")}
+    public = {name for face in FACES.values() for name in dir(face) if not name.startswith("_")}
     assert public - called == set()
 
 
@@ -235,19 +266,25 @@ def test_mypy_accepts_a_correct_program_and_finds_every_mistake_of_a_wrong_one(t
     (tmp_path / "right.py").write_text(RIGHT)
     (tmp_path / "every.py").write_text(EVERY)
     (tmp_path / "wrong.py").write_text(WRONG)
+    wrong = [*wrong_calls()]
+    variables = ", ".join(f"{variable}: txlog.{face.__name__}" for variable, face in FACES.items())
+    begins = f"import txlog\nfrom typing import Any\ndef calls({variables}, given: Any) -> None:\n"
+    (tmp_path / "every_wrong.py").write_text(begins + "".join(f"    {call}\n" for call in wrong))
     for package, types in (("pyarrow", PYARROW), ("pandas", PANDAS)):
         (tmp_path / "stubs" / package).mkdir(parents=True)
         (tmp_path / "stubs" / package / "__init__.pyi").write_text(types)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary"]
     environment = {**os.environ, "MYPYPATH": os.pathsep.join([str(tmp_path / "stubs"), str(ROOT)])}
-    programs = ["right.py", "every.py", "wrong.py"]
+    programs = ["right.py", "every.py", "wrong.py", "every_wrong.py"]
     done = subprocess.run(
         [*command, *programs], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
-    found = re.findall(r"^wrong\.py:(\d+): error: .*\[(\S+)\]$", done.stdout, re.MULTILINE)
+    refused = re.findall(r"^every_wrong\.py:(\d+): error: .*\[arg-type\]$", done.stdout, re.MULTILINE)
+    assert [call for number, call in enumerate(wrong, start=4) if str(number) not in refused] == []
+    told = [line for line in done.stdout.splitlines() if not line.startswith("every_wrong.py")]
+    found = [each.groups() for line in told if (each := re.match(r"wrong\.py:(\d+): error: .*\[(\S+)\]$", line))]
     lines = enumerate(WRONG.splitlines(), start=1)
-    assert found == [(str(number), line.split("# ")[1]) for number, line in lines if "  # " in line], done.stdout
-    assert "right.py" not in done.stdout, done.stdout
-    assert "every.py" not in done.stdout, done.stdout
+    assert found == [(str(number), line.split("# ")[1]) for number, line in lines if "  # " in line], told
+    assert [line for line in told if not line.startswith("wrong.py")] == []
     assert done.stderr == ""

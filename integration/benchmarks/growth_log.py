@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from txlog.log.checkpoint.hint import last_checkpoint_bytes
+
 __all__ = ["FILE_ROWS", "clone", "make_log", "set_policy", "write_inventory"]
 
 FILE_ROWS = 100_000
@@ -48,7 +50,7 @@ def make_log(table: Path, files: int) -> None:
     protocol, metadata = {"protocol": _PROTOCOL}, {"metaData": _metadata("v2")}
     info = {"commitInfo": {"timestamp": _OLD_MS, "operation": "WRITE"}}
     _write_lines(log / f"{1:020d}.json", [info, protocol, metadata])
-    sidecars = []
+    sidecars: list[dict[str, Any]] = []
     for start in range(0, files, _SIDECAR_FILES):
         path = log / "_sidecars" / f"{start:032x}.parquet"
         end = min(files, start + _SIDECAR_FILES)
@@ -56,10 +58,14 @@ def make_log(table: Path, files: int) -> None:
             for adds in _adds(start, end, files):
                 writer.write_table(pa.table({"add": adds}))
         size = path.stat().st_size
-        sidecars.append({"sidecar": {"path": path.name, "sizeInBytes": size, "modificationTime": _OLD_MS}})
+        sidecars.append({"path": path.name, "sizeInBytes": size, "modificationTime": _OLD_MS})
     name = f"{1:020d}.checkpoint.00000000-0000-4000-8000-000000000000.json"
-    _write_lines(log / name, [{"checkpointMetadata": {"version": 1}}, protocol, metadata, *sidecars])
-    (log / "_last_checkpoint").write_text(json.dumps({"version": 1, "size": files + 3, "numOfAddFiles": files}))
+    named = [{"sidecar": sidecar} for sidecar in sidecars]
+    _write_lines(log / name, [{"checkpointMetadata": {"version": 1}}, protocol, metadata, *named])
+    size = (log / name).stat().st_size
+    v2 = {"path": name, "sizeInBytes": size, "modificationTime": _OLD_MS, "sidecarFiles": sidecars}
+    sizes = {"actions": files + len(sidecars) + 3, "size_bytes": size + sum(each["sizeInBytes"] for each in sidecars)}
+    (log / "_last_checkpoint").write_bytes(last_checkpoint_bytes(1, **sizes, add_files=files, v2=v2))
 
 
 def set_policy(table: Path, operation: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import io
 import json
 import threading
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,11 @@ from txlog.errors import (
 from txlog.protocol import loaded_files
 from txlog.protocol.actions import DomainMetadata
 from txlog.protocol.loaded_files import LoadedFiles
-from txlog.store.base import PutOutcome
+from txlog.store.base import OBJECT_STORE, PutOutcome
 from txlog.store.local import LocalLogStore
+from txlog.store.table_store import TableStore
 from txlog.table import Table
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.verify.verify import verify_table
 from txlog.writer.task_committer import write_task
 
@@ -191,6 +195,55 @@ def test_a_file_is_known_by_its_location_whatever_leads_to_it(table: Table, fold
     put(folder, "sub/a b%.csv", csv(1, 2))
     assert table.copy_into(folder).files == ()
     assert ids(table) == [1]
+
+
+class CountingFiles(MemoryFileStore):
+    """A folder of an object store; counts the bytes that are read of each file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_bytes: Counter[str] = Counter()
+
+    def open(self, path: str) -> Any:
+        return pa.PythonFile(CountedBytes(path, self), mode="r")
+
+
+class CountedBytes(io.BytesIO):
+    def __init__(self, path: str, files: CountingFiles) -> None:
+        super().__init__(files.read(path))
+        self.path, self.counts = path, files.read_bytes
+
+    def read(self, size: int | None = -1) -> bytes:
+        body = super().read(size)
+        self.counts[self.path] += len(body)
+        return body
+
+
+class CountingBucket(MemoryLogStore):
+    capabilities = OBJECT_STORE
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_file_of_an_object_store_is_downloaded_once(
+    table: Table, is_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large Parquet file, the footer is read before; large texts are downloaded twice."""
+    files, output = CountingFiles(), io.BytesIO()
+    pq.write_table(pa.table({"id": range(100_000), "note": ["x"] * 100_000}), output, compression="none")
+    files.write("a.parquet", output.getvalue())
+    if is_small:
+        files.write("b.csv", csv(1, 2).encode())
+        files.write("c.json", b'{"ID": 3}\n{"ID": 4, "note": "n"}\n')
+    else:
+        monkeypatch.setattr(command, "_KEPT_BYTES_MAX", 1_000)
+    source = TableStore("memory:///incoming", CountingBucket(), files)
+    done = command.copy_into(table._open_table, source, command.CopyOptions())
+    assert done.rows == len(ids(table)) == (100_004 if is_small else 100_000)
+    once = {name: len(body) for name, (body, _) in files.objects.items()}
+    if is_small:
+        assert files.read_bytes == once
+    else:
+        assert once["a.parquet"] <= files.read_bytes["a.parquet"] < 1.2 * once["a.parquet"]
 
 
 def test_force_loads_again_and_a_dry_run_loads_nothing(table: Table, folder: Path) -> None:

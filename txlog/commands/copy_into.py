@@ -8,6 +8,7 @@ another one, loads each file once: of two loads at once, one loses the race, and
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ OnBytes = Callable[[int, int], None]
 
 _ATTEMPTS_MAX = 100
 _SPOOLED_CHUNK_BYTES = 4 << 20
+_KEPT_BYTES_MAX = 64 << 20
 
 
 class CopyOptions(msgspec.Struct, frozen=True):
@@ -197,14 +199,20 @@ class _Load:
         types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
         nulls, optional = ("", *options.null_values), computed_names(state.schema)
         text_format = TextFormat(types, nulls, options.delimiter, options.header, optional)
-        return inspected([self._input(each) for each in new], options.format, text_format)
+        return inspected([*self._inputs(new)], options.format, text_format)
 
-    def _input(self, file: ObjectMeta) -> InputFile:
-        def opened() -> Any:
-            handle = self._source.files.open(file.name)
-            return handle if self._source.has_cheap_calls else _spooled(handle)
-
-        return InputFile(file.name, file.size, opened)
+    def _inputs(self, files: Sequence[ObjectMeta]) -> Iterator[InputFile]:
+        """Each file is opened at least twice. Of an object store, those that are small together are kept in memory."""
+        left_bytes = _KEPT_BYTES_MAX
+        for file in files:
+            opened = functools.partial(self._source.files.open, file.name)
+            if self._source.has_cheap_calls:
+                yield InputFile(file.name, file.size, opened)
+            elif file.size <= left_bytes:
+                left_bytes -= file.size
+                yield InputFile(file.name, file.size, _read_once(opened))
+            else:
+                yield InputFile(file.name, file.size, functools.partial(_spooled, opened), opened)
 
     def _counter(self, total_bytes: int) -> Callable[[int], None]:
         done_bytes = 0
@@ -218,9 +226,21 @@ class _Load:
         return advance
 
 
-def _spooled(handle: Any) -> Any:
+def _read_once(opened: Callable[[], Any]) -> Callable[[], Any]:
+    """Opens a file that is read whole at the first opening, and kept in memory."""
+
+    @functools.cache
+    def body() -> bytes:
+        with opened() as handle:
+            found: bytes = handle.read()
+            return found
+
+    return lambda: pa.BufferReader(body())
+
+
+def _spooled(opened: Callable[[], Any]) -> Any:
     """A local copy of a file of an object store: Arrow's threads then run no Python code (see `InputFile`)."""
-    with handle, tempfile.NamedTemporaryFile(prefix="txlog-") as copy:
+    with opened() as handle, tempfile.NamedTemporaryFile(prefix="txlog-") as copy:
         for chunk in _chunks(handle):
             copy.write(chunk)
         copy.flush()

@@ -51,12 +51,13 @@ class InputFile(msgspec.Struct, frozen=True):
     If Arrow reads ahead in its own threads, and one of them runs Python code while the program ends, the program
     aborts. So what ``open`` returns should need none to read text. Nobody closes it: a thread that reads ahead goes on
     for a moment after its reader is gone, and would take its bytes from whatever file has the number by then. The last
-    one to let go of it closes it.
+    one to let go of it closes it. ``open_footer`` opens a Parquet file for its columns alone, if that is cheaper.
     """
 
     name: str
     size_bytes: int
     open: Callable[[], Any]
+    open_footer: Callable[[], Any] | None = None
 
 
 class TextFormat(msgspec.Struct, frozen=True):
@@ -131,7 +132,7 @@ def inspected(
     files = tuple(_data_file(each, file_format, text_format) for each in inputs)
     schemas = []
     for file in files:
-        with file.opened() as (schema, _):
+        with file.opened(only_columns=True) as (schema, _):
             schemas.append(schema)
         name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
         if count > 1:
@@ -183,13 +184,16 @@ class _DataFile(msgspec.Struct, frozen=True):
         return self.source.size_bytes
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
-        """The schema, and the batches, each with how many of the file's bytes have been read.
+    def opened(self, *, only_columns: bool = False) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
+        """The schema, and the batches, each with how many of the file's bytes have been read; ``only_columns`` if the
+        caller takes no batch.
 
         Known columns have the names that they are known by: the case of names in a file does not matter.
         """
         try:
-            schema, batches = (self._open_parquet if self.format == "parquet" else self._open_text)(self.source.open())
+            is_parquet = self.format == "parquet"
+            footer = self.source.open_footer if is_parquet and only_columns else None
+            schema, batches = (self._open_parquet if is_parquet else self._open_text)((footer or self.source.open)())
             known = {fold_name(name): name for name in self.text_format.column_types}
             names = [known.get(fold_name(name), name) for name in schema.names]
             if names != schema.names:

@@ -13,7 +13,7 @@ import dask
 import dask.dataframe as dd
 import pandas as pd
 
-from txlog.integrations.tasked_write import Target, TaskedWrite
+from txlog.integrations.tasked_write import Target, TargetMode, TaskedWrite
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table
@@ -25,7 +25,7 @@ def write(
     frame: dd.DataFrame,
     table: Table,
     *,
-    mode: str = "append",
+    mode: TargetMode = "append",
     keys: str | Sequence[str] | None = None,
     app_id: str | None = None,
     key: str | None = None,

@@ -15,7 +15,7 @@ from ray.data import Dataset
 from ray.data.block import Block, BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasink, Datasource, ReadTask
 
-from txlog.integrations.tasked_write import Target, TaskedWrite
+from txlog.integrations.tasked_write import Target, TargetMode, TaskedWrite
 from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.table import Table
@@ -29,7 +29,7 @@ def write(
     dataset: Dataset,
     table: Table,
     *,
-    mode: str = "append",
+    mode: TargetMode = "append",
     keys: str | Sequence[str] | None = None,
     app_id: str | None = None,
     key: str | None = None,

@@ -7,7 +7,7 @@ A task that runs twice writes files with other names, and the commit names those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -28,7 +28,9 @@ from txlog.writer.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.writer.committable import Committable
 from txlog.writer.write_plan import WriteJob
 
-__all__ = ["Target", "TaskedWrite"]
+__all__ = ["Target", "TargetMode", "TaskedWrite"]
+
+TargetMode: TypeAlias = Literal["append", "overwrite", "upsert"]
 
 
 class TaskedWrite(msgspec.Struct, frozen=True):
@@ -54,13 +56,13 @@ class Target(msgspec.Struct, frozen=True):
     """
 
     table: Table
-    mode: str = "append"
+    mode: TargetMode = "append"
     keys: str | Sequence[str] | None = None
     app_id: str | None = None
     key: str | None = None
 
     def __post_init__(self) -> None:
-        check_mode(self.mode, ("append", "overwrite", "upsert"))
+        check_mode(self.mode, get_args(TargetMode))
         if (self.app_id is None) != (self.key is None):
             raise InvalidInputError(
                 f"a write that happens once needs both {argument('app_id')}, the job, and {argument('key')}, the run"

@@ -246,8 +246,9 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _serialized(self) -> tuple[bytes, int]:
         """The lines that no rebase changes, each with its newline, and their number."""
-        lines = [_line(action) for action in self.actions if not _is_undated(action)]
-        return b"\n".join([*lines, b""]), len(lines)
+        # orjson's own bytes keep the memory of its buffer, several times their size: the copies with a newline do not.
+        lines = [_line(action) + b"\n" for action in self.actions if not _is_undated(action)]
+        return b"".join(lines), len(lines)
 
 
 def commit_bytes(

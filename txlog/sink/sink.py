@@ -8,7 +8,7 @@ crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from txlog.util.arguments import check_text, invalid, one_of, whole_number
 from txlog.util.logs import logger
 from txlog.util.wording import in_write, spelled
 from txlog.writer.changelog.key_hash import task_of_rows
-from txlog.writer.changelog.spec import ChangelogMode, changelog_of
+from txlog.writer.changelog.spec import changelog_of
 from txlog.writer.commit_options import check_app_id, check_identity
 from txlog.writer.committable import Committable, require_committables
 from txlog.writer.keys import key_columns
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
     from txlog.table import Table
 
-__all__ = ["Sink"]
+__all__ = ["Sink", "SinkMode"]
 
-_MODES = ("append", "overwrite")
-_CHANGELOG_MODES = get_args(ChangelogMode)
+SinkMode: TypeAlias = Literal["append", "overwrite", "upsert", "retract"]
 
 
 @explains_calls
@@ -101,7 +100,7 @@ class Sink:
         table: Table,
         app_id: str,
         *,
-        mode: str = "append",
+        mode: SinkMode = "append",
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
         keys: str | Sequence[str] | None = None,
@@ -115,7 +114,7 @@ class Sink:
         if not hasattr(table, "_open_table"):
             raise invalid("table", table, "a Table, as Table.open(uri) returns")
         check_app_id(app_id)
-        check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
+        check_mode(mode, get_args(SinkMode))
         self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
             error = invalid("row_mode", row_mode, one_of(get_args(RowMode)))

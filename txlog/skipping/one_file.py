@@ -5,9 +5,9 @@ file can match; in doubt, True. Partition values are exact. Statistics are bound
 bounds may be too narrow by the precision of a 64-bit float. A maximum is assumed to cover NaN, as in Spark's order, and
 as Spark and txlog write it; deltalake leaves NaN out of the maximum. PROTOCOL.md, "Per-file Statistics".
 
-There are two ways because one file by columns costs fifty times what it costs here (1.1 ms instead of 0.02): each Arrow
-kernel has a fixed price. So few files, such as those of a commit that won a race, and partition values, row groups and
-texts that Arrow's JSON reader might misread, are judged here, and whole tables there. Tests compare the two.
+The rule is written twice because Arrow's JSON reader and kernels have a fixed price: the check of one added file in a
+conflict takes 0.01 ms here and 0.7 ms by columns, 8 ms on a busy machine, and from 64 files on, columns are cheaper.
+Texts that Arrow's JSON reader might misread, partition values and row groups need this one too, and tests compare both.
 """
 
 from __future__ import annotations

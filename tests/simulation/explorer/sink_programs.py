@@ -12,7 +12,7 @@ from explorer.versions import Attempt
 from txlog.errors import TxlogError
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging
 from txlog.sink.recovery import Recovery
-from txlog.sink.sink import Sink
+from txlog.sink.sink import Sink, SinkMode
 from txlog.writer.committable import Committable, PendingFile
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "append") -> None:
+def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: SinkMode = "append") -> None:
     """Write and commit checkpoints with rows, and commit them again after a restart."""
     table = session.table(fresh=session.clock.incarnation > 0)
     door = Sink(table, app_id, mode=mode)
@@ -42,7 +42,7 @@ def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "a
             return
 
 
-def staging_sink(session: Session, *, app_id: str = "app", mode: str = "append") -> None:
+def staging_sink(session: Session, *, app_id: str = "app", mode: SinkMode = "append") -> None:
     """Recover what an earlier life left; then stage, seal and commit a checkpoint, step by step."""
     door = _restarted(session, app_id, mode)
     if door.last_checkpoint_id() == 1:
@@ -105,14 +105,14 @@ def clean_staging_later(session: Session) -> None:
 # --- steps ------------------------------------------------------------------------------------------------------
 
 
-def _restarted(session: Session, app_id: str, mode: str) -> Sink:
+def _restarted(session: Session, app_id: str, mode: SinkMode) -> Sink:
     door = Sink(session.table(fresh=session.clock.incarnation > 0), app_id, mode=mode)
     if session.clock.incarnation:
         _recover(session, door, app_id)
     return door
 
 
-def _declare(attempt: Attempt, mode: str) -> None:
+def _declare(attempt: Attempt, mode: SinkMode) -> None:
     attempt.is_blind = mode == "append"
     if mode == "overwrite":
         attempt.reads.add(None)
