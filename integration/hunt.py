@@ -30,7 +30,6 @@ OUTPUT = ROOT / "build" / "hunt"
 SEARCH_S = 300
 SPARK = "build/spark"
 ICEBERG = "build/iceberg"
-INTEGRATIONS = "build/integrations"
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,14 @@ PARTS: dict[str, Part] = {
     ),
     "lowest": Part("what fails with the lowest versions that txlog allows", 900, [("make", "--silent", "lowest")]),
     "integrations": Part(
-        "a dataset of Ray or an asset of Dagster that is written or read otherwise",
-        900,
-        elsewhere(INTEGRATIONS, "--noconftest", "integration/check_ray.py", "integration/check_dagster.py"),
+        "what Ray, Daft, Dagster, Airflow, Prefect or dbt writes or reads otherwise, or adds twice",
+        2400,
+        [
+            *elsewhere("build/integrations", "--noconftest", "integration/check_ray.py", "integration/check_dagster.py"),
+            *elsewhere("build/daft", "--noconftest", "integration/check_daft.py"),
+            *elsewhere("build/schedulers", "--noconftest", "-k", "not airflow", "integration/check_schedulers.py"),
+            *elsewhere("build/airflow", "--noconftest", "-k", "airflow", "integration/check_schedulers.py"),
+        ],
     ),
     "benchmarks": Part("a benchmark that does not start", 600),
 }
