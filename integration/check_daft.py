@@ -30,8 +30,8 @@ def ids_of(table: txlog.Table) -> list[int]:
 
 
 def test_the_tasks_of_a_dataframe_are_one_version(table: txlog.Table) -> None:
-    result = write(rows_of(*range(100)).into_partitions(3), table)
-    assert (result.version, result.metrics.rows) == (1, 100)
+    result = write(rows_of(*range(100)).into_batches(40), table)
+    assert (result.version, result.metrics.rows, result.metrics.files) == (1, 100, 3)
     assert ids_of(table) == [*range(100)]
     assert write(rows_of(7), table, mode="overwrite").version == 2
     assert ids_of(table) == [7]
@@ -51,7 +51,7 @@ def test_a_run_that_is_repeated_adds_nothing_and_computes_nothing(table: txlog.T
 
 def test_rows_with_equal_keys_are_replaced(table: txlog.Table) -> None:
     write(rows_of(1, 2, 3), table)
-    result = write(rows_of(3, 4, name="b").into_partitions(2), table, mode="upsert", keys="id", app_id="cdc", key="1")
+    result = write(rows_of(3, 4, name="b").into_batches(1), table, mode="upsert", keys="id", app_id="cdc", key="1")
     assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (1, 1)
     assert ids_of(table) == [1, 2, 3, 4]
 
