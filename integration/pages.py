@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,15 @@ _BLOCK = re.compile(r'^```python\n(.*?)^```$(?:\n\n```text title="Output"\n(.*?)
 
 def blocks(page: str) -> list[str]:
     return [code for code, _ in _BLOCK.findall((ROOT / page).read_text())]
+
+
+def tab(page: str, title: str) -> str:
+    """The block of Python in a tab of a page; tests run these where their packages are."""
+    found = re.search(
+        rf'^=== "{re.escape(title)}"\n\n    ```python\n(.*?)^    ```$', (ROOT / page).read_text(), re.M | re.S
+    )
+    assert found, f"{page} has no tab {title} with a block of Python"
+    return textwrap.dedent(found[1])
 
 
 def pages_that_run(*, with_spark: bool) -> list[str]:
@@ -55,8 +65,6 @@ def run_page(page: str, folder: Path, spark: SparkSession | None = None) -> dict
     if spark is not None:
         _run(FRAMES, page, folder, names)
     for number, (code, output) in enumerate(_BLOCK.findall((ROOT / page).read_text())):
-        if (page, number) in BLOCKS_ELSEWHERE:
-            continue
         _run(given.get(number, ""), page, folder, names)
         printed = _run(code, f"{page}, block {number}", folder, names)
         assert not output or printed == output, f"{page}, block {number}"
@@ -97,7 +105,6 @@ ELSEWHERE = {
     "docs/sail.md": "a process has one kind of session: test_pages starts one",
     "docs/tutorial.md": "a notebook: test_pages runs its cells",
 }
-BLOCKS_ELSEWHERE = {("docs/integrations.md", 0): "Ray has an environment of its own: check_ray"}
 
 WITHOUT_A_TABLE = {
     "README.md",
