@@ -26,7 +26,7 @@ SETTINGS = ("off", "on")
 def run(bench: Bench) -> str:
     # How many writers, and the seconds between two appends of each; 0: as fast as answers come.
     crowds, seconds = bench.scale(
-        (((1, 0.0), (2, 0.0), (4, 0.0), (64, 0.0), (100, 1.0)), 30.0), (((2, 0.0), (3, 1.0)), 3.0)
+        (((1, 0.0), (2, 0.0), (4, 0.0), (64, 0.0), (30, 1.0), (100, 1.0)), 30.0), (((2, 0.0), (3, 1.0)), 3.0)
     )
     races: dict[tuple[int, float, str], Race] = {}
     with (
