@@ -62,6 +62,7 @@ def retained_transactions(
 
 
 _COMMITS_MIN = 10
+_TAIL_BYTES_MIN = 64 << 20
 _SHARE = 2
 
 
@@ -86,9 +87,9 @@ def checkpoint_is_due(
     """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 if there is
     none. ``is_first`` states that this is the first commit of its writer.
 
-    If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, as
-    soon as reading them costs half as much as reading the last checkpoint. So checkpoint writing stays a fixed share of
-    the committed bytes.
+    If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, or 64
+    MiB of them, such as the first one of a clone, as soon as reading them costs half as much as reading the last
+    checkpoint. So checkpoint writing stays a fixed share of the committed bytes.
 
     Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, the
     next writer that starts does with its first commit, and any writer once twice as many commits have gathered.
@@ -110,5 +111,6 @@ def _gathered(state: TableState, checkpoint_size_bytes: int, reading: ReadingCos
         return commits / interval, interval
     checkpoint_cost = max(checkpoint_size_bytes, reading.checkpoint_bytes_min)
     tail_cost = commits * reading.commit_bytes + segment.tail_bytes
-    gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
+    enough = max(commits / _COMMITS_MIN, segment.tail_bytes / _TAIL_BYTES_MIN)
+    gathered = min(enough, tail_cost * _SHARE / checkpoint_cost)
     return gathered, max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))

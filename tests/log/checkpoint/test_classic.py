@@ -236,11 +236,21 @@ def test_a_large_table_waits_until_its_tail_costs_half_of_its_checkpoint() -> No
 def test_where_reading_a_commit_costs_no_request_a_small_table_waits_for_a_hundred_small_ones() -> None:
     due = [n for n in range(102) if checkpoint_is_due(grown(n, 1000), checkpoint_size_bytes=1000, reading=BY_FILE)]
     assert due == [100]
-    assert not checkpoint_is_due(grown(19, 10**7), checkpoint_size_bytes=1000, reading=BY_FILE)
-    assert checkpoint_is_due(grown(20, 10**7), checkpoint_size_bytes=1000, reading=BY_FILE)
+    assert not checkpoint_is_due(grown(19, 10**5), checkpoint_size_bytes=1000, reading=BY_FILE)
+    assert checkpoint_is_due(grown(20, 10**5), checkpoint_size_bytes=1000, reading=BY_FILE)
     ten_mb = 10 * 1024 * 1024
     assert not checkpoint_is_due(grown(560, 1024), checkpoint_size_bytes=ten_mb, reading=BY_FILE)
     assert checkpoint_is_due(grown(640, 1024), checkpoint_size_bytes=ten_mb, reading=BY_FILE)
+
+
+def test_one_large_commit_is_checkpointed_at_once_and_the_next_when_they_cost_half_of_the_checkpoint() -> None:
+    """A clone of a million files is one commit of half a gigabyte, which each reader would parse."""
+    large = 128 * 1024 * 1024
+    assert checkpoint_is_due(grown(1, large), checkpoint_size_bytes=0)
+    assert not checkpoint_is_due(grown(1, large - 1000), checkpoint_size_bytes=0)
+    assert checkpoint_is_due(grown(1, large - 1000), checkpoint_size_bytes=0, is_first=True)
+    assert not checkpoint_is_due(grown(1, large), checkpoint_size_bytes=4 * large)
+    assert not checkpoint_is_due(grown(1, large, checkpointInterval="10"), checkpoint_size_bytes=0)
 
 
 def test_a_checkpoint_is_due_at_a_multiple_of_the_interval_and_always_after_twice_as_many() -> None:
