@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from rows import as_rows, in_schema
 
 import txlog
@@ -96,8 +97,15 @@ class Pair:
         raise AssertionError
 
     def both(self, statement: str, call: Callable[[Table], Any]) -> None:
-        """Alter both tables, one of them by either engine."""
-        self.spark.sql(f"alter table delta.`{self.alone}` {statement}")
+        """Alter both tables, one of them by either engine, unless Spark's Delta trips over its own property: it takes
+        `a b` in delta.dataSkippingStatsColumns for the column a when another column of that list is dropped."""
+        try:
+            self.spark.sql(f"alter table delta.`{self.alone}` {statement}")
+        except AnalysisException as error:
+            if "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA" not in str(error) or not statement.startswith("drop columns"):
+                raise
+            self.steps.append(f"spark refused: {statement}")
+            return
         by_us = self.choose.random() < 0.6
         self.steps.append(f"{'txlog' if by_us else 'spark'}: {statement}")
         if not by_us:
