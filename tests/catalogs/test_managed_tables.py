@@ -17,8 +17,10 @@ import txlog
 from txlog.catalogs.open import CATALOG
 from txlog.cli.app import app
 from txlog.commit.identity_ranges import numbers_of
-from txlog.errors import StorageError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.protocol.identity import identity_columns
+from txlog.protocol.log_names import commit_name
+from txlog.store.local import LocalLogStore
 from txlog.testing.unity_server import UnityServer
 
 NAME = "main.s.orders"
@@ -288,3 +290,36 @@ def test_a_sink_commits_each_checkpoint_once(table: txlog.Table) -> None:
             task.write(rows(1))
         sink.commit(1, [task.committable])
     assert ids(txlog.Table.open(URI)) == [1]
+
+
+# --- opening ------------------------------------------------------------------------------------------------------
+
+
+def test_opening_after_a_checkpoint_takes_one_request_and_no_list_of_a_local_folder(
+    server: UnityServer, table: txlog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append(rows(1))
+    table.create_checkpoint()
+    newest = [table.append(rows(number)) for number in (2, 3)][-1].version
+    listed: list[str] = []
+    monkeypatch.setattr(LocalLogStore, "list_from", lambda self, name: listed.append(name) or [])
+    asked = len(server.requests)
+    opened = txlog.Catalog(server.uri).table(NAME)
+    assert (listed, len(server.requests) - asked) == ([], 1)
+    assert opened.version == newest
+
+
+def test_a_version_after_the_checkpoint_that_is_lost_is_reported_and_no_older_one_is_read(
+    server: UnityServer, table: txlog.Table
+) -> None:
+    table.create_checkpoint()
+    for number in (1, 2, 3):
+        table.append(rows(number))
+    table._open_table.log.make_durable(table._open_table.log.newest_state())  # which publishes
+    table.append(rows(4))
+    log = Path(table.uri) / "_delta_log"
+    (log / commit_name(2)).unlink()
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
+    with pytest.raises(CorruptLogError, match="version 2"):
+        txlog.Catalog(server.uri).table(NAME).to_arrow()

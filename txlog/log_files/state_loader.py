@@ -48,16 +48,20 @@ class StateLoader:
         self._commits = CommitReader(store, limits)
         self._versions = store.versions
         self._has_cheap_calls = store.versions.capabilities.has_cheap_calls
+        self._lists = store.versions.capabilities.lists_completely
+        self._owner_knows = store.versions.capabilities.remembers_versions
+        # A list of a local folder reads every name in it.
+        self._probes = not self._lists or (self._owner_knows and store.log.capabilities.has_cheap_calls)
 
     # --- states ------------------------------------------------------------------------------------------
 
     def load(self) -> TableState:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
         hint = read_hint(self._store.log, self._table)
-        if self._versions.capabilities.lists_completely:
+        state = self._probe_from(hint) if hint and self._probes else None
+        if state is None:
             state = self._load_listed(None, hint)
-        else:
-            state = (self._probe_from(hint) if hint else None) or self.catch_up(self._load_listed(None, hint))
+            state = state if self._lists else self.catch_up(state)
         return self._with_commit_timestamp(state)
 
     def load_at(self, version: int) -> TableState:
@@ -69,8 +73,7 @@ class StateLoader:
 
     def catch_up(self, state: TableState) -> TableState:
         """``state`` advanced to the newest version, by requesting commit after commit by name."""
-        listable = self._versions.capabilities.lists_completely
-        most = 4 if listable else _PROBED
+        most = 4 if self._lists else _PROBED
         while True:
             following = self._commits.following(state.version, files=False, most=most)
             if not following:
@@ -78,7 +81,7 @@ class StateLoader:
             state = self._advanced(state, following)
             if len(following) < most:
                 return state
-            if listable:
+            if self._lists:
                 # Many commits follow: one listing names them all, so they are read in parallel.
                 last = self._list(state.version + 1).latest_version
                 state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
@@ -96,7 +99,7 @@ class StateLoader:
         if hint.files is None:
             return None
         sizes = self._sizes_after(hint.version)
-        if len(sizes) == _PROBED:
+        if sizes is None:
             return None
         try:
             if not sizes:
@@ -107,8 +110,10 @@ class StateLoader:
             for version in range(segment.version, hint.version - 1, -1):
                 known = self._from_checksum(version, segment)
                 if known is not None:
-                    return self.catch_up(known)
+                    return known if self._owner_knows else self.catch_up(known)
             state = self._at_checkpoint(hint.files)
+            if self._owner_knows:  # it said which version is the newest; to request the next one would ask it again
+                return self._advanced(state, self._commits.read_range(hint.version + 1, segment.version, files=False))
             following = self._commits.following(hint.version, files=False, most=_PROBED)
         except NotFoundError:
             return None
@@ -242,13 +247,17 @@ class StateLoader:
         file = listing.commits.get(version)
         return file.size if file is not None else self._versions.stat(version).size
 
-    def _sizes_after(self, version: int) -> list[int]:
-        """The sizes of the commits after ``version``, requested by name, at most `_PROBED` of them."""
+    def _sizes_after(self, version: int) -> list[int] | None:
+        """The sizes of all commits after ``version``, found by name; None if there are many, or one is missing."""
         sizes: list[int] = []
+        if self._owner_knows:
+            tail = self._versions.tail(version, {})
+            is_dense = len(tail) == max(tail, default=version) - version < _PROBED
+            return [file.size for file in tail.values()] if is_dense else None
         with contextlib.suppress(NotFoundError):
             while len(sizes) < _PROBED:
                 sizes.append(self._versions.stat(version + 1 + len(sizes)).size)
-        return sizes
+        return sizes if len(sizes) < _PROBED else None
 
     # --- checkpoints -------------------------------------------------------------------------------------
 

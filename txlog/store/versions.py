@@ -68,7 +68,8 @@ class VersionLog(Protocol):
         """The versions after one, published or not, by number.
 
         ``listed`` are the versions from a recent list of the log's folder, so it is not listed again. A version that
-        the answer lacks may exist, unless the owner ``lists_completely``. Raises StorageError.
+        the answer lacks may exist, unless the owner ``lists_completely``. An owner that ``remembers_versions`` answers
+        the same whatever ``listed`` lacks. Raises StorageError.
         """
 
     def make_durable(self, version: int) -> None:

@@ -388,6 +388,10 @@ def a_list_that_was_made_before_hides_no_version(versions: VersionLog) -> None:
         versions.put(Attempt(version, b"body"))
     listed = versions.tail(-1)
     assert versions.tail(-1, listed).keys() >= listed.keys()
+    if versions.capabilities.remembers_versions:
+        versions.publish(3)
+        for after in (-1, 0, 2, 3):
+            assert versions.tail(after, {}).keys() == versions.tail(after).keys()
 
 
 def stat_and_tail_agree(versions: VersionLog) -> None:

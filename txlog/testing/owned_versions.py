@@ -8,6 +8,7 @@ somebody publishes it; then its record may be dropped from the book.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import commit_version
@@ -88,12 +89,13 @@ class OwnedVersions:
     def tail(self, after: int, listed: Mapping[int, VersionFile] | None = None) -> Mapping[int, VersionFile]:
         accepted = self._accepted.tail(after)
         found = {**self._published.tail(after, listed), **accepted}
-        for version in range(after + 1, min(accepted, default=0)):
+        for version in count(after + 1) if not accepted else range(after + 1, min(accepted)):
             if version not in found:  # published and dropped since the listing, or cleaned up
                 try:
                     found[version] = self._published.stat(version)
                 except NotFoundError:
-                    continue
+                    if not accepted and version > max(found, default=after):
+                        break
         return {version: found[version] for version in sorted(found)}
 
     def make_durable(self, version: int) -> None:
