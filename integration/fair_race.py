@@ -65,7 +65,8 @@ def run_race(
     """Let ``writers`` processes append to the table at ``uri``, which exists.
 
     With ``machines``, a folder, each process has a folder for temporary files of its own, as on a machine of its own.
-    With ``period_s``, an append of each is due that often, and waits from then on; else each appends at full speed.
+    With ``period_s``, an append of each is due that often, and waits from then on, after one that is not counted; else
+    each appends at full speed.
     """
     given = [library, uri, json.dumps(dict(storage_options)), str(seconds), str(period_s)]
     command = [sys.executable, __file__, *given]
@@ -101,6 +102,8 @@ def run_race(
 
 def _work(library: str, uri: str, storage_options: dict[str, str], seconds: float, period_s: float) -> None:
     append = _append_with(library, uri, storage_options)
+    if period_s:
+        append()  # what a process loads once is no part of its later waits
     print("ready", flush=True)
     sys.stdin.readline()
     end_s = time.monotonic() + seconds

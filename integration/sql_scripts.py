@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["SCRIPTS", "SHORT"]
 
-SHORT = (("merge", "spark"), ("definitions", "duckdb"))
+SHORT = (("merge", "duckdb"), ("definitions", "spark"))
 """The scripts that `make test` runs."""
 
 SCRIPTS = {

@@ -98,11 +98,11 @@ def test_killed_processes_that_commit_each_others_appends_lose_and_repeat_nothin
 ) -> None:
     _create(place)
     races = [
-        *_races(tmp_path, place, 5, 10),
-        *_races(tmp_path, place, 3, 10, "txlog.sink", first=5),
-        *_races(tmp_path, place, 1, 5, "deltalake", first=8),
+        *_races(tmp_path, place, 4, 8),
+        *_races(tmp_path, place, 2, 8, "txlog.sink", first=4),
+        *_races(tmp_path, place, 1, 4, "deltalake", first=6),
     ]
-    _kill_and_judge(races, kills=8, seed=1, record_property=record_property)
+    _kill_and_judge(races, kills=5, seed=1, record_property=record_property)
 
 
 @pytest.mark.hunt(part="races")

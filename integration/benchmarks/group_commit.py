@@ -106,6 +106,7 @@ def _report(races: Mapping[tuple[int, float, str], Race], crowds: tuple[tuple[in
     )
     return (
         f"{table}\n\nEach race takes {seconds:.0f} s on a new table, on versitygw behind {1000 * DELAY_S:.0f} ms of"
-        " delay each way; each writer is a process with a queue of its own, as on a machine of its own. Waits include"
-        f" appends that had not finished at the end. Appends that failed: {failed}."
+        " delay each way; each writer is a process with a queue of its own, as on a machine of its own. A writer of"
+        " one append a second has appended once before. Waits include appends that had not finished at the end."
+        f" Appends that failed: {failed}."
     )

@@ -53,7 +53,8 @@ OnBytes = Callable[[int, int], None]
 
 _ATTEMPTS_MAX = 100
 _SPOOLED_CHUNK_BYTES = 4 << 20
-_KEPT_BYTES_MAX = 64 << 20
+_IN_MEMORY_BYTES_MAX = 64 << 20
+_ON_DISK_BYTES_MAX = 1 << 30
 
 
 class CopyOptions(msgspec.Struct, frozen=True):
@@ -106,6 +107,8 @@ class _Load:
         self._source = source
         self._options = options
         self._on_bytes = on_bytes
+        self._inputs: dict[ObjectMeta, InputFile] = {}
+        self._memory_left_bytes, self._disk_left_bytes = _IN_MEMORY_BYTES_MAX, _ON_DISK_BYTES_MAX
         self._root, self._own = root_of(source.uri), root_of(open_table.uri)
         if f"{self._root}/".startswith(f"{self._own}/"):
             raise InvalidInputError(
@@ -199,20 +202,24 @@ class _Load:
         types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
         nulls, optional = ("", *options.null_values), computed_names(state.schema)
         text_format = TextFormat(types, nulls, options.delimiter, options.header, optional)
-        return inspected([*self._inputs(new)], options.format, text_format)
+        for file in new:
+            if file not in self._inputs:
+                self._inputs[file] = self._input(file)
+        return inspected([self._inputs[file] for file in new], options.format, text_format)
 
-    def _inputs(self, files: Sequence[ObjectMeta]) -> Iterator[InputFile]:
-        """Each file is opened at least twice. Of an object store, those that are small together are kept in memory."""
-        left_bytes = _KEPT_BYTES_MAX
-        for file in files:
-            opened = functools.partial(self._source.files.open, file.name)
-            if self._source.has_cheap_calls:
-                yield InputFile(file.name, file.size, opened)
-            elif file.size <= left_bytes:
-                left_bytes -= file.size
-                yield InputFile(file.name, file.size, _read_once(opened))
-            else:
-                yield InputFile(file.name, file.size, functools.partial(_spooled, opened), opened)
+    def _input(self, file: ObjectMeta) -> InputFile:
+        """A file is opened at least twice, and again after a lost race. Of an object store, the first ones stay in
+        memory, or in temporary files, so that they are downloaded once."""
+        opened = functools.partial(self._source.files.open, file.name)
+        if self._source.has_cheap_calls:
+            return InputFile(file.name, file.size, opened)
+        if file.size <= self._memory_left_bytes:
+            self._memory_left_bytes -= file.size
+            return InputFile(file.name, file.size, _in_memory(opened))
+        if file.size <= self._disk_left_bytes:
+            self._disk_left_bytes -= file.size
+            return InputFile(file.name, file.size, _on_disk(opened), opened)
+        return InputFile(file.name, file.size, lambda: _on_disk(opened)(), opened)
 
     def _counter(self, total_bytes: int) -> Callable[[int], None]:
         done_bytes = 0
@@ -226,7 +233,7 @@ class _Load:
         return advance
 
 
-def _read_once(opened: Callable[[], Any]) -> Callable[[], Any]:
+def _in_memory(opened: Callable[[], Any]) -> Callable[[], Any]:
     """Opens a file that is read whole at the first opening, and kept in memory."""
 
     @functools.cache
@@ -238,13 +245,20 @@ def _read_once(opened: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: pa.BufferReader(body())
 
 
-def _spooled(opened: Callable[[], Any]) -> Any:
-    """A local copy of a file of an object store: Arrow's threads then run no Python code (see `InputFile`)."""
-    with opened() as handle, tempfile.NamedTemporaryFile(prefix="txlog-") as copy:
-        for chunk in _chunks(handle):
-            copy.write(chunk)
-        copy.flush()
-        return pa.OSFile(copy.name)  # stays readable after its name is gone
+def _on_disk(opened: Callable[[], Any]) -> Callable[[], Any]:
+    """Opens a local copy of a file of an object store, which is made at the first opening and deleted with this
+    function: Arrow's threads then run no Python code (see `InputFile`)."""
+
+    @functools.cache
+    def copy() -> Any:
+        made = tempfile.NamedTemporaryFile(prefix="txlog-")  # noqa: SIM115 -- closed, and so deleted, when it is freed
+        with opened() as handle:
+            for chunk in _chunks(handle):
+                made.write(chunk)
+        made.flush()
+        return made
+
+    return lambda: pa.OSFile(copy().name)  # which stays readable after its name is gone
 
 
 def _chunks(handle: Any) -> Iterator[bytes]:
