@@ -5,10 +5,11 @@ In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `UPKEEP_M
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -125,7 +126,11 @@ def deletes_the_keys_of_what_is_sealed(patch: pytest.MonkeyPatch) -> None:
 
 def deletes_files_that_are_about_to_be_committed(patch: pytest.MonkeyPatch) -> None:
     """A vacuum that does not ask for the age of a file that no commit names."""
-    patch.setattr(_Vacuum, "_unneeded", lambda self, batch: batch.filter(self._unneeded_flags(batch["path"])))
+
+    def of_any_age(self: Any, expired_version: int | None) -> Iterator[pa.Table]:
+        return (pa.Table.from_batches([batch]) for batch in self._source(expired_version))
+
+    patch.setattr(_Vacuum, "_old_candidates", of_any_age)
 
 
 def takes_the_hours_of_its_retention_for_seconds(patch: pytest.MonkeyPatch) -> None:
