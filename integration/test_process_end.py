@@ -78,11 +78,11 @@ def named_by_the_hint(place: S3Location) -> int:
 
 def test_jobs_that_append_one_row_each_write_a_checkpoint_an_interval(place: S3Location) -> None:
     txlog.Table.create(
-        place.uri, ROW.schema, properties={"delta.checkpointInterval": "10"}, storage_options=place.storage_options
+        place.uri, ROW.schema, properties={"delta.checkpointInterval": "4"}, storage_options=place.storage_options
     )
-    assert [end_a_job(place) for _ in range(12)] == [""] * 12
-    assert checkpoints_of(place) == [10]
-    assert named_by_the_hint(place) == 10
+    assert [end_a_job(place) for _ in range(5)] == [""] * 5
+    assert checkpoints_of(place) == [4]
+    assert named_by_the_hint(place) == 4
 
 
 @pytest.mark.parametrize("ending", NAMES)
