@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from expression_texts import ANY, ARROW_SCHEMA, CONDITIONS, ROW, SCHEMA, TYPES, batch_of
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import txlog
@@ -554,6 +554,7 @@ def test_a_pyarrow_expression_without_an_sql_equivalent_is_refused_and_named(
 # --- plain data -----------------------------------------------------------------------------------------------
 
 
+@example("-(-(d))")
 @given(text=ANY)
 def test_an_expression_pickles_and_its_text_reads_back_with_the_same_type(text: str) -> None:
     expression = parse(text, SCHEMA)

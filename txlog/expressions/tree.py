@@ -130,7 +130,7 @@ class Call(Expression, frozen=True):
             whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
             return f"CASE {whens} ELSE {self.arguments[-1]} END"
         if self.name == "negate":
-            return f"-{texts[0]}"
+            return f"-({texts[0]})" if texts[0].startswith("-") else f"-{texts[0]}"  # -- begins a comment
         if len(texts) == 2 and not self.name.isidentifier():
             return f"{texts[0]} {self.name} {texts[1]}"
         if self.name == "like":
