@@ -454,6 +454,19 @@ def test_arithmetic_on_literals_is_no_value_of_a_string_column(text: str) -> Non
     assert assign(text.replace("-", "+"), Field("l", TYPES["l"]), SCHEMA).type == TYPES["l"]
 
 
+@pytest.mark.parametrize("column", ["dt", "ts", "tn"])
+def test_a_date_without_quotes_is_no_value_of_a_column_of_times(column: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"column {column} is a .* is arithmetic .*write \"'2026-11-01'\"$"):
+        assign("2026-11-01", Field(column, TYPES[column]), SCHEMA)
+
+
+def test_a_dotted_name_without_backticks_is_refused_with_the_name_in_backticks() -> None:
+    schema = from_arrow(pa.schema([("a.b", pa.int64())]))
+    with pytest.raises(InvalidInputError, match=r"no column a\.b: the table has a\.b\. .* `a\.b` in backticks"):
+        bind_predicate("a.b = 1", schema)
+    assert bind_predicate("`a.b` = 1", schema) is not None
+
+
 # --- what users give for a value ----------------------------------------------------------------------------------
 
 

@@ -258,6 +258,7 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("insert into t\nselect at, n from t  $ by at", "the query at line 2, column 1, select cannot be read"),
         (f"select {'(' * 5_000}1{')' * 5_000}", "the query at line 1, column 1, select cannot be read"),
         ("insert into t values (1) on conflict", "line 1, column 15"),
+        ("show schemas", "line 1, column 6, schemas: expected TABLES, COLUMNS, PARTITIONS or TBLPROPERTIES"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_place(text: str, place: str) -> None:
@@ -299,6 +300,8 @@ def test_a_value_without_a_parameter_and_text_without_a_statement_are_refused() 
     for empty in ("", " ", ";", "-- nothing", "/* ; */;;"):
         with pytest.raises(InvalidInputError, match="expected an SQL statement"):
             read_statements(empty)
+    with pytest.raises(InvalidInputError, match=r"Invalid parameters \[1\]: expected values by name"):
+        read_statements("delete from t", [1])  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="has no :x, for which there is a value"):
         read_statements("delete from t", {"x": 1})
     with pytest.raises(InvalidInputError, match="expected an SQL statement"):

@@ -113,6 +113,7 @@ def test_a_misspelled_name_is_an_attribute_error_like_any_other(table: Table) ->
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
+        ("txlog.write(table.uri, data, column_mapping='name')", "write() takes no 'column_mapping': pass properties="),
         ("Table.open(table.uri, version=1)", "Table.open() takes no 'version': table.snapshot(version) and"),
         ("Table.open(table.uri, options={})", "it is called 'storage_options' here"),
         ("Table.create(table.uri, schema, partitionBy=['id'])", "it is called 'partition_by' here"),

@@ -135,6 +135,9 @@ def test_a_table_without_rows_keeps_its_schema() -> None:
             "polars columns of Python objects cannot be stored (o)",
             id="polars-objects",
         ),
+        pytest.param(
+            pl.DataFrame({"n": [1]}, schema={"n": pl.Int128}), "Cast each column of Int128", id="polars-int128"
+        ),
         pytest.param({"a": [1]}, "pyarrow.table", id="dict"),
         pytest.param(ROWS, "from_pylist", id="list-of-dicts"),
         pytest.param("rows.csv", "str", id="text"),

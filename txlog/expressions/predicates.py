@@ -378,7 +378,9 @@ def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path,
         if member is None:
             known = f"has {', '.join(here.names)}" if isinstance(here, Struct) else f"is of type {type_name(here)}"
             where = path_text(tuple(found)) if found else owner
-            raise InvalidInputError(f"there is no column {path_text(path)}: {where} {known}")
+            dotted = schema.find(".".join(path)) if len(path) > 1 else None
+            hint = f". For the column with a dot in its name, write `{dotted.name}` in backticks" if dotted else ""
+            raise InvalidInputError(f"there is no column {path_text(path)}: {where} {known}{hint}")
         found.append(member.name)
         here = member.type
         if COLLATIONS_KEY in member.metadata:

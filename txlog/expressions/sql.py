@@ -32,7 +32,7 @@ from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import Reader, Scope
 from txlog.expressions.tree import Expression
 from txlog.expressions.types import is_numeric
-from txlog.protocol.schema import STRING, Field, Struct, type_name
+from txlog.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Struct, type_name
 from txlog.util.arguments import described
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "parse_stored_value",
 ]
 
+_WRITTEN_IN_QUOTES = (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
@@ -195,7 +196,7 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
         InvalidInputError: What `bind_value` raises; or the column cannot store a value of this type.
     """
     bound = bind_value(value, schema, **context)
-    if isinstance(value, str) and column.type == STRING and is_numeric(bound.type):
+    if isinstance(value, str) and column.type in _WRITTEN_IN_QUOTES and is_numeric(bound.type):
         _refuse_a_sum_of_literals(value, column)
     try:
         return assigned(bound, column.type)
@@ -206,12 +207,13 @@ def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]
 
 
 def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
-    """In SQL ``2026-11-01`` is the number 2014, which is never meant for a string column."""
+    """In SQL ``2026-11-01`` is the number 2014, which is never meant for a string or a date column."""
     if not (any(each.isalpha() or each in "'`" for each in sql_text) or _PLAIN_NUMBER.fullmatch(sql_text)):
         quoted = "'" + sql_text + "'"
         raise InvalidInputError(
-            f"column {column.name} is a string, and {sql_text} is arithmetic on numbers: for the string {sql_text},"
-            f' write "{quoted}"; for the number as a string, CAST({sql_text} AS STRING)'
+            f"column {column.name} is a {type_name(column.type)}, and {sql_text} is arithmetic on numbers: for the"
+            f' {type_name(column.type)} {sql_text}, write "{quoted}"'
+            + (f"; for the number as a string, CAST({sql_text} AS STRING)" if column.type == STRING else "")
         )
 
 

@@ -73,6 +73,8 @@ _NO_SUBQUERY = (
 
 class _Script:
     def __init__(self, text: str, parameters: Mapping[str, object]) -> None:
+        if not isinstance(parameters, Mapping):
+            raise invalid("parameters", parameters, 'values by name, such as {"id": 7} for :id')
         self.text = text
         self.parameters = {str(name): quoted(value, f":{name}") for name, value in parameters.items()}
 

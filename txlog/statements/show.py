@@ -78,6 +78,7 @@ def read_show(cursor: Cursor) -> ShowTables | ShowColumns | ShowPartitions | Sho
         return ShowColumns(read_table_name(cursor))
     if cursor.take("PARTITIONS"):
         return ShowPartitions(read_table_name(cursor))
-    cursor.expect("TBLPROPERTIES")
+    if not cursor.take("TBLPROPERTIES"):
+        raise cursor.refused("expected TABLES, COLUMNS, PARTITIONS or TBLPROPERTIES")
     table = read_table_name(cursor)
     return ShowProperties(table, cursor.inside().key() if cursor.looks_at("(") else None)

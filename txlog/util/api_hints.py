@@ -225,6 +225,7 @@ _MERGE = 'schema_mode="merge" adds the columns that the table lacks'
 _AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) show the table as it was"
 _VERSION_AT = "table.snapshot(timestamp=...).version is the version at a time"
 INSTEAD = {
+    "columnmapping": 'pass properties={"delta.columnMapping.mode": "name"}',
     "commitproperties": "use the arguments user_metadata, app_id and checkpoint_id",
     "enforceretentionduration": "force=True accepts a retention that is shorter than the table's",
     "endingtimestamp": _VERSION_AT,

@@ -320,7 +320,8 @@ def check_added_are_plain(added: Iterable[tuple[str, Field]]) -> None:
     if computed:
         raise InvalidInputError(
             f"cannot add {', '.join(computed)} as a generated or identity column or with a default, since existing rows"
-            " have no value there: add it as a plain column. A new table may have such columns"
+            " have no value there: add it as a plain column. A new table may have such columns; alter_column"
+            " gives later rows a default"
         )
 
 

@@ -94,7 +94,11 @@ def _from_pandas(frame: Any) -> DataStream:
 
 
 def _unreadable(data: Any, error: Exception) -> InvalidInputError:
-    hints = {"non-struct": "Pass a frame of named columns", "Duplicate column": "Give each column its own name"}
+    hints = {
+        "non-struct": "Pass a frame of named columns",
+        "Duplicate column": "Give each column its own name",
+        "_pli128": "Cast each column of Int128 to Int64 or Decimal(38, 0)",
+    }
     hint = next((hint for text, hint in hints.items() if text in str(error)), "Convert the named column")
     arrow_says = "; ".join(map(str, error.args))
     return InvalidInputError(
