@@ -323,3 +323,37 @@ def test_a_version_after_the_checkpoint_that_is_lost_is_reported_and_no_older_on
         checksum.unlink()
     with pytest.raises(CorruptLogError, match="version 2"):
         txlog.Catalog(server.uri).table(NAME).to_arrow()
+
+
+def test_the_newest_version_that_is_lost_is_reported_and_no_older_one_is_read(
+    server: UnityServer, table: txlog.Table
+) -> None:
+    table.create_checkpoint()
+    table.append(rows(1))
+    table.append(rows(2))
+    newest = 2
+    table._open_table.post_commit.drain()
+    table._open_table.store.versions.publish(newest)
+    server.table(NAME)["commits"].clear()  # as a server does whose records go once they are published
+    assert ids(txlog.Table.open(URI)) == [1, 2]
+    (Path(table.uri) / "_delta_log" / commit_name(newest)).unlink()
+    with pytest.raises(CorruptLogError, match=f"version {newest} as the newest of {NAME}"):
+        txlog.Catalog(server.uri).table(NAME)
+
+
+def test_each_commit_after_a_checkpoint_without_checksums_is_read_once(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = txlog.Table.create(URI, "id bigint, note string", properties={"delta.checkpointInterval": "1000"})
+    table.create_checkpoint()
+    for number in range(30):
+        table.append(rows(number))
+    table._open_table.post_commit.drain()
+    for checksum in (Path(table.uri) / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    read: list[str] = []
+    real = LocalLogStore.read
+    monkeypatch.setattr(LocalLogStore, "read", lambda self, name: read.append(name) or real(self, name))
+    assert txlog.Catalog(server.uri).table(NAME).version == 30
+    commits = [name for name in read if name.endswith(".json") and "checkpoint" not in name]
+    assert 30 <= len(commits) <= 31
