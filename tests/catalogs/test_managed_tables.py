@@ -22,6 +22,7 @@ from txlog.protocol.identity import identity_columns
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import LocalLogStore
 from txlog.testing.unity_server import UnityServer
+from txlog.upkeep.version_checksum import write_checksum
 
 NAME = "main.s.orders"
 URI = f"uc://{NAME}"
@@ -309,20 +310,25 @@ def test_opening_after_a_checkpoint_takes_one_request_and_no_list_of_a_local_fol
     assert opened.version == newest
 
 
+@pytest.mark.parametrize("has_checksum", [True, False])
 def test_a_version_after_the_checkpoint_that_is_lost_is_reported_and_no_older_one_is_read(
-    server: UnityServer, table: txlog.Table
+    server: UnityServer, table: txlog.Table, has_checksum: bool
 ) -> None:
     table.create_checkpoint()
     for number in (1, 2, 3):
         table.append(rows(number))
-    table._open_table.log.make_durable(table._open_table.log.newest_state())  # which publishes
-    table.append(rows(4))
+    newest = table._open_table.log.newest_state()
+    table._open_table.log.make_durable(newest)  # which publishes
+    table._open_table.post_commit.drain()
     log = Path(table.uri) / "_delta_log"
-    (log / commit_name(2)).unlink()
     for checksum in log.glob("*.crc"):
         checksum.unlink()
+    if has_checksum:
+        assert write_checksum(table._open_table.log, newest)
+    table.append(rows(4))
+    (log / commit_name(2)).unlink()
     with pytest.raises(CorruptLogError, match="version 2"):
-        txlog.Catalog(server.uri).table(NAME).to_arrow()
+        txlog.Catalog(server.uri).table(NAME)
 
 
 def test_the_newest_version_that_is_lost_is_reported_and_no_older_one_is_read(
