@@ -324,13 +324,16 @@ def test_a_full_disk_of_temporary_files_is_reported_and_nothing_is_left_while_th
     assert (table.version, [*temporary.iterdir()]) == (0, [])
 
 
-def test_a_load_takes_half_of_a_small_disk_at_most(
+def test_a_load_keeps_what_fits_into_memory_and_half_of_a_small_disk(
     table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2))
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * len(csv(1))))
-    assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 2
-    assert files.read_bytes["a.csv"] == len(csv(1)) < files.read_bytes["b.csv"]
+    size = len(csv(1))
+    source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2), c=csv(3))
+    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", size)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * size))
+    assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 3
+    read = files.read_bytes
+    assert read["a.csv"] == read["b.csv"] == size < read["c.csv"]
 
 
 class ChangingFiles(CountingFiles):
