@@ -22,6 +22,7 @@ from txlog.protocol.identity import identity_columns
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import LocalLogStore
 from txlog.testing.unity_server import UnityServer
+from txlog.upkeep.version_checksum import write_checksum
 
 NAME = "main.s.orders"
 URI = f"uc://{NAME}"
@@ -309,17 +310,57 @@ def test_opening_after_a_checkpoint_takes_one_request_and_no_list_of_a_local_fol
     assert opened.version == newest
 
 
+@pytest.mark.parametrize("has_checksum", [True, False])
 def test_a_version_after_the_checkpoint_that_is_lost_is_reported_and_no_older_one_is_read(
-    server: UnityServer, table: txlog.Table
+    server: UnityServer, table: txlog.Table, has_checksum: bool
 ) -> None:
     table.create_checkpoint()
     for number in (1, 2, 3):
         table.append(rows(number))
-    table._open_table.log.make_durable(table._open_table.log.newest_state())  # which publishes
-    table.append(rows(4))
+    newest = table._open_table.log.newest_state()
+    table._open_table.log.make_durable(newest)  # which publishes
+    table._open_table.post_commit.drain()
     log = Path(table.uri) / "_delta_log"
-    (log / commit_name(2)).unlink()
     for checksum in log.glob("*.crc"):
         checksum.unlink()
+    if has_checksum:
+        assert write_checksum(table._open_table.log, newest)
+    table.append(rows(4))
+    (log / commit_name(2)).unlink()
     with pytest.raises(CorruptLogError, match="version 2"):
-        txlog.Catalog(server.uri).table(NAME).to_arrow()
+        txlog.Catalog(server.uri).table(NAME)
+
+
+def test_the_newest_version_that_is_lost_is_reported_and_no_older_one_is_read(
+    server: UnityServer, table: txlog.Table
+) -> None:
+    table.create_checkpoint()
+    table.append(rows(1))
+    table.append(rows(2))
+    newest = 2
+    table._open_table.post_commit.drain()
+    table._open_table.store.versions.publish(newest)
+    server.table(NAME)["commits"].clear()  # as a server does whose records go once they are published
+    assert ids(txlog.Table.open(URI)) == [1, 2]
+    (Path(table.uri) / "_delta_log" / commit_name(newest)).unlink()
+    with pytest.raises(CorruptLogError, match=f"version {newest} as the newest of {NAME}"):
+        txlog.Catalog(server.uri).table(NAME)
+
+
+def test_each_commit_after_a_checkpoint_without_checksums_is_read_once(
+    server: UnityServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = txlog.Table.create(URI, "id bigint, note string", properties={"delta.checkpointInterval": "1000"})
+    table.create_checkpoint()
+    for number in range(30):
+        table.append(rows(number))
+    table._open_table.post_commit.drain()
+    for checksum in (Path(table.uri) / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    read: list[str] = []
+    real = LocalLogStore.read
+    monkeypatch.setattr(LocalLogStore, "read", lambda self, name: read.append(name) or real(self, name))
+    assert txlog.Catalog(server.uri).table(NAME).version == 30
+    commits = [name for name in read if name.endswith(".json") and "checkpoint" not in name]
+    assert len({*commits}) == 30
+    assert len(commits) <= 31

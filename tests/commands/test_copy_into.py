@@ -6,11 +6,15 @@ import datetime
 import gzip
 import io
 import json
+import os
+import resource
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deltalake
@@ -22,12 +26,14 @@ from typer.testing import CliRunner
 from txlog.cli.app import app
 from txlog.commands import copy_into as command
 from txlog.errors import (
+    AccessError,
     CommitStateUnknownError,
     ConcurrentTransactionError,
     CorruptLogError,
     InvalidInputError,
     NotFoundError,
     SchemaMismatchError,
+    StorageError,
 )
 from txlog.protocol import loaded_files
 from txlog.protocol.actions import DomainMetadata
@@ -277,6 +283,114 @@ def test_what_neither_memory_nor_disk_may_keep_is_loaded_through_one_temporary_f
         monkeypatch.setattr(command, name, 0)
     source = TableStore("memory:///incoming", CountingBucket(), files)
     assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == len(ids(table)) == 4
+    assert not [*temporary.iterdir()]
+
+
+def on_disk_alone(monkeypatch: pytest.MonkeyPatch, files: MemoryFileStore, **loaded: str) -> TableStore:
+    """A folder of an object store, of which nothing is kept in memory."""
+    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", 0)
+    for name, text in loaded.items():
+        files.write(f"{name}.csv", text.encode())
+    return TableStore("memory:///incoming", CountingBucket(), files)
+
+
+def test_more_files_than_a_process_may_have_open_are_kept_on_disk(
+    table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = on_disk_alone(monkeypatch, CountingFiles(), **{f"f{each:03}": csv(1) for each in range(200)})
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, limits[1]))
+    try:
+        assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not [*temporary.iterdir()]
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1 << 30])
+def test_a_full_disk_of_temporary_files_is_reported_and_nothing_is_left_while_the_error_is_held(
+    table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    source = on_disk_alone(monkeypatch, CountingFiles(), a=csv(1), b=csv(2) + "1,x,\n" * 500_000)
+    monkeypatch.setattr(command, "_ON_DISK_BYTES_MAX", kept_bytes)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"temporary file.*TMPDIR") as held:
+            command.copy_into(table._open_table, source, command.CopyOptions())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert held.value.__traceback__ is not None
+    assert (table.version, [*temporary.iterdir()]) == (0, [])
+
+
+def test_a_load_keeps_what_fits_into_memory_and_half_of_a_small_disk(
+    table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(csv(1))
+    source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2), c=csv(3))
+    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", size)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * size))
+    assert command.copy_into(table._open_table, source, command.CopyOptions()).rows == 3
+    read = files.read_bytes
+    assert read["a.csv"] == read["b.csv"] == size < read["c.csv"]
+
+
+class ChangingFiles(CountingFiles):
+    """Each file is opened through ``on_open``."""
+
+    def __init__(self, on_open: Callable[[str], None]) -> None:
+        super().__init__()
+        self.on_open = on_open
+
+    def open(self, path: str) -> Any:
+        self.on_open(path)
+        return super().open(path)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), AccessError("no right to read b.csv")], ids=repr)
+def test_a_load_that_is_stopped_while_it_downloads_leaves_no_copies(
+    table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def stop(path: str) -> None:
+        if path == "b.csv":
+            assert [*temporary.rglob("*")]
+            raise error
+
+    source = on_disk_alone(monkeypatch, ChangingFiles(stop), a=csv(1), b=csv(2))
+    with pytest.raises(type(error)) as held:
+        command.copy_into(table._open_table, source, command.CopyOptions())
+    assert held.value is error
+    assert (table.version, [*temporary.iterdir()]) == (0, [])
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 64 << 20])
+@pytest.mark.parametrize("change", ["written again", "gone"])
+def test_a_lost_race_looks_again_at_what_is_in_a_bucket(
+    table: Table,
+    temporary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    memory_bytes: int,
+) -> None:
+    source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2))
+    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", memory_bytes)
+    put(tmp_path / "other", "d.csv", csv(5))
+    real, first = command.plan_write, iter([True])
+
+    def lose_once(*arguments: Any) -> Any:
+        if next(first, False):
+            Table.open(table.uri).copy_into(tmp_path / "other")
+            files.delete("b.csv")
+            if change == "written again":
+                files.write("b.csv", csv(7, 8).encode())
+        return real(*arguments)
+
+    monkeypatch.setattr(command, "plan_write", lose_once)
+    done = command.copy_into(table._open_table, source, command.CopyOptions())
+    assert ids(table) == ([1, 5, 7, 8] if change == "written again" else [1, 5])
+    assert done.files == (("a.csv", "b.csv") if change == "written again" else ("a.csv",))
     assert not [*temporary.iterdir()]
 
 

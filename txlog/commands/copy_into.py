@@ -7,9 +7,11 @@ another one, loads each file once: of two loads at once, one loses the race, and
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +24,7 @@ from txlog.commands.places import files_in, root_of
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.log_files.listing import list_log
@@ -76,14 +78,15 @@ def copy_into(
 ) -> CopyResult:
     """Load the files. Raises what `Table.copy_into` raises."""
     _check(options)
-    load = _Load(open_table, source, options, on_bytes)
-    for attempt in range(_ATTEMPTS_MAX):
-        try:
-            return load.run()
-        except ConflictError as error:
-            if attempt + 1 == _ATTEMPTS_MAX:
-                raise
-            logger.info("%s: the load is planned again, since another commit came first: %s", open_table.uri, error)
+    with contextlib.ExitStack() as until_the_end:
+        load = _Load(open_table, source, options, on_bytes, until_the_end)
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                return load.run()
+            except ConflictError as error:
+                if attempt + 1 == _ATTEMPTS_MAX:
+                    raise
+                logger.info("%s: the load is planned again, since another commit came first: %s", open_table.uri, error)
     raise AssertionError
 
 
@@ -99,16 +102,35 @@ def _check(options: CopyOptions) -> None:
         raise invalid("delimiter", options.delimiter, "one character")
 
 
+@contextlib.contextmanager
+def _in_temporary_files() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file for the load cannot be written or read: {error}. Nothing was loaded: make room in the"
+            " folder for temporary files, or name another one in the environment variable TMPDIR",
+            path=error.filename,
+        ) from error
+
+
 class _Load:
     def __init__(
-        self, open_table: OpenTable, source: TableStore, options: CopyOptions, on_bytes: OnBytes | None
+        self,
+        open_table: OpenTable,
+        source: TableStore,
+        options: CopyOptions,
+        on_bytes: OnBytes | None,
+        until_the_end: contextlib.ExitStack,
     ) -> None:
+        """``until_the_end`` removes the temporary files."""
         self._open_table = open_table
         self._source = source
         self._options = options
         self._on_bytes = on_bytes
         self._inputs: dict[ObjectMeta, InputFile] = {}
-        self._memory_left_bytes, self._disk_left_bytes = _IN_MEMORY_BYTES_MAX, _ON_DISK_BYTES_MAX
+        self._memory_left_bytes = _IN_MEMORY_BYTES_MAX
+        self._until_the_end = until_the_end
         self._root, self._own = root_of(source.uri), root_of(open_table.uri)
         if f"{self._root}/".startswith(f"{self._own}/"):
             raise InvalidInputError(
@@ -218,8 +240,19 @@ class _Load:
             return InputFile(file.name, file.size, _in_memory(opened))
         if file.size <= self._disk_left_bytes:
             self._disk_left_bytes -= file.size
-            return InputFile(file.name, file.size, _on_disk(opened), opened)
-        return InputFile(file.name, file.size, lambda: _on_disk(opened)(), opened)
+            copy = functools.cache(lambda: _copied(opened, self._folder))
+            return InputFile(file.name, file.size, _in_temporary_files()(lambda: pa.OSFile(copy())), opened)
+        return InputFile(file.name, file.size, functools.partial(_passing, opened), opened)
+
+    @functools.cached_property
+    def _folder(self) -> str:
+        return self._until_the_end.enter_context(_temporary_folder())
+
+    @functools.cached_property
+    @_in_temporary_files()
+    def _disk_left_bytes(self) -> int:
+        """Half of a small disk is left to files that pass through it, and to other programs."""
+        return min(_ON_DISK_BYTES_MAX, shutil.disk_usage(tempfile.gettempdir()).free // 2)
 
     def _counter(self, total_bytes: int) -> Callable[[int], None]:
         done_bytes = 0
@@ -245,20 +278,23 @@ def _in_memory(opened: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: pa.BufferReader(body())
 
 
-def _on_disk(opened: Callable[[], Any]) -> Callable[[], Any]:
-    """Opens a local copy of a file of an object store, which is made at the first opening and deleted with this
-    function: Arrow's threads then run no Python code (see `InputFile`)."""
+@_in_temporary_files()
+def _passing(opened: Callable[[], Any]) -> Any:
+    with _temporary_folder() as folder:
+        return pa.OSFile(_copied(opened, folder))  # stays readable after its name is gone
 
-    @functools.cache
-    def copy() -> Any:
-        made = tempfile.NamedTemporaryFile(prefix="txlog-")  # noqa: SIM115 -- closed, and so deleted, when it is freed
-        with opened() as handle:
-            for chunk in _chunks(handle):
-                made.write(chunk)
-        made.flush()
-        return made
 
-    return lambda: pa.OSFile(copy().name)  # which stays readable after its name is gone
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="txlog-", ignore_cleanup_errors=True)
+
+
+def _copied(opened: Callable[[], Any], folder: str) -> str:
+    """The path of a local copy of a file of an object store: Arrow's threads then run no Python code (see `InputFile`).
+    It is closed, since thousands of small files are more than a process may have open."""
+    with opened() as handle, tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+        for chunk in _chunks(handle):
+            copy.write(chunk)
+    return copy.name
 
 
 def _chunks(handle: Any) -> Iterator[bytes]:

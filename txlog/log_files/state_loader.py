@@ -47,7 +47,7 @@ class StateLoader:
         self._limits = limits
         self._commits = CommitReader(store, limits)
         self._versions = store.versions
-        self._has_cheap_calls = store.versions.capabilities.has_cheap_calls
+        self._has_cheap_calls = store.has_cheap_calls
         self._lists = store.versions.capabilities.lists_completely
         self._owner_knows = store.versions.capabilities.remembers_versions
         # A list of a local folder reads every name in it.

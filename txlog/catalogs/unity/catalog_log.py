@@ -29,6 +29,7 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
+from txlog.protocol.commit_file import PUT_BACK
 from txlog.protocol.log_names import STAGED, staged_name, staged_version
 from txlog.store.base import LogCapabilities, LogStore, ObjectMeta, PutOutcome, RoundTrip
 from txlog.store.versions import Attempt, FolderVersions, VersionFile
@@ -119,6 +120,7 @@ class CatalogLog:
         return self._published_files.stat(version) if record is None else _meta(record)
 
     def tail(self, after: int, listed: Mapping[int, VersionFile] | None = None) -> Mapping[int, VersionFile]:
+        """Raises CorruptLogError if the newest version is lost, since an older one is not the answer."""
         look, self._first_look = self._first_look, None
         is_news = look is not None and ambient.age_s(look) < _FIRST_LOOK_S
         known = self._known if is_news else self._refreshed()
@@ -129,6 +131,14 @@ class CatalogLog:
             if version not in found:  # a listing may miss a name, or somebody published it since
                 with contextlib.suppress(NotFoundError):
                     found[version] = self._published_files.stat(version)
+        if known.latest > after and known.latest not in found:  # no cleanup takes the newest one
+            self._refreshed()  # raises TableNotFoundError if the table was dropped, and its folder with it
+            raise CorruptLogError(
+                f"the catalog names version {known.latest} as the newest of {self._name}, and its file is missing",
+                version=known.latest,
+                path=FolderVersions.name_of(known.latest),
+                repair=f"The version {PUT_BACK}",
+            )
         return {version: found[version] for version in sorted(found) if version <= known.latest}
 
     def make_durable(self, version: int) -> None:
