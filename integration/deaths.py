@@ -45,7 +45,7 @@ def judge_every_death(
                 if state not in states:
                     states.add(state)
                     steps = reported.read_text().splitlines()
-                    copy = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-{len(steps)}")))
+                    copy = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-{len(judged)}")))
                     judged.append(pool.submit(_judge, judge, copy, f"died at step {len(steps)}, {steps[-1]}"))
                 assert child.pid is not None
                 os.kill(child.pid, signal.SIGCONT)
