@@ -51,7 +51,7 @@ class StateLoader:
         self._lists = store.versions.capabilities.lists_completely
         self._owner_knows = store.versions.capabilities.remembers_versions
         # A list of a local folder reads every name in it.
-        self._probes = not self._lists or (self._owner_knows and store.log.capabilities.has_cheap_calls)
+        self._probes = not self._lists or (self._owner_knows and self._has_cheap_calls)
 
     # --- states ------------------------------------------------------------------------------------------
 
