@@ -81,7 +81,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
-servers:  ## the S3 servers of the integration tests that have to be built, which need Go; else the tests build them
+servers:  ## the S3 server of the integration tests that has to be built, which needs Go; else the tests build it
 	@$(PYTHON) integration/go_servers.py
 
 hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600

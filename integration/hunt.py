@@ -112,7 +112,16 @@ PARTS: dict[str, Part] = {
     ),
     "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
-    "clouds": Part("what Azure's or Google's store answers otherwise, in a race or in round trips", 600),
+    "clouds": Part(
+        "what Azure's or Google's store answers otherwise, in a race or in round trips, or MinIO by contract",
+        900,
+        [
+            pytest(
+                *("-m", "hunt(part='clouds')", "{files}"),
+                *("integration/test_object_store_contract.py", "integration/test_sink_processes.py"),
+            )
+        ],
+    ),
     "sql": Part("a statement of SQL that Spark's Delta runs otherwise", 2400),
     "spark": Part(
         "what Spark and Spark's Delta do otherwise, in more cases than make test has",
