@@ -102,7 +102,7 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(folder)]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    os.write(ours, b"insert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\nquit\n")
+    os.write(ours, b"help\ninsert into t\nvalues (41);\nselect id + 1 as answer from t;\nbad;\nquit\n")
     output = b""
     with contextlib.suppress(OSError):  # the end of a terminal
         while read := os.read(ours, 1 << 16):
@@ -111,8 +111,16 @@ def test_a_prompt_takes_statements_up_to_a_semicolon_and_keeps_them(folder: Path
     os.close(ours)
     assert process.returncode == 0
     assert b"42" in output
+    assert output.index(b"a semicolon at the end of a line ends them") < output.index(b"42")
     assert b"no statement begins like this" in output
     assert "values (41);" in (tmp_path / "state" / "txlog" / "sql_history").read_text()
+
+
+def test_the_tables_of_a_folder_that_does_not_exist_are_an_error(tmp_path: Path) -> None:
+    assert run("tables", tmp_path).stdout == "there is no table\n"
+    done = run("tables", tmp_path / "warehose")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"NotFoundError: {tmp_path}/warehose: there is no such folder\n"
 
 
 def test_a_name_to_describe_is_no_statement(folder: Path) -> None:

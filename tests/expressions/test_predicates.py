@@ -550,3 +550,10 @@ def test_statistics_with_a_number_beyond_every_float_exclude_no_file(tmp_path: P
     assert text.count(":1.5") == 2
     commit.write_text(text.replace(":1.5", f":-{huge}", 1).replace(":1.5", f":{huge}", 1))
     assert txlog.Table.open(tmp_path / "t").snapshot().to_arrow(where="d > 1").num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["__add__", "__radd__", "__sub__", "__mul__", "__rtruediv__", "__mod__", "__pow__"])
+def test_arithmetic_with_a_column_is_refused_with_the_sql_to_write(name: str) -> None:
+    with pytest.raises(InvalidInputError, match='write what is computed as SQL, such as "`a b` \\* 2 > 10"') as caught:
+        getattr(col("a b"), name)(1)
+    assert isinstance(caught.value, TypeError)

@@ -236,6 +236,12 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
     ("text", "place"),
     [
         ("selct 1", "line 1, column 1, selct"),
+        ("use s", "line 1, column 1, use: there is no current schema: write the schema in front of each table's name"),
+        (
+            "create schema if not exists s",
+            "column 8, schema: only tables are created: in a folder of tables, the first",
+        ),
+        ("create database s", "column 8, database: only tables are created"),
         ("delete from t;\nupdate t set a 1", "line 2, column 16, 1"),
         ("delete from t where", "line 1, column 20, the end"),
         ("merge into t using s on t.a = s.a", "line 1, column 34, the end"),
@@ -245,7 +251,7 @@ def test_a_parameter_may_be_a_version_or_a_limit() -> None:
         ("vacuum t retain many hours", "line 1, column 17, many"),
         (
             "merge into t using s on a when not matched then insert (a, b) values (1)",
-            "there are 2 columns, and 1 values",
+            "there are 2 columns and 1 value",
         ),
         ("merge into t using s on a when not matched by source then update set *", "a row without a source"),
         ("insert overwrite t replace where a = 1 select 1", "REPLACE WHERE goes with INSERT INTO"),

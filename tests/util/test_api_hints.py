@@ -44,12 +44,13 @@ def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
 
 
 @pytest.fixture
-def owners(table: txlog.Table) -> Iterator[dict[str, Any]]:
+def owners(table: txlog.Table, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sink = txlog.Sink(table, "app")
     with table.transaction() as transaction, sink.task(1) as task:
         merge = table.merge(ROWS, ["id"])
         yield {
             "txlog": txlog,
+            "Catalog": txlog.Catalog(str(tmp_path)),
             "Table": table,
             "Transaction": transaction,
             "Sink": sink,
@@ -74,7 +75,7 @@ def test_a_name_of_another_library_raises_an_error_with_the_txlog_name(
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
 
 
-@pytest.mark.parametrize("kind", ["txlog", "Table", "Transaction", "Sink", "SinkTask", "MergeBuilder"])
+@pytest.mark.parametrize("kind", ["txlog", "Catalog", "Table", "Transaction", "Sink", "SinkTask", "MergeBuilder"])
 def test_an_unknown_name_is_a_plain_attribute_error(kind: str, owners: dict[str, Any]) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'colour'") as caught:
         _ = owners[kind].colour

@@ -21,6 +21,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.spark.options import KNOWN
 from txlog.spark.wording import OPTIONS as SPARK_OPTIONS
 from txlog.spark.wording import in_spark
+from txlog.statements.wording import in_sql
 from txlog.util.arguments import invalid
 from txlog.util.wording import Door, advice, argument, batch, call, in_python, in_write, setting, spelled, words_in
 
@@ -104,6 +105,7 @@ TEXTS: list[tuple[str, dict[str, str]]] = [
             "python": 'table.set_properties({"delta.a": "1", "b": "it\'s"})',
             "spark": 'txlog.Table.open(path).set_properties({"delta.a": "1", "b": "it\'s"})',
             "commands": "txlog set URI delta.a=1 b=it's",
+            "sql": "ALTER TABLE ... SET TBLPROPERTIES ('delta.a' = '1', 'b' = 'it\\'s')",
         },
     ),
     (
@@ -111,6 +113,7 @@ TEXTS: list[tuple[str, dict[str, str]]] = [
         {
             "python": 'table.unset_properties(["delta.appendOnly"])',
             "commands": "txlog set URI --unset delta.appendOnly",
+            "sql": "ALTER TABLE ... UNSET TBLPROPERTIES ('delta.appendOnly')",
         },
     ),
     (
@@ -122,8 +125,10 @@ TEXTS: list[tuple[str, dict[str, str]]] = [
         {"python": "create the table", "commands": "create the table with txlog create or txlog append --create"},
     ),
     (advice("unknown", f"give {argument('app_id')}"), {"spark": "give txnAppId", "commands": "give --app-id"}),
+    (argument("cluster_by"), {"python": "cluster_by", "sql": "CLUSTER BY"}),
+    (setting("retention_hours", 2), {"commands": "--retention-hours 2", "sql": "RETAIN 2 HOURS"}),
 ]
-DOORS: dict[str, Door] = {"python": in_python, "spark": in_spark, "commands": in_commands}
+DOORS: dict[str, Door] = {"python": in_python, "spark": in_spark, "commands": in_commands, "sql": in_sql}
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)

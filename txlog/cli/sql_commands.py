@@ -24,9 +24,11 @@ from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs
 from txlog.cli.values import plain
+from txlog.errors import NotFoundError
 from txlog.protocol.schema import backquoted
 from txlog.result import counted
 from txlog.statements.engine import LocalEngine
+from txlog.statements.script import STATEMENTS
 from txlog.statements.sql import results_of
 from txlog.util.values import public_fields
 
@@ -92,7 +94,10 @@ def tables(
     out = Output(as_json)
     options = pairs(storage_options, "--storage-option")
     with out.reporting():
-        names = txlog.Catalog(uri, storage_options=options).tables(schema)
+        found = txlog.Catalog(uri, storage_options=options)
+        names = found.tables(schema)
+        if not names and "://" not in found.uri and not os.path.isdir(found.uri):
+            raise NotFoundError("there is no such folder", table=found.uri)
         out.result({"catalog": uri, "tables": names}, Text("\n".join(names) or "there is no table"))
 
 
@@ -183,6 +188,12 @@ def _records(out: Output, result: pa.Table) -> list[Any] | None:
     return [*found, Text(counted(len(rows), "row"))]
 
 
+_HELP = f"""\
+Statements begin with {", ".join(STATEMENTS)},
+and a semicolon at the end of a line ends them. A table is schema.name in a catalog, or delta.`./location`.
+exit leaves."""
+
+
 def _prompted() -> Iterator[str]:
     """What a person enters, up to each semicolon at the end of a line. The lines are kept for the next time."""
     import readline
@@ -200,8 +211,12 @@ def _prompted() -> Iterator[str]:
                 typer.echo()
                 lines.clear()
                 continue
-            if not lines and line.strip().lower() in ("exit", "quit", "exit;", "quit;"):
+            command = "" if lines else line.strip().lower().removesuffix(";")
+            if command in ("exit", "quit"):
                 return
+            if command in ("help", "?"):
+                typer.echo(_HELP)
+                continue
             lines.append(line)
             if line.rstrip().endswith(";") or not "".join(lines).strip():
                 entered = "\n".join(lines)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of
 from txlog.expressions.values import Ordered, fit, value_text
 from txlog.protocol.properties import path_text
 from txlog.protocol.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Struct, type_name
+from txlog.util import api_hints
 
 __all__ = [
     "And",
@@ -212,6 +213,17 @@ class Column:
 
     def __ge__(self, value: Literal) -> Predicate:
         return self._compare(">=", value)
+
+    if not TYPE_CHECKING:  # a type checker reports the operator
+
+        def _no_arithmetic(self, other: object) -> NoReturn:
+            raise api_hints.InvalidInputError(
+                "col() makes conditions only: write what is computed as SQL, such as"
+                f' "{path_text(self.path)} * 2 > 10" for a condition, or "{path_text(self.path)} * 2" for a value'
+            )
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+        __floordiv__ = __mod__ = __rmod__ = __pow__ = _no_arithmetic
 
     def is_null(self) -> Predicate:
         """Rows whose value is null.

@@ -47,7 +47,7 @@ from txlog.tasks.list_files import LISTED, Folders, ListFiles, listed, ranges_of
 from txlog.util import ambient
 from txlog.util.arguments import invalid
 from txlog.util.parallel import begin
-from txlog.util.wording import argument, setting
+from txlog.util.wording import advice, argument, setting
 from txlog.workers.given import GivenWorkers
 
 if TYPE_CHECKING:
@@ -312,12 +312,13 @@ def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
         raise invalid("retention_hours", hours, "a number of hours, 0 or more")
     retention_ms = round(min(hours, _HOURS_MAX) * HOUR_MS)
     if retention_ms < properties.deleted_file_retention_ms and not options.force:
+        accept = advice("accept a short retention", f"pass {setting('force', True)}")
         raise InvalidInputError(
             f"{setting('retention_hours', int(hours) if hours == int(hours) else hours)} is shorter than"
             f" the table's {_RETENTION}, which is"
             f" {properties.deleted_file_retention_ms / HOUR_MS:g} hours: readers, time travel, and writers that are"
-            f" about to commit may need what it would delete. If none of them does, pass {setting('force', True)};"
-            " else set the table property"
+            f" about to commit may need what it would delete. If none of them does, {accept}; else set the table"
+            " property"
         )
     return retention_ms
 

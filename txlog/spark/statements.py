@@ -19,7 +19,7 @@ from txlog.catalogs.base import TablePlace
 from txlog.commands.merge_builder import MergeBuilder
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Field, backquoted, type_name
-from txlog.result import WriteResult
+from txlog.result import WriteResult, counted
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
 from txlog.spark.rows.calls import merge as begin_merge
@@ -112,7 +112,7 @@ class SparkEngine:
     def stored(self, rows: DataFrame, fields: Sequence[Field], constants: Mapping[Field, str]) -> DataFrame:
         if len(rows.columns) != len(fields):
             raise InvalidInputError(
-                f"the query has {len(rows.columns)} columns, and they go to {len(fields)}:"
+                f"the query has {counted(len(rows.columns), 'column')}, and the statement fills {len(fields)}:"
                 f" {', '.join(field.name for field in fields)}"
             )
         renamed = rows.toDF(*(f"c{number}" for number in range(len(fields))))

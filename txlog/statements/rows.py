@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from txlog.result import counted
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_as_of, read_table_name
 from txlog.statements.query import Query, query_of, read_query
@@ -237,7 +238,7 @@ def _inserted(cursor: Cursor) -> Assignments | None:
     cursor.expect("VALUES")
     values = cursor.inside().whole_list(lambda each: each.text("a value", ","))
     if len(columns) != len(values):
-        raise cursor.refused(f"there are {len(columns)} columns, and {len(values)} values")
+        raise cursor.refused(f"there are {counted(len(columns), 'column')} and {counted(len(values), 'value')}")
     return tuple(zip(columns, values, strict=True))
 
 

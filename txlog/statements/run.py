@@ -39,6 +39,7 @@ from txlog.statements.show import (
 from txlog.statements.stored import as_cast, set_text
 from txlog.statements.tables import Clone, Convert, CreateTable, DropTable
 from txlog.statements.upkeep import Optimize, Purge, Restore, Vacuum
+from txlog.statements.wording import in_words_of_sql
 from txlog.table import Table
 from txlog.tasks.operations.merge_clauses import MergeOptions
 from txlog.util import ambient
@@ -65,7 +66,11 @@ class Runner:
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
         self._check_tables(statements)
-        return (self._run(statement) for statement in statements)
+        return map(self._run_one, statements)
+
+    def _run_one(self, statement: Any) -> Any:
+        with in_words_of_sql():
+            return self._run(statement)
 
     # --- tables ---------------------------------------------------------------------------------------------------
 
@@ -108,9 +113,10 @@ class Runner:
 
     def _named(self, name: TableName) -> Catalog:
         if self._catalog is None:
+            location = name.text if "/" in name.text else "./location"
             raise InvalidInputError(
-                f"{name.text} is a name, and there is no catalog: pass the catalog, or a location, which has a slash:"
-                " delta.`./location`"
+                f"{name.text} is a name, and there is no catalog: pass the catalog, or write a location, which has a"
+                f" slash, as delta.{backquoted(location)}"
             )
         return self._catalog
 

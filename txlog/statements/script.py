@@ -17,7 +17,7 @@ from txlog.statements.show import read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace
 from txlog.statements.upkeep import read_analyze, read_optimize, read_reorg, read_restore, read_vacuum
 
-__all__ = ["read_statements"]
+__all__ = ["STATEMENTS", "read_statements"]
 
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "ALTER": read_alter,
@@ -43,7 +43,10 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 }
 
 
-_OFFERED = _READERS.keys() - {"ANALYZE"}
+STATEMENTS = ("SELECT", *sorted(_READERS.keys() - {"ANALYZE"}))
+"""The words that begin a statement."""
+
+_NOT_NEEDED = {"USE": "there is no current schema: write the schema in front of each table's name"}
 
 
 def read_statements(text: str, parameters: Mapping[str, object] | None = None) -> list[Any]:
@@ -57,7 +60,9 @@ def _statement(cursor: Cursor) -> Any:
     else:
         reader = _READERS.get(cursor.word())
         if reader is None:
-            raise cursor.refused(f"no statement begins like this: there are SELECT, {', '.join(sorted(_OFFERED))}")
+            if cursor.word() in _NOT_NEEDED:
+                raise cursor.refused(_NOT_NEEDED[cursor.word()])
+            raise cursor.refused(f"no statement begins like this: there are {', '.join(STATEMENTS)}")
         cursor.take(cursor.word())
         statement = reader(cursor)
     cursor.expect_end()

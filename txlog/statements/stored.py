@@ -26,6 +26,7 @@ from txlog.protocol.schema import (
     type_name,
     type_to_arrow,
 )
+from txlog.result import counted
 from txlog.statements.cursor import quoted
 
 __all__ = ["as_cast", "as_stored", "set_text"]
@@ -67,7 +68,7 @@ def as_stored(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> pa.RecordB
     """
     if len(rows.schema) != len(fields):
         raise InvalidInputError(
-            f"the query has {len(rows.schema)} columns, and they go to {len(fields)}:"
+            f"the query has {counted(len(rows.schema), 'column')}, and the statement fills {len(fields)}:"
             f" {', '.join(field.name for field in fields)}; name the columns: INSERT INTO table (a, b) SELECT ..."
         )
     given = pa.schema([field.with_name(f"c{number}") for number, field in enumerate(rows.schema)])

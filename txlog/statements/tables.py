@@ -53,6 +53,8 @@ class DropTable(msgspec.Struct, frozen=True):
 
 
 def read_create(cursor: Cursor) -> CreateTable | Clone:
+    if cursor.word() in ("CATALOG", "DATABASE", "NAMESPACE", "SCHEMA"):
+        raise cursor.refused("only tables are created: in a folder of tables, the first table of a schema makes it")
     replaces = cursor.take("OR", "REPLACE")
     cursor.expect("TABLE")
     return _table(cursor, replaces=replaces)

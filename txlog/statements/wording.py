@@ -1,0 +1,56 @@
+"""Error words for SQL: arguments appear as the clauses that give them.
+
+In: the words of an error's template. Out: its text. `txlog.util.wording` has the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from txlog.errors import TxlogError
+from txlog.statements.cursor import quoted
+from txlog.util.wording import Word, in_python, spelled
+
+__all__ = ["CLAUSES", "in_sql", "in_words_of_sql"]
+
+CLAUSES = {
+    "cluster_by": "CLUSTER BY",
+    "comment": "COMMENT",
+    "partition_by": "PARTITIONED BY",
+    "properties": "TBLPROPERTIES",
+    "retention_hours": "RETAIN",
+    "timestamp": "TIMESTAMP AS OF",
+    "version": "VERSION AS OF",
+    "where": "WHERE",
+}
+"""Argument -> clause of a statement."""
+
+_ADVICE = {"accept a short retention": "call table.vacuum(retention_hours=..., force=True) in Python"}
+
+
+def in_sql(word: Word) -> str:
+    """The word as an author of SQL reads it."""
+    if word.kind == "advice":
+        return _ADVICE.get(word.name) or spelled(word.value, in_sql)
+    clause = CLAUSES.get(word.name)
+    if word.kind == "argument" and clause is not None:
+        return clause
+    if word.kind == "setting" and word.name == "retention_hours":
+        return f"{clause} {word.value} HOURS"
+    if word.kind == "call" and word.name in ("set_properties", "unset_properties"):
+        verb = "SET" if word.name == "set_properties" else "UNSET"
+        given = word.value.items() if verb == "SET" else ((key, None) for key in word.value)
+        listed = ", ".join(quoted(key) if value is None else f"{quoted(key)} = {quoted(value)}" for key, value in given)
+        return f"ALTER TABLE ... {verb} TBLPROPERTIES ({listed})"
+    return in_python(word)
+
+
+@contextmanager
+def in_words_of_sql() -> Iterator[None]:
+    """Spell an error of the block as SQL."""
+    try:
+        yield
+    except TxlogError as error:
+        error.template = spelled(error.template, in_sql)
+        raise
