@@ -12,10 +12,14 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+from txlog.commit.joining import JoiningCommitter, _Append, _Joined
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, ConcurrentTransactionError, StorageError
 from txlog.log import handed_over
+from txlog.log.proposal import Isolation
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store import commit_queue
@@ -261,3 +265,78 @@ def test_an_offer_that_cannot_be_read_is_left_to_its_owner(machine: Machine, spo
     assert machine.append(0).version == 1
     assert machine.log.inner.objects.keys() >= {commit_name(1)}  # type: ignore[attr-defined]
     assert (machine.offers / "spoilt.offer").exists()
+
+
+def test_each_hears_of_its_version_though_its_carrier_lost_races_and_was_carried_itself(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writer 0 carries writer 1, loses races to another machine, and then is carried by writer 2."""
+    queue = machine.store.commit_queue
+    real_take, done = queue.take, {"turns of 0": 0}
+    turn_of_2, offered_by_0 = threading.Event(), threading.Event()
+
+    def take(since_s: float, meanwhile: Any, answered: Any = None) -> commit_queue.Turn:
+        writer = threading.current_thread().name
+        done["turns of 0"] += writer == "0"
+        if writer == "1" or (writer == "0" and done["turns of 0"] == 3):  # it gets no turn, and so has to be carried
+            if writer == "0":
+                assert turn_of_2.wait(LATEST_S)
+                answered()
+                offered_by_0.set()
+            _until(answered)
+            return commit_queue.Turn()
+        turn = real_take(since_s, meanwhile, answered)
+        if writer == "2":
+            turn_of_2.set()
+            assert offered_by_0.wait(LATEST_S)
+        return turn
+
+    def lose(until: Callable[[], object], starts: int | None) -> Step:
+        def put(real: Step, name: str, body: bytes) -> PutOutcome:
+            if starts is not None:
+                threads[starts].start()
+            _until(until)
+            elsewhere.append(pa.table({"id": [9], "by": [9]}, ROWS))
+            return real(name, body)  # type: ignore[no-any-return]
+
+        return put
+
+    monkeypatch.setattr(queue, "take", take)
+    elsewhere = Table(OpenTable(replace(machine.store, log=machine.log.inner, commit_queue=commit_queue.OPEN)))
+    threads = [
+        threading.Thread(target=machine._work, args=(writer, machine.append), name=str(writer), daemon=True)
+        for writer in range(3)
+    ]
+    machine.log.script["put_if_absent"] = [
+        lose(lambda: machine.waiting() == 1, starts=1),  # then 0 carries 1
+        lose(lambda: True, starts=2),
+    ]
+    threads[0].start()
+    _until(lambda: len(machine.answers) == 3)
+    machine.require_answers(0, 1, 2)
+    assert {answer.version for answer in machine.answers.values()} == {3}  # type: ignore[union-attr]
+    assert machine.rows() == [0, 1, 2, 9, 9]
+
+
+def test_an_append_that_leaves_a_commit_which_another_process_took_knows_as_which_version_it_may_land(
+    machine: Machine,
+) -> None:
+    committer = machine.tables[0]._open_table._committer
+    assert isinstance(committer, JoiningCommitter)
+    place = machine.store.commit_queue.hand_over
+    assert place is not None
+    state = machine.tables[0]._open_table.log.newest_state()
+    facts: Any = {"now_ms": 0, "isolation": Isolation.SERIALIZABLE, "operation": "WRITE"}
+    leader, leaver = (
+        _Append(ProposalBuilder(state).build(txn_id=txn_id, parameters={}, metrics={}, **facts), state, None)
+        for txn_id in ("leader", "leaver")
+    )
+    commit = _Joined(leader)
+    commit.carried.append(leaver)
+    leaver.carried_by(commit)
+    commit.version, commit.offer = 1, place.offer("both", b"their appends")
+    assert place.take("both", 7)
+    committer._leave(leaver)
+    assert leaver.sent_as == 7
+    assert not place.take("both", 8, before=7), "it is in no later version"
+    assert committer.withdraw(commit) == (7, False), "the leader hears of that version, too"

@@ -182,6 +182,18 @@ def answers_offers_before_the_commit_has_landed(patch: pytest.MonkeyPatch) -> No
     patch.setattr(JoiningCommitter, "_gather_offers", gather_offers)
 
 
+def offers_what_was_offered_to_it(patch: pytest.MonkeyPatch) -> None:
+    """A commit that lost a race offers the appends of others with its own: their owners hear of the wrong version."""
+    real = JoiningCommitter.is_carried
+
+    def is_carried(self: Any, commit: Any, state: Any) -> bool:
+        with pytest.MonkeyPatch.context() as kept:
+            kept.setattr(self, "_answer_offers", lambda *given, **named: None)
+            return real(self, commit, state)
+
+    patch.setattr(JoiningCommitter, "is_carried", is_carried)
+
+
 def _without_apart(proposal: Any, winners: Any) -> Any:
     decision = decide(proposal, winners)
     return Rebase(decision.version) if isinstance(decision, Apart) else decision
@@ -207,5 +219,6 @@ JOINING_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (carries_on_with_an_offer_whose_owner_has_left, "processes-in-turn"),
         (takes_offers_for_another_definition, "processes-in-turn-and-a-definition-change"),
         (answers_offers_before_the_commit_has_landed, "processes-in-turn"),
+        (offers_what_was_offered_to_it, "processes-in-turn-beside-another-machine"),
     )
 }

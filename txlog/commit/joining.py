@@ -18,6 +18,7 @@ commit of others (`joined.holds`). A definite error counts only if that version 
 Processes, and the other handles of this one, meet where they wait for a turn (`store.commit_queue`). A leader that has
 to wait offers what it carries (`store.hand_over`), and the leader that has the turn gathers offers too. They are
 carried for one version as well, and errors never cross: the owner of an offer learns that it landed, or commits itself.
+What a process offers is its own alone: an offer in an offer would land where its owner does not look.
 
 A caller's files belong to the commit from the moment when they are gathered. After a fork, the child leads by itself.
 """
@@ -123,6 +124,7 @@ class _Joined:
         self.foreign: dict[str, tuple[tuple[Proposal, ...], int]] = {}  # by offer: appends, and as what they are sent
         self.offer: Offer | None = None
         self.has_offered = False
+        self.taken_back: OfferState | None = None  # what had become of the offer
 
     @property
     def is_here(self) -> bool:
@@ -139,12 +141,11 @@ class _Joined:
 
     def end_offer(self) -> OfferState | None:
         """Take back what was offered to other processes. If somebody may send it, that is its version."""
-        offer, self.offer, self.has_offered = self.offer, None, False
-        if offer is None:
-            return None
-        state = offer.end()
-        self.version = state.version if state.version is not None else self.version
-        return state
+        offer, self.offer = self.offer, None
+        if offer is not None:
+            self.taken_back = offer.end()
+            self.version = self.version if self.taken_back.version is None else self.taken_back.version
+        return self.taken_back
 
     @property
     def others(self) -> list[_Append]:
@@ -243,6 +244,7 @@ class JoiningCommitter:
     def _take_out(self, mine: _Append) -> None:
         """It leaves the commit that carries it, which may be under way."""
         if mine.commit is not None and mine in mine.commit.carried:
+            mine.commit.end_offer()  # from now on, nobody may take it for a later version
             mine.sent_as, mine.is_offered = mine.commit.version, mine.commit.is_offered
             mine.commit.carried.remove(mine)
 
@@ -360,14 +362,25 @@ class JoiningCommitter:
         if not commit.has_offered and self._place is not None and commit.is_here and not state.properties.group_commit:
             from txlog.log import handed_over
 
-            commit.has_offered = True
-            proposal = self._gather_here(commit, state).proposal(ambient.uuid4(), state.version)
-            body = handed_over.to_bytes(self._lone.log.uri, proposal, state)
-            if body is not None:
-                if commit.leader.unsent is not None:
-                    commit.leader.unsent.mark_sent()
-                commit.offer = self._place.offer(ambient.uuid4(), body)
-        return commit.offer is not None and commit.offer.state().kind == "done"
+            with self._lock:
+                commit.has_offered = True
+                self._answer_offers(commit, landed=False, refused=())  # whoever takes this one would not answer them
+                proposal = self._gather_here(commit, state).proposal(ambient.uuid4(), state.version)
+                body = handed_over.to_bytes(self._lone.log.uri, proposal, state)
+                if body is not None:
+                    if commit.leader.unsent is not None:
+                        commit.leader.unsent.mark_sent()
+                    commit.offer = self._place.offer(ambient.uuid4(), body)
+        with self._lock:
+            state_now = commit.taken_back if commit.offer is None else commit.offer.state()
+            return state_now is not None and state_now.kind == "done"
+
+    def withdraw(self, commit: _Joined) -> tuple[int, bool] | None:
+        """End the offer: the version as which another process may send it, and whether it landed; None: it may not."""
+        with self._lock:
+            state = commit.end_offer()
+            commit.has_offered, commit.taken_back = False, None
+        return None if state is None or state.version is None else (state.version, state.kind == "done")
 
     def _answer_offers(self, commit: _Joined, *, landed: bool, refused: Collection[str] | None) -> None:
         """Tell the owners of offers what became of them. ``refused`` are the appends that their owners have to commit;
@@ -471,5 +484,4 @@ class _Company:
         return self._committer.is_carried(self._commit, state)
 
     def withdraw(self) -> tuple[int, bool] | None:
-        state = self._commit.end_offer()
-        return None if state is None or state.version is None else (state.version, state.kind == "done")
+        return self._committer.withdraw(self._commit)

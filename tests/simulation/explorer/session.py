@@ -150,11 +150,14 @@ class Session:
 
     # --- for programs -----------------------------------------------------------------------------------------
 
-    def table(self, *, fresh: bool = False, waits: bool = False, is_old: bool = False, **retry: Any) -> Table:
+    def table(
+        self, *, fresh: bool = False, waits: bool = False, is_old: bool = False, elsewhere: bool = False, **retry: Any
+    ) -> Table:
         """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`.
 
         Every handle is remembered, and must still work at the end of the story. In a story of writers that wait for
-        each other, one that ``waits`` has just seen others, and one that ``is_old`` knows nothing of them.
+        each other, one that ``waits`` has just seen others, and one that ``is_old`` knows nothing of them. One
+        ``elsewhere`` is on a machine of its own.
         """
         log = self._vended() if self.run.scenario.vends else self.log
         store = TableStore(
@@ -165,7 +168,7 @@ class Session:
             store = msgspec.structs.replace(store, owner=owner)
         if self.run.scenario.gathers and not is_old:
             store = msgspec.structs.replace(store, waiting=self.waiting)
-        if self.run.machine is not None:
+        if self.run.machine is not None and not elsewhere:
             store = msgspec.structs.replace(store, commit_queue=MachineQueue(self.run.machine, self))
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before

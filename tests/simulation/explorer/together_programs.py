@@ -61,6 +61,13 @@ def append_in_turn(session: Session, *, times: int = 1) -> None:
         _append(session, table)
 
 
+def append_elsewhere(session: Session, *, times: int = 1) -> None:
+    """Append rows on another machine, whose processes are in no queue of this one."""
+    table = session.table(elsewhere=True)
+    for _ in range(times):
+        _append(session, table)
+
+
 def append_in_turn_and_leave(session: Session) -> None:
     """The same; give up at the first lost answer, and ask what became of it."""
     table = session.table(total_timeout=0.0)
@@ -80,6 +87,7 @@ def ingest_in_turn(session: Session, *, app_id: str = "app") -> None:
 
 _other = partial(ingest_together, app_id="other")
 _twice_in_turn = partial(append_in_turn, times=2)
+_twice_elsewhere = partial(append_elsewhere, times=2)
 _twice = partial(append_together, times=2)
 _on_object_store: dict[str, Any] = {"store": "object", "kinds": (*LOST_ANSWERS, "refused")}
 
@@ -138,6 +146,12 @@ TOGETHER = (
     _scenario(
         "processes-in-turn-and-a-definition-change",
         *(_twice_in_turn, _twice_in_turn, ingest_in_turn, set_properties),
+        queues=True,
+        store="object",
+    ),
+    _scenario(
+        "processes-in-turn-beside-another-machine",
+        *(_twice_in_turn, _twice_in_turn, append_in_turn, _twice_elsewhere),
         queues=True,
         store="object",
     ),
