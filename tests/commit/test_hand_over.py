@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.commit.joining import JoiningCommitter, _Append, _Joined
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CommitStateUnknownError, ConcurrentTransactionError, StorageError
+from txlog.errors import CommitStateUnknownError, ConcurrentAppendError, ConcurrentTransactionError, StorageError
 from txlog.log import handed_over
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
@@ -146,6 +146,28 @@ def test_a_carrier_that_is_interrupted_loses_and_doubles_nobodys_append(machine:
     assert len(interrupts) == 1
     machine.require_answers(*{0, 1, 2} - {*interrupts})
     assert machine.rows() == [writer for writer in range(3) if has_landed or writer not in interrupts]
+
+
+def test_who_finds_itself_in_its_carriers_version_has_sent_one_commit_and_has_not_seen_the_carriers_rows(
+    machine: Machine,
+) -> None:
+    def die(real: Step, name: str, body: bytes) -> PutOutcome:
+        real(name, body)
+        raise KeyboardInterrupt
+
+    machine.tables[0].set_properties({"delta.isolationLevel": "Serializable"})
+    for table in machine.tables:
+        table.to_arrow()
+    machine.log.calls.clear()
+    machine.meet(die)
+    carrier, carried = sorted({1, 2}, key=lambda writer: isinstance(machine.answers[writer], WriteResult))
+    result = machine.answers[carried]
+    assert isinstance(result, WriteResult)
+    assert (result.outcome, result.attempts) == ("committed", 1)
+    unseen, where = pa.table({"id": [7], "by": [carrier]}, ROWS), f"by = {carrier}"
+    with pytest.raises(ConcurrentAppendError):
+        machine.tables[carried].overwrite(unseen, where=where)
+    assert machine.rows() == [0, 1, 2]
 
 
 def test_who_was_carried_finds_out_what_its_carrier_does_not_know(machine: Machine) -> None:

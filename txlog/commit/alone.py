@@ -365,7 +365,7 @@ class CommitRun:
         if not has_landed:
             return None
         outcome = self._outcome(self.sent_as, "committed", None)
-        return replace(outcome, attempts=max(1, outcome.attempts), txn_id="", holds_others=True)
+        return replace(outcome, txn_id="", holds_others=True)
 
     def _catch_up(self) -> Ended | None:
         """Decide on the commits that landed since the state was loaded, before anything is sent.
@@ -619,7 +619,7 @@ class CommitRun:
         if isinstance(decision, AlreadyCommitted):
             return self._outcome(decision.version, "already_committed", None)
         found = next(winner for winner in winners if winner.version == decision.version)
-        has_others = self.offer is not None and not {each.txn_id for each in members(found)} <= self._own_txn_ids()
+        has_others = not {each.txn_id for each in members(found)} <= self._own_txn_ids()
         return replace(self._outcome(decision.version, "committed", None), holds_others=has_others)
 
     def found(self, txn_id: str) -> CommitOutcome | None:
@@ -808,8 +808,9 @@ class CommitRun:
         return replace(self._outcome(version, "committed", state), holds_others=has_others)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
+        attempts = max(1, self.attempts) if outcome == "committed" else self.attempts  # another writer may have sent it
         races = self.lost_races, self.waited_s, self.lost_to
-        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecution.count, self.sent_txn_id)
+        return CommitOutcome(version, outcome, attempts, *races, state, self.reexecution.count, self.sent_txn_id)
 
     # --- refusals -------------------------------------------------------------------------------------------
 

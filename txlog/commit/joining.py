@@ -274,8 +274,6 @@ class JoiningCommitter:
         )
         outcome = run.run()
         assert isinstance(outcome, CommitOutcome)
-        if outcome.outcome == "committed" and not outcome.attempts:  # the commit that it left has landed
-            outcome = replace(outcome, attempts=1)
         return outcome
 
     # --- the leader -------------------------------------------------------------------------------------------
