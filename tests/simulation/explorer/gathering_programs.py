@@ -19,6 +19,7 @@ __all__ = [
     "append_in_line",
     "append_in_line_and_leave",
     "append_in_line_and_resolve",
+    "append_in_line_elsewhere",
     "append_in_line_for_days",
     "append_together_in_line",
     "gather_in_line",
@@ -31,6 +32,14 @@ __all__ = [
 def append_in_line(session: Session, *, fresh: bool = False, times: int = 1) -> None:
     """Append blindly, as a writer that has just seen others wait: it leaves its append for others at once."""
     table = session.table(fresh=fresh)
+    for _ in range(times):
+        see_others(table)
+        _append(session, table)
+
+
+def append_in_line_elsewhere(session: Session, *, times: int = 2) -> None:
+    """Append in line on another machine, whose processes are in no queue of this one."""
+    table = session.table(elsewhere=True)
     for _ in range(times):
         see_others(table)
         _append(session, table)

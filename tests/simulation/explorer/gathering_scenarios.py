@@ -15,6 +15,7 @@ from explorer.gathering_programs import (
     append_in_line,
     append_in_line_and_leave,
     append_in_line_and_resolve,
+    append_in_line_elsewhere,
     append_in_line_for_days,
     append_together_in_line,
     gather_in_line,
@@ -25,10 +26,14 @@ from explorer.gathering_programs import (
 from explorer.programs import Program, append, append_and_resolve, overwrite, resolve_for_others, set_properties
 from explorer.row_programs import vacuum_rows
 from explorer.run import Scenario
+from explorer.together_programs import append_in_turn
 
 __all__ = ["GATHERERS", "GATHERING_SCENARIOS", "LARGE_GATHERING_SCENARIOS", "SLOW_S"]
 
 SLOW_S = 0.2  # where commits without an intent wait until those ahead count as crashed
+
+
+_twice_in_turn = partial(append_in_turn, times=2)
 
 
 def _of_gatherers(name: str, *programs: Program, restarts: int = 0, **options: Any) -> Scenario:
@@ -72,6 +77,20 @@ LARGE_GATHERING_SCENARIOS = (
         "threads-in-line-and-a-new-definition",
         *(append_together_in_line, append_together_in_line, append_in_line, set_properties),
         crashes=1,
+        round_trip_s=SLOW_S,
+    ),
+    _of_gatherers(
+        "processes-in-turn-and-in-line",
+        *(append_in_turn, append_in_line, append_in_line_and_resolve, append_in_line_elsewhere),
+        faults=2,
+        crashes=1,
+        queues=True,
+    ),
+    _of_gatherers(
+        "processes-in-turn-as-the-line-ends",
+        *(_twice_in_turn, _twice_in_turn, append_in_line_elsewhere, stop_gathering),
+        crashes=1,
+        queues=True,
         round_trip_s=SLOW_S,
     ),
     _of_gatherers("the-line-ends", append_in_line, append_in_line, stop_gathering, crashes=1, round_trip_s=SLOW_S),

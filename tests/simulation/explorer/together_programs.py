@@ -16,7 +16,14 @@ from explorer.session import Session
 from txlog.errors import CommitStateUnknownError
 from txlog.table import Table
 
-__all__ = ["TOGETHER", "append_together", "append_together_and_leave", "ingest_together", "look_together"]
+__all__ = [
+    "TOGETHER",
+    "append_in_turn",
+    "append_together",
+    "append_together_and_leave",
+    "ingest_together",
+    "look_together",
+]
 
 
 def append_together(session: Session, *, times: int = 1) -> None:
