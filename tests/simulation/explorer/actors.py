@@ -41,7 +41,7 @@ from explorer.export_programs import (
     move_on_and_export,
 )
 from explorer.gathering_scenarios import GATHERERS, GATHERING_SCENARIOS, LARGE_GATHERING_SCENARIOS, SLOW_S
-from explorer.identity_programs import append_in_turn, describe
+from explorer.identity_programs import append_one_by_one, describe
 from explorer.identity_scenarios import IDENTITY_SCENARIOS, LARGE_IDENTITY_SCENARIOS
 from explorer.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from explorer.programs import (
@@ -116,8 +116,12 @@ from explorer.sink_programs import (
 from explorer.stream_scenarios import KEEPS_DELETED_KEYS, LARGE_STREAM_SCENARIOS, STREAM_SCENARIOS
 from explorer.together_programs import (
     TOGETHER,
+    append_elsewhere,
+    append_in_turn,
+    append_in_turn_and_leave,
     append_together,
     append_together_and_leave,
+    ingest_in_turn,
     ingest_together,
     look_together,
 )
@@ -535,9 +539,27 @@ _TOGETHER: tuple[Program, ...] = (
 )
 """Threads of one process that share a handle, alongside other processes."""
 
+_IN_TURN: tuple[Program, ...] = (
+    append_in_turn,
+    append_in_turn,
+    partial(append_in_turn, times=2),
+    append_in_turn_and_leave,
+    ingest_in_turn,
+    append_elsewhere,
+    partial(append_elsewhere, times=2),
+    append_and_resolve,
+    resolve_for_others,
+    ingest,
+    overwrite,
+    set_properties,
+    add_column,
+    checkpoint,
+)
+"""Processes of one machine, which queue and hand their appends over, alongside those of another machine."""
+
 _NUMBERS: tuple[Program, ...] = (
     append_keys,
-    append_in_turn,
+    append_one_by_one,
     describe,
     upsert,
     insert_absent,
@@ -579,6 +601,7 @@ _CASTS = (
     _IN_SEQUENCE,
     _BESIDE_AN_OWNER,
     _TOGETHER,
+    _IN_TURN,
     _COLUMNS,
     _NUMBERS,
     GATHERERS,
@@ -622,6 +645,7 @@ def any_story(choices: Choices) -> Scenario:
     is_upkeep, is_owned, is_mapped = cast is _UPKEEP, cast is _BESIDE_AN_OWNER, cast is _COLUMNS
     is_counted = cast is _NUMBERS
     gathers = cast is GATHERERS
+    queues = cast is _IN_TURN or (gathers and bool(choices.choose(2)))
     has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
     clocks_agree = has_others or not set(programs).isdisjoint(_OTHER_ENGINES)
     tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
@@ -639,7 +663,7 @@ def any_story(choices: Choices) -> Scenario:
         faults=choices.choose(4),
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),
-        store="object" if is_owned or gathers else ("local", "object")[choices.choose(2)],
+        store="object" if is_owned or gathers or queues else ("local", "object")[choices.choose(2)],
         deletes=by_itself or not set(programs).isdisjoint(CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
@@ -657,5 +681,6 @@ def any_story(choices: Choices) -> Scenario:
         counted=is_counted,
         asks_beside=True,
         gathers=gathers,
+        queues=queues,
         round_trip_s=SLOW_S if gathers else 0.0,
     )

@@ -9,10 +9,10 @@ from explorer.rows import Row, table_of
 from explorer.session import Session
 from txlog.table import Table
 
-__all__ = ["append_in_turn", "describe"]
+__all__ = ["append_one_by_one", "describe"]
 
 
-def append_in_turn(session: Session) -> None:
+def append_one_by_one(session: Session) -> None:
     """Append with one handle, which knows its range the second time."""
     table = session.table()
     for key, value in ((1, 1), (99, 2)):

@@ -18,9 +18,12 @@ from txlog.table import Table
 
 __all__ = [
     "TOGETHER",
+    "append_elsewhere",
     "append_in_turn",
+    "append_in_turn_and_leave",
     "append_together",
     "append_together_and_leave",
+    "ingest_in_turn",
     "ingest_together",
     "look_together",
 ]
