@@ -416,7 +416,9 @@ def test_a_table_of_a_random_history_reads_as_sparks_delta_reads_it(
         where = rng.choice(
             [each for each in RANDOM_CONDITIONS if {*re.findall(r"\b(?:n|x|s|day|m|r)\b", each)} <= known]
         )
+        spark.conf.set("spark.sql.parquet.filterPushdown", "false")  # with it, Spark's own reader loses rows with NaN
         expected = as_rows(theirs.where(where).select(*columns))
+        spark.conf.set("spark.sql.parquet.filterPushdown", "true")
         asked: dict[str, Any] = {"where": where, "columns": columns}
         assert as_rows(txlog.spark.read(spark, table.uri, version=version, **asked)) == expected, (version, asked)
         source = spark.read.format("txlog").option("versionAsOf", version).load(table.uri)
