@@ -107,6 +107,15 @@ def test_a_statement_that_reads_its_own_table_conflicts_with_a_change_of_what_it
     assert not catalog.table("t").history(1)[0]["isBlindAppend"]
 
 
+def test_a_merge_may_read_an_older_version_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = txlog.Catalog(tmp_path)
+    rows = "create table t (id bigint, day string); insert into t values (1, 'a'), (2, 'b')"
+    txlog.sql(f"{rows}; update t set day = 'c' where id = 1", catalog)
+    merge = "merge into t using (select * from t version as of 1) s on t.id = s.id when matched then update set *"
+    txlog.spark.sql(spark, merge, catalog)
+    assert sorted(catalog.table("t").to_arrow()["day"].to_pylist()) == ["a", "b"]
+
+
 def outcomes(script: str, run: Run) -> list[tuple[str, Any]]:
     """What each statement does: rows, nothing to show, or a refusal."""
     found: list[tuple[str, Any]] = []

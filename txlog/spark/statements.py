@@ -22,7 +22,7 @@ from txlog.protocol.schema import Field, backquoted, type_name
 from txlog.result import WriteResult, counted
 from txlog.spark.errors import error_from
 from txlog.spark.hadoop import check_session
-from txlog.spark.rows.calls import merge as begin_merge
+from txlog.spark.rows.calls import begin_merge
 from txlog.spark.scan import read
 from txlog.spark.spark_workers import SparkWorkers
 from txlog.statements.engine import Source, merge_here
@@ -147,11 +147,9 @@ class SparkEngine:
             uri,
             rows,
             merge.on,
-            source_alias=merge.source_alias,
-            target_alias=merge.target_alias,
-            read_version=commit.read_version,
-            reads_table=commit.reads_table,
-            storage_options=storage,
+            (merge.source_alias, merge.target_alias),
+            {"read_version": commit.read_version, "reads_table": commit.reads_table, "storage_options": storage},
+            is_pinned=True,  # `_frame` reads one version of each table; without read_version, an older one of this
         )
 
     def _frame(self, source: Source) -> DataFrame:

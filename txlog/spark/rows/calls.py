@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChangeOptions",
     "Site",
+    "begin_merge",
     "delete",
     "merge",
     "merge_builder",
@@ -229,13 +230,27 @@ def merge(
     Raises:
         TxlogError: ``execute()`` raises what `Table.merge` raises.
     """
+    return begin_merge(spark, uri, source, on, (source_alias, target_alias), options)
+
+
+def begin_merge(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    source: DataFrame,
+    on: str | Iterable[str],
+    aliases: tuple[str, str],
+    options: ChangeOptions,
+    *,
+    is_pinned: bool = False,
+) -> MergeBuilder[WriteResult]:
+    """`merge`. ``is_pinned``: what the source reads of the table itself are versions that the caller named."""
     site, row_options = _begun(spark, uri, options)
     frame = _frame(source)
 
     def run(spec: MergeSpec) -> WriteResult:
-        return _done(run_change(site, spec, row_options, frame))
+        return _done(run_change(site, spec, row_options, frame, is_pinned=is_pinned))
 
-    return merge_builder(site.open_table.uri, on, source_alias, target_alias, run)
+    return merge_builder(site.open_table.uri, on, *aliases, run)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -334,6 +349,7 @@ def run_change(
     frame: DataFrame | None = None,
     *,
     skips_empty: bool = False,
+    is_pinned: bool = False,
 ) -> WriteResult | None:
     """Execute a change and commit it.
 
@@ -343,6 +359,7 @@ def run_change(
         options: How to execute and commit it.
         frame: The source of an upsert or a merge.
         skips_empty: Whether to make no version if the source has no row and nothing else would change.
+        is_pinned: Whether the source may read the table itself, because it reads versions that the caller named.
 
     Returns:
         The result; None if ``skips_empty`` applied.
@@ -353,7 +370,8 @@ def run_change(
     open_table = site.open_table
 
     def source_for(state: TableState) -> tuple[Extent, SparkSource] | None:
-        _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
+        if not is_pinned:
+            _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):
             fitted = adapted(spec.for_columns(frame.schema.names, state), state)  # type: ignore[union-attr]
         rows, extent = prepare_source(frame, fitted, table_of_tasks(open_table, state), open_table.uri)
