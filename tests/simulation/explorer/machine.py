@@ -7,14 +7,17 @@ time it goes on without a turn, as if the other one stood still.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from txlog.store.commit_queue import Turn
 from txlog.store.hand_over import Offer, OfferState
 
 if TYPE_CHECKING:
     from explorer.session import Session
+    from explorer.versions import Attempt
 
 __all__ = ["Machine", "MachineQueue"]
 
@@ -23,9 +26,14 @@ _WAITS = 2
 
 
 class Machine:
-    """Who has the turn, and what is offered. It acts like a `HandOver`, whose files are here in memory."""
+    """Who has the turn, and what is offered. It acts like a `HandOver`, whose files are here in memory.
 
-    def __init__(self) -> None:
+    ``attempts`` are those of the story by the first part of their txnIds. One that is offered has read the version on
+    which it was offered: the commit that carries it, of another process, does not say which that was.
+    """
+
+    def __init__(self, attempts: Mapping[str, Attempt]) -> None:
+        self._attempts = attempts
         self.holder: Session | None = None
         self.offers: dict[str, tuple[bytes, OfferState]] = {}
 
@@ -35,6 +43,10 @@ class Machine:
 
     def offer(self, name: str, body: bytes) -> Offer:
         self.offers[name] = body, OfferState("offer")
+        offered = orjson.loads(body.splitlines()[-1])
+        for member in offered["members"]:
+            if (attempt := self._attempts.get(member["txnId"][:8])) is not None:
+                attempt.read_version = offered["baseVersion"]
         return Offer(self, name)  # type: ignore[arg-type]
 
     def waiting(self) -> list[tuple[str, bytes]]:

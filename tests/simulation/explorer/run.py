@@ -162,7 +162,7 @@ class Run:
         self._faults: dict[str, Fault] = {kind: Fault(kind) for kind in scenario.kinds}
         self._current: Session | None = None
         self._shared: Table | None = None
-        self.machine = Machine() if scenario.queues else None
+        self.machine = Machine(self.ledger.attempts) if scenario.queues else None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
         for store in self.world.every_log_store():

@@ -64,9 +64,9 @@ def _append(session: Session, table: Table) -> None:
         attempt.result = table.append(ROW)
 
 
-def append_in_turn(session: Session, *, times: int = 1) -> None:
+def append_in_turn(session: Session, *, times: int = 1, fresh: bool = False) -> None:
     """Append rows as a process of its own, which queues with the others of its machine."""
-    table = session.table()
+    table = session.table(fresh=fresh)
     for _ in range(times):
         _append(session, table)
 
@@ -97,6 +97,7 @@ def ingest_in_turn(session: Session, *, app_id: str = "app") -> None:
 
 _other = partial(ingest_together, app_id="other")
 _twice_in_turn = partial(append_in_turn, times=2)
+_late_in_turn = partial(append_in_turn, fresh=True)
 _twice_elsewhere = partial(append_elsewhere, times=2)
 _twice = partial(append_together, times=2)
 _on_object_store: dict[str, Any] = {"store": "object", "kinds": (*LOST_ANSWERS, "refused")}
@@ -155,7 +156,7 @@ TOGETHER = (
     ),
     _scenario(
         "processes-in-turn-and-a-definition-change",
-        *(_twice_in_turn, _twice_in_turn, ingest_in_turn, set_properties),
+        *(append_in_turn, _late_in_turn, ingest_in_turn, set_properties),
         queues=True,
         store="object",
     ),
