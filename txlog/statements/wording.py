@@ -12,9 +12,9 @@ from txlog.errors import TxlogError
 from txlog.statements.cursor import quoted
 from txlog.util.wording import Word, in_python, spelled
 
-__all__ = ["CLAUSES", "in_sql", "in_words_of_sql"]
+__all__ = ["in_sql", "in_words_of_sql"]
 
-CLAUSES = {
+_CLAUSES = {
     "cluster_by": "CLUSTER BY",
     "comment": "COMMENT",
     "partition_by": "PARTITIONED BY",
@@ -33,7 +33,7 @@ def in_sql(word: Word) -> str:
     """The word as an author of SQL reads it."""
     if word.kind == "advice":
         return _ADVICE.get(word.name) or spelled(word.value, in_sql)
-    clause = CLAUSES.get(word.name)
+    clause = _CLAUSES.get(word.name)
     if word.kind == "argument" and clause is not None:
         return clause
     if word.kind == "setting" and word.name == "retention_hours":

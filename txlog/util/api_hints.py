@@ -31,6 +31,9 @@ _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an ex
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
+_SCHEMAS = "catalog.tables(), whose names begin with their schemas"
+_NEW_SCHEMA = "catalog.create(name, schema): in a folder, the first table of a schema makes it"
+
 ELSEWHERE = {
     "txlog": {
         "CommitProperties": 'table.append(data, user_metadata="...", app_id="...", checkpoint_id=1)',
@@ -50,9 +53,9 @@ ELSEWHERE = {
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
     "Catalog": {
-        "create_database": "catalog.create(name, schema): in a folder, the first table of a schema makes it",
-        "create_namespace": "catalog.create(name, schema): in a folder, the first table of a schema makes it",
-        "create_schema": "catalog.create(name, schema): in a folder, the first table of a schema makes it",
+        "create_database": _NEW_SCHEMA,
+        "create_namespace": _NEW_SCHEMA,
+        "create_schema": _NEW_SCHEMA,
         "create_table": "catalog.create(name, schema)",
         "delete_table": "catalog.drop(name)",
         "drop_table": "catalog.drop(name)",
@@ -64,8 +67,8 @@ ELSEWHERE = {
         "read": "catalog.table(name).to_arrow(columns, where)",
         "register_table": "catalog.register(name, uri)",
         "rename_table": "catalog.rename(name, to)",
-        "schemas": "catalog.tables(), whose names begin with their schemas",
-        "list_namespaces": "catalog.tables(), whose names begin with their schemas",
+        "schemas": _SCHEMAS,
+        "list_namespaces": _SCHEMAS,
         "sql": "txlog.sql(text, catalog)",
         "table_exists": "catalog.exists(name)",
     },

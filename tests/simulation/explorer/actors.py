@@ -520,6 +520,17 @@ _BESIDE_AN_OWNER: tuple[Program, ...] = (
 )
 """Programs on a table whose versions an owner decides."""
 
+_ALONGSIDE: tuple[Program, ...] = (
+    append_and_resolve,
+    resolve_for_others,
+    ingest,
+    overwrite,
+    set_properties,
+    add_column,
+    checkpoint,
+)
+"""Programs of other processes, alongside those whose appends share versions."""
+
 _TOGETHER: tuple[Program, ...] = (
     append_together,
     append_together,
@@ -529,13 +540,7 @@ _TOGETHER: tuple[Program, ...] = (
     ingest_together,
     partial(ingest_together, app_id="other"),
     append,
-    append_and_resolve,
-    resolve_for_others,
-    ingest,
-    overwrite,
-    set_properties,
-    add_column,
-    checkpoint,
+    *_ALONGSIDE,
 )
 """Threads of one process that share a handle, alongside other processes."""
 
@@ -547,13 +552,7 @@ _IN_TURN: tuple[Program, ...] = (
     ingest_in_turn,
     append_elsewhere,
     partial(append_elsewhere, times=2),
-    append_and_resolve,
-    resolve_for_others,
-    ingest,
-    overwrite,
-    set_properties,
-    add_column,
-    checkpoint,
+    *_ALONGSIDE,
 )
 """Processes of one machine, which queue and hand their appends over, alongside those of another machine."""
 
