@@ -689,3 +689,46 @@ def test_statistics_come_with_each_file_and_follow_the_tables_properties() -> No
         "maxValues": {"id": 3},
         "nullCount": {"id": 0, "x": 0},
     }
+
+
+def test_footers_hold_no_bounds_of_floats_which_leave_nan_out_and_the_log_holds_those_without_nan() -> None:
+    nan = float("nan")
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "x.y": [2.5, None],
+            "s": [{"f": nan, "n": 7}, {"f": 1.0, "n": 8}],
+            "l": [[1.5], None],
+            "m": pa.array([[("k", 1.5)], []], pa.map_(pa.string(), pa.float64())),
+        }
+    )
+    files = MemoryFileStore()
+    with TaskWriter(files, table_plan(rows), TASK) as writer:
+        writer.write(rows)
+    (pending,) = writer.close()
+    group = pq.read_metadata(pa.BufferReader(files.read(pending.path))).row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    bounded = [column.path_in_schema for column in columns if column.statistics and column.statistics.has_min_max]
+    assert bounded == ["id", "s.n", "m.key_value.key"]
+    assert json.loads(pending.stats or "") == {
+        "numRecords": 2,
+        "minValues": {"id": 1, "x.y": 2.5, "s": {"n": 7}},
+        "maxValues": {"id": 2, "x.y": 2.5, "s": {"n": 8}},
+        "nullCount": {"id": 0, "x.y": 1, "s": {"f": 0, "n": 0}, "l": 1, "m": 0},
+    }
+
+
+def test_a_file_of_floats_alone_has_its_bounds_in_the_log() -> None:
+    rows = pa.table({"x": np.arange(100, dtype=np.float32) - 50})
+    files = MemoryFileStore()
+    with TaskWriter(files, table_plan(rows), TASK) as writer:
+        writer.write(rows)
+    (pending,) = writer.close()
+    found = pq.read_metadata(pa.BufferReader(files.read(pending.path))).row_group(0).column(0)
+    assert not found.is_stats_set
+    assert json.loads(pending.stats or "") == {
+        "numRecords": 100,
+        "minValues": {"x": -50.0},
+        "maxValues": {"x": 49.0},
+        "nullCount": {"x": 0},
+    }

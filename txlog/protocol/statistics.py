@@ -1,9 +1,9 @@
 """Statistics of a data file we wrote: the JSON text of ``add.stats``, from the file's Parquet footer.
 
 In: which columns get statistics (``StatisticsPolicy``), the batches written into the file (only for what a footer
-lacks: NaN, null arrays and maps), and the footer. Out: one JSON object with only true bounds. A bound that is unknown,
-or cannot be written so that all readers understand it, is left out: a missing bound costs a reader time, a wrong one
-costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
+lacks: floats, null arrays and maps), and the footer. Out: one JSON object with only true bounds. A bound that is
+unknown, or cannot be written so that all readers understand it, is left out: a missing bound costs a reader time, a
+wrong one costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -121,12 +121,11 @@ class FileStatistics:
         self._nulls = dict.fromkeys(policy.nested, 0)
 
     def observe(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Look at rows as they are written; columns are found by the table's names. Costs one pass over the floats."""
+        """Look at rows as they are written; columns are found by the table's names. Costs a pass over the floats."""
         self._rows_observed += data.num_rows
         for path, seen in self._floats.items():
-            if not seen.nan:
-                for column in _chunks(data, path[0]):
-                    seen.look(column, path[1:])
+            for column in _chunks(data, path[0]):
+                seen.look(_visible(column, path[1:]))
         for path in self._nulls:
             self._nulls[path] += sum(_null_count(column, path[1:]) for column in _chunks(data, path[0]))
 
@@ -140,78 +139,85 @@ class FileStatistics:
 
     def _text(self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int) -> str:
         trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+        is_whole = self._rows_observed == num_rows
         for leaf in leaves:
-            path = leaf.path
+            path, codec = leaf.path, leaf.codec
             if path in self._nulls:
-                if self._rows_observed == num_rows:
+                if is_whole:
                     _put(trees["nullCount"], path, self._nulls[path])
                 continue
-            codec = self._codec(leaf, num_rows)
-            null_count, bounds = _read_footer(groups, leaf.index, codec.decode if codec else None)
+            seen = self._floats.get(path)
+            if seen is not None and is_whole:
+                null_count, bounds = seen.null_count, seen.bounds
+            else:
+                readable = codec if seen is None else None
+                null_count, bounds = _read_footer(groups, leaf.index, readable.decode if readable else None)
             _put(trees["nullCount"], path, null_count)
             if codec and bounds:
                 _put(trees["minValues"], path, codec.minimum(bounds[0]))
                 _put(trees["maxValues"], path, codec.maximum(bounds[1]))
         return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
-    def _codec(self, leaf: FileLeaf, num_rows: int) -> _Codec | None:
-        """How to read and write this leaf's bounds; None if it has none that can be trusted."""
-        seen = self._floats.get(leaf.path)
-        if seen is None or leaf.codec is None:
-            return leaf.codec
-        if seen.nan or self._rows_observed != num_rows:
-            return None
-        return _NEGATIVE_ZERO if seen.negative_zero else _POSITIVE_ZERO
-
 
 # --- what footers lack -----------------------------------------------------------------------------------------
 
 
 class _FloatsSeen:
-    """Whether one float column contains NaN, which Parquet leaves out of its bounds and engines sort differently,
-    and whether it may contain -0.0: a Parquet footer has -0.0 for any zero.
+    """The nulls and the bounds of one float column. Ours have none in the footer; those of other writers do not say
+    whether there is NaN, which Parquet leaves out of its bounds and engines sort differently, or -0.0.
     """
 
-    __slots__ = ("nan", "negative_zero")
+    __slots__ = ("_high", "_low", "_nan", "null_count")
 
     def __init__(self) -> None:
-        self.nan = False
-        self.negative_zero = False
+        self.null_count = 0
+        self._low, self._high = math.inf, -math.inf
+        self._nan = False
 
-    def look(self, column: pa.Array, members: ColumnPath) -> None:
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The minimum, which is -0.0 if the column may hold that, and the maximum; None with NaN or without values."""
+        return None if self._nan or self._low > self._high else (self._low, self._high)
+
+    def look(self, column: pa.Array) -> None:
+        self.null_count += column.null_count
+        if self._nan or column.null_count == len(column):
+            return
         if len(column) <= _FEW_ROWS:
-            self._look_at_each(_visible(column, members).to_pylist())
+            self._look_at_each(column.to_pylist())
             return
-        array = column
-        for name in members:
-            array = array.field(name)
-        data = array.buffers()[1]
-        if len(array) == 0 or data is None:
-            return
-        width = array.type.bit_width // 8
-        values = np.frombuffer(data, f"f{width}", len(array), array.offset * width)
-        least = float(np.minimum.reduce(values))  # NaN if there is one; slots of nulls may hold anything
-        if least != least:
-            self.nan = self.nan or _holds_nan(_visible(column, members))
-            self.negative_zero = True
-        elif least < 0:
-            self.negative_zero = True  # perhaps only in a null slot; the footer's minimum decides
-        elif least == 0:
-            bits = values.view(f"i{width}")
-            self.negative_zero |= bool(bits.min() == np.iinfo(bits.dtype).min)
+        values = _values(column)
+        low = float(np.minimum.reduce(values))  # NaN if there is one
+        if low == 0 and bool(np.signbit(values).any()):
+            low = -0.0
+        self._extend(low, float(np.maximum.reduce(values)))
 
     def _look_at_each(self, values: list[float | None]) -> None:
         """For a few values. NumPy's fixed cost would be higher."""
         for value in values:
             if value is not None:
-                self.nan |= value != value
-                self.negative_zero |= value <= 0 and math.copysign(1, value) < 0
+                self._extend(value, value)
+
+    def _extend(self, low: float, high: float) -> None:
+        self._nan |= low != low
+        if low < self._low or (low == 0 == self._low and math.copysign(1, low) < 0):
+            self._low = low
+        self._high = max(self._high, high)
 
 
-def _holds_nan(array: pa.Array) -> bool:
-    from txlog.arrow.compute import pc
+def _values(column: pa.Array) -> np.ndarray[Any, Any]:
+    """A float column with one of its values in place of each null, which is several times as fast as taking them out.
 
-    return pc.any(pc.is_nan(array)).as_py() is True
+    There must be a value.
+    """
+    values: np.ndarray[Any, Any]
+    if column.null_count:
+        from txlog.arrow.compute import pc
+
+        column = pc.fill_null(column, column[pc.index(pc.is_valid(column), True).as_py()])
+    width = column.type.bit_width // 8
+    values = np.frombuffer(column.buffers()[1], f"f{width}", len(column), column.offset * width)
+    return values
 
 
 def _null_count(column: pa.Array, members: ColumnPath) -> int:
@@ -330,7 +336,7 @@ def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -
         return _Codec(_unscaled, *2 * (lambda value: _decimal_json(value, data_type.scale),))
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if data_type in _FLOATS and pa.types.is_floating(file_type):
-        return _POSITIVE_ZERO
+        return _FLOAT
     if name in _INTEGERS and pa.types.is_signed_integer(file_type):
         return _AS_IT_IS
     if name == "boolean" and pa.types.is_boolean(file_type):
@@ -350,20 +356,6 @@ def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -
     return None
 
 
-def _float_codec(*, negative_zero: bool) -> _Codec:
-    return _Codec(
-        _number,
-        lambda value: _float_json((-0.0 if negative_zero else 0.0) if value == 0 else value),
-        lambda value: _float_json(0.0 if value == 0 else value),
-    )
-
-
-def _number(value: float) -> float:
-    if math.isnan(value):
-        raise ValueError("an old writer's bound over NaN")
-    return value
-
-
 def _float_json(value: float) -> float | str:
     """Infinities as strings, as Spark writes them and every reader accepts them."""
     if math.isinf(value):
@@ -371,7 +363,7 @@ def _float_json(value: float) -> float | str:
     return value
 
 
-_POSITIVE_ZERO, _NEGATIVE_ZERO = _float_codec(negative_zero=False), _float_codec(negative_zero=True)
+_FLOAT = _Codec(_same, _float_json, lambda value: _float_json(0.0 if value == 0 else value))
 
 
 def _unscaled(raw: int | bytes) -> int:

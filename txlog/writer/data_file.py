@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -89,7 +90,7 @@ class WriterOptions(msgspec.Struct, frozen=True):
     bloom_filters: dict[str, dict[str, Any]]
 
 
-class FileFormat(msgspec.Struct, frozen=True):
+class FileFormat(msgspec.Struct, frozen=True, dict=True):
     """The settings that all files of one task share. ``schema`` has no partition columns; ``leaves`` get
     ``statistics``.
 
@@ -104,6 +105,17 @@ class FileFormat(msgspec.Struct, frozen=True):
     is_mapped: bool = False
     options: WriterOptions | None = None
     """The settings that depend on the schema or that few tables have; None if there are none."""
+
+    @cached_property
+    def footer_statistics(self) -> bool | list[str]:
+        """The Parquet paths of the columns whose row groups have statistics in the footer: all (True) but floats.
+
+        Parquet's bounds leave NaN out, and a reader to which NaN is the greatest number, such as Spark, would skip
+        row groups that hold the rows it looks for. The log's statistics have a float's bounds if it has no NaN.
+        """
+        leaves = [leaf for field in self.schema for leaf in _leaf_types(field.name, field.type)]
+        floats = {path for path, kind in leaves if pa.types.is_floating(kind)}
+        return [path for path, _ in leaves if path not in floats] if floats else True
 
     def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of ``columns`` under the file's names, including nested ones; nothing is copied."""
@@ -156,6 +168,7 @@ class DataFileWriter:
                 file_format.schema,
                 use_dictionary=list(dictionary) or False,
                 store_schema=False,
+                write_statistics=file_format.footer_statistics,
                 metadata_collector=self._collected,
                 **_arguments(file_format, rows_expected),
             )
@@ -298,6 +311,20 @@ def _samples(rows: pa.Table) -> list[pa.RecordBatch]:
     step = max(rows.num_rows // _SLICES, _SLICE_ROWS)
     slices = (rows.slice(start, _SLICE_ROWS).combine_chunks() for start in range(0, rows.num_rows, step))
     return [batch for table in slices for batch in table.to_batches()]
+
+
+def _leaf_types(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """A column's leaf columns by their Parquet paths, with their types."""
+    if pa.types.is_struct(kind):
+        for member in kind:
+            yield from _leaf_types(f"{path}.{member.name}", member.type)
+    elif pa.types.is_map(kind):
+        yield from _leaf_types(f"{path}.key_value.key", kind.key_type)
+        yield from _leaf_types(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaf_types(f"{path}.list.element", kind.value_type)
+    else:
+        yield path, kind
 
 
 def _leaves(path: str, slices: list[pa.Array]) -> Iterator[tuple[str, list[pa.Array]]]:
