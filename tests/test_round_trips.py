@@ -128,6 +128,21 @@ def test_an_append_that_lost_a_race_waits_for_two_more_round_trips() -> None:
     assert bucket.rows() == 3
 
 
+def test_of_many_versions_that_landed_meanwhile_the_more_are_read_at_once_the_more_there_are() -> None:
+    bucket = Bucket()
+    table, rival = bucket.opened(), bucket.opened()
+    first = table.append(ROW).version
+    for _ in range(25):
+        rival.append(ROW)
+    commits, found = table._open_table.log.commits, list[int]()
+
+    def read() -> None:
+        found.extend(each.version for each in commits.following(first, files=True, most=1000))
+
+    assert bucket.trips_of(read) == 6  # 1, 1, 2, 4, 8 and 16 reads, the last of which find the end
+    assert found == [*range(first + 1, first + 26)]
+
+
 @pytest.mark.parametrize("rows", [ROW, WITH_NAME], ids=["of the old columns", "of the new columns"])
 def test_rows_are_written_again_where_the_table_was_given_another_column_meanwhile(rows: pa.Table) -> None:
     bucket = Bucket(commits=1)

@@ -134,6 +134,19 @@ def test_an_append_that_lost_twice_is_carried_by_another_writer_and_both_get_the
     assert loser.append(rows(2)).metrics.lost_races == 0, "its handle knows the version that carried it"
 
 
+def test_an_append_that_lost_to_appends_of_several_writers_is_offered_after_one_race() -> None:
+    world = World(**GROUPED)
+    first, second, loser = world.writer(waits=True), world.writer(waits=True), world.writer()
+    lose_races(loser, first, races=0)
+    folder_of(first).script["put_if_absent"] = [after(lambda: second.append(rows(20)))]  # carries that of the first
+    log_of(loser).script["put_if_absent"] = [before(lambda: first.append(rows(30)))]
+    assert loser.append(rows(1)).metrics.lost_races == 1
+    assert [name for name, _ in folder_of(loser).calls if name == "put_if_absent"]
+    assert world.ids() == [0, 1, 20, 30]
+    settle()
+    world.check()
+
+
 def test_without_the_property_nothing_is_offered() -> None:
     world = World()
     winner, loser = world.writer(), world.writer()

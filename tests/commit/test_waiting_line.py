@@ -48,9 +48,9 @@ def marks() -> MemoryLogStore:
     return MemoryLogStore()
 
 
-def handle(marks: object) -> WaitingLine:
+def handle(marks: object, round_trip_s: float = 0.0) -> WaitingLine:
     """What another process knows of the line."""
-    return WaitingLine(marks, lambda: 0.0)  # type: ignore[arg-type]
+    return WaitingLine(marks, lambda: round_trip_s)  # type: ignore[arg-type]
 
 
 def joined(marks: object, txn_id: str, clock: Scripted) -> Place:
@@ -180,6 +180,18 @@ def test_a_handle_that_commits_back_to_back_sees_that_others_wait(marks: MemoryL
     assert line.place("third").is_needed(0)
     clock.slept_s += 10
     assert not line.place("much later").is_needed(0)
+
+
+@pytest.mark.parametrize(("round_trip_s", "remembers_s"), [(0.01, 2.0), (0.05, 2.0), (0.2, 8.0)])
+def test_what_a_handle_saw_of_others_counts_for_longer_on_a_slow_store(
+    round_trip_s: float, remembers_s: float, clock: Scripted
+) -> None:
+    line = handle(MemoryLogStore(), round_trip_s)
+    line.saw(["another"])
+    clock.slept_s += remembers_s - 0.1
+    assert line.place("soon").is_needed(0)
+    clock.slept_s += 0.2
+    assert not line.place("later").is_needed(0)
 
 
 def test_a_handle_looks_for_marks_at_most_every_half_second_and_only_back_to_back(clock: Scripted) -> None:

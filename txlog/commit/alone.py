@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["CommitRun", "LoneCommitter"]
 
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
+_FOLLOWED_MAX = 1000  # versions that are read before a wait in line looks at the line again
 _WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
 _FINAL = (ConflictError, CommitRetriesExhaustedError, CommitStateUnknownError)
 """Errors that say what became of a commit, whoever else may commit it: every writer decides on a conflict alike, and no
@@ -313,6 +314,8 @@ class CommitRun:
         self.lost_races += 1
         if self.is_withdrawing:
             self._require_another_withdrawal()
+        if self.winner is not None and self._combines(self.state) and len(members(self.winner)) > 1:
+            cast("WaitingLine", self.committer.line).saw_others()
         version, winner = self.target, self._winner_operation()
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
         settled = self._follow_winners(self._winners_read())
@@ -483,15 +486,8 @@ class CommitRun:
 
     def _follow_next(self) -> Ended | None:
         """Decide on the versions that landed while this commit waited in line."""
-        while True:
-            try:
-                winner = self.log.read_commit(self.target)
-            except NotFoundError:
-                return None
-            self.turn.note(self.target)
-            settled = self._follow_winners([winner])
-            if settled is not None:
-                return settled
+        winners = self.log.commits.following(self.target - 1, files=True, most=_FOLLOWED_MAX)
+        return self._follow_winners(winners) if winners else None
 
     # --- one version ------------------------------------------------------------------------------------------
 

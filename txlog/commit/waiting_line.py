@@ -7,7 +7,8 @@ How it works. A commit that lost two races leaves a mark, a small object named b
 of others. Those that were there before it go first: it reads version after version until their commits have landed,
 then puts its own. A handle that commits back to back looks for marks during its put, which takes no time, at most every
 half second; if there are some, its next commits join the line at once. So do the next commits of a handle that had to
-wait. A mark is deleted when its commit has ended.
+wait, and a commit that lost a race to a version that carries the appends of several writers. A mark is deleted when its
+commit has ended.
 
 Correctness does not depend on any of this: put-if-absent alone decides. A mark is a hint that a crashed writer leaves
 behind, that a slow store shows late, or that other engines do not know. So a commit waits only while the line moves:
@@ -33,9 +34,10 @@ __all__ = ["STALL_S", "Place", "WaitingLine", "txn_id_of"]
 T = TypeVar("T")
 
 _LOST_RACES_MIN = 2  # a race or two are lost anyway, and a mark takes a round trip
-_BACK_TO_BACK_S = 1.0  # between two commits of a handle
-_LOOK_EVERY_S = 0.5
 _CROWDED_S = 2.0  # how long a handle joins the line at once after it last saw others in it
+_CROWDED_ROUND_TRIPS = 40  # the same on a slow store; the next two are shares of it
+_BACK_TO_BACK = 1 / 2  # between two commits of a handle
+_LOOK_EVERY = 1 / 4
 STALL_S = 2.0  # in which nobody ahead lands: the first of them has crashed
 _NEXT_STALL_S = 0.5  # for those that follow a crashed one
 _ROUND_TRIPS_STALLED = 4  # the same in round trips, for each place in the line
@@ -66,12 +68,20 @@ class WaitingLine:
     def saw(self, others: Iterable[str]) -> None:
         """Remember that others wait, if there are any."""
         if any(True for _ in others):
-            self.crowded_until_s = ambient.monotonic_s() + _CROWDED_S
+            self.saw_others()
+
+    def saw_others(self) -> None:
+        """Remember that others wait: one of them was seen, or a version with the appends of several."""
+        self.crowded_until_s = ambient.monotonic_s() + self.memory_s()
+
+    def memory_s(self) -> float:
+        """How long what a handle saw of others counts. A version takes round trips, so more on a slow store."""
+        return max(_CROWDED_S, _CROWDED_ROUND_TRIPS * self.round_trip_s())
 
     def look_is_due(self) -> bool:
         """Whether this handle commits back to back and has not looked for marks recently. If so, it looks now."""
-        now_s = ambient.monotonic_s()
-        if now_s - self._left_s > _BACK_TO_BACK_S or now_s - self._looked_s < _LOOK_EVERY_S:
+        now_s, memory_s = ambient.monotonic_s(), self.memory_s()
+        if now_s - self._left_s > _BACK_TO_BACK * memory_s or now_s - self._looked_s < _LOOK_EVERY * memory_s:
             return False
         self._looked_s = now_s
         return True
@@ -183,7 +193,7 @@ class Place:
         round_trip_s = self._line.round_trip_s()
         ambient.sleep(ambient.uniform(0.0, round_trip_s * len(self._ahead) / 2))
         now_s = ambient.monotonic_s()
-        if now_s - self._listed_s >= _LOOK_EVERY_S:
+        if now_s - self._listed_s >= _LOOK_EVERY * self._line.memory_s():
             self._look_again()
         if (
             self._ahead

@@ -10,6 +10,7 @@ a power cut could still undo.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -62,16 +63,32 @@ class CommitReader:
         return parse_commit(body, version, name=name, table=self._store.uri, limits=self._limits, files=files)
 
     def following(self, version: int, *, files: bool, most: int) -> list[Commit]:
-        """Up to ``most`` commits after ``version``, requested one after another until one is absent."""
+        """Up to ``most`` commits after ``version``, until one is absent.
+
+        They are read one after another; where a read is a request, the more at once the more there are, since others
+        land meanwhile.
+        """
         found: list[Commit] = []
+        at_once = 1
         while len(found) < most:
-            try:
-                found.append(self.read(version + 1 + len(found), files=files))
-            except TableNotFoundError:  # the owner says that there is no table any more
-                raise
-            except NotFoundError:
+            first = version + 1 + len(found)
+            wanted = range(first, first + min(at_once, most - len(found)))
+            read = self._map(lambda each: self._read_if_there(each, files=files), wanted)
+            there = [commit for commit in itertools.takewhile(lambda commit: commit is not None, read) if commit]
+            found += there
+            if len(there) < len(wanted):
                 break
+            if len(found) > 1 and not self.versions.capabilities.has_cheap_calls:
+                at_once = min(2 * at_once, _PARALLEL)
         return found
+
+    def _read_if_there(self, version: int, *, files: bool) -> Commit | None:
+        try:
+            return self.read(version, files=files)
+        except TableNotFoundError:  # the owner says that there is no table any more
+            raise
+        except NotFoundError:
+            return None
 
     def read_range(self, first: int, last: int, *, files: bool) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending. Raises ``NotFoundError`` at the first that is absent."""

@@ -146,6 +146,7 @@ class FileStatistics:
                 if is_whole:
                     _put(trees["nullCount"], path, self._nulls[path])
                 continue
+            null_count: int | None
             seen = self._floats.get(path)
             if seen is not None and is_whole:
                 null_count, bounds = seen.null_count, seen.bounds
