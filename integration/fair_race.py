@@ -61,14 +61,15 @@ def run_race(
     *,
     machines: Path | None = None,
     period_s: float = 0.0,
+    warm_up_s: float = 0.0,
 ) -> Race:
     """Let ``writers`` processes append to the table at ``uri``, which exists.
 
     With ``machines``, a folder, each process has a folder for temporary files of its own, as on a machine of its own.
     With ``period_s``, an append of each is due that often, and waits from then on, after one that is not counted; else
-    each appends at full speed.
+    each appends at full speed. What ends in the first ``warm_up_s`` is not counted either.
     """
-    given = [library, uri, json.dumps(dict(storage_options)), str(seconds), str(period_s)]
+    given = [library, uri, json.dumps(dict(storage_options)), str(seconds), str(period_s), str(warm_up_s)]
     command = [sys.executable, __file__, *given]
     processes = []
     for number in range(writers):
@@ -87,7 +88,7 @@ def run_race(
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        reports = [json.loads(process.communicate(timeout=seconds + _LATEST_S)[0]) for process in processes]
+        reports = [json.loads(process.communicate(timeout=warm_up_s + seconds + _LATEST_S)[0]) for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -100,13 +101,16 @@ def run_race(
     )
 
 
-def _work(library: str, uri: str, storage_options: dict[str, str], seconds: float, period_s: float) -> None:
+def _work(
+    library: str, uri: str, storage_options: dict[str, str], seconds: float, period_s: float, warm_up_s: float
+) -> None:
     append = _append_with(library, uri, storage_options)
     if period_s:
         append()  # what a process loads once is no part of its later waits
     print("ready", flush=True)
     sys.stdin.readline()
-    end_s = time.monotonic() + seconds
+    counts_from_s = time.monotonic() + warm_up_s
+    end_s = counts_from_s + seconds
     done: dict[str, Any] = {"appends": 0, "waits_s": [], "failed": 0}
     due_s = time.monotonic() + (os.getpid() % 100) / 100 * period_s
     began_s = [due_s]
@@ -117,14 +121,16 @@ def _work(library: str, uri: str, storage_options: dict[str, str], seconds: floa
             began_s[0], due_s = due_s, due_s + period_s
         else:
             began_s[0] = time.monotonic()
+        failed = 0
         try:
             append()
         except Exception as error:
-            done["failed"] += 1
+            failed = 1
             print(error, file=sys.stderr)
-        else:
-            done["appends"] += 1
-        done["waits_s"].append(time.monotonic() - began_s[0])
+        if time.monotonic() >= counts_from_s:
+            done["failed"] += failed
+            done["appends"] += 1 - failed
+            done["waits_s"].append(time.monotonic() - began_s[0])
         began_s[0] = due_s if period_s else time.monotonic()
 
 
@@ -152,4 +158,4 @@ def _append_with(library: str, uri: str, storage_options: dict[str, str]) -> Cal
 
 
 if __name__ == "__main__":
-    _work(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]))
+    _work(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), *map(float, sys.argv[4:]))

@@ -31,6 +31,7 @@ BENCHMARKS = (
         "fairness",
         "together",
         "group_commit",
+        "paced",
         "round_trips",
         "managed",
         "bulk",
