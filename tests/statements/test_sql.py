@@ -117,6 +117,9 @@ def test_a_query_that_is_all_of_a_table_needs_no_duckdb(
     for query in ("select id from t", "select * from t limit 1 offset 1", "select * from t, many", "select * from t x"):
         with pytest.raises(InvalidInputError, match=r"duckdb, which is not installed: .*\[sql\]"):
             txlog.sql(query, catalog)
+    with pytest.raises(InvalidInputError, match="Nothing was run"):
+        txlog.sql("create table new (id bigint); insert into new values (1)", catalog)
+    assert not catalog.exists("new")
 
 
 def test_a_query_sees_the_tables_alone(catalog: txlog.Catalog, tmp_path: Path) -> None:

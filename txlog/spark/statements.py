@@ -89,6 +89,9 @@ class SparkEngine:
         except AnalysisException:  # a name with more parts than its catalogs have
             return False
 
+    def check(self, query: Query) -> None:
+        """Spark runs all queries."""
+
     def query(self, query: Query, sources: Sequence[Source | None]) -> DataFrame:
         frames = {f"txlog_{number}": self._frame(source) for number, source in enumerate(sources) if source is not None}
         if query.whole is not None and frames:

@@ -6,7 +6,7 @@ In: a `Query` with the tables that it reads, each at one version. Out: rows, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -56,6 +56,9 @@ class Engine(Protocol):
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
 
+    def check(self, query: Query) -> None:
+        """Raise if nothing here can run such a query."""
+
     def query(self, query: Query, sources: Sequence[Source | None]) -> Any:
         """The rows of a query. None for a table that the engine has."""
 
@@ -84,18 +87,16 @@ class LocalEngine:
     def has_table(self, name: str) -> bool:
         return False
 
+    def check(self, query: Query) -> None:
+        if query.whole is None:
+            _duckdb()
+
     def query(self, query: Query, sources: Sequence[Source | None]) -> pa.RecordBatchReader:
         given = [_rows(source) for source in sources if source is not None]
         if query.whole is not None:
             rows = given[0] if isinstance(given[0], pa.RecordBatchReader) else given[0].scanner().to_reader()
             return rows if query.whole.limit is None else _first(rows, query.whole.limit)
-        try:
-            from txlog.statements.duckdb_query import run_query
-        except ImportError:
-            raise InvalidInputError(
-                f"a query is run by duckdb, which is not installed: {how_to_install('sql')}"
-            ) from None
-        return run_query(query, given)
+        return _duckdb()(query, given)
 
     def told(self, rows: pa.Table) -> pa.Table:
         return rows
@@ -125,6 +126,15 @@ def merge_here(table: Table, rows: Any, merge: MergeOptions, commit: CommitOptio
     """A merge of Arrow rows, where the table's own merges work."""
     options = RowOptions(commit=commit)
     return MergeBuilder(table.uri, merge, lambda clauses: merge_rows(table._open_table, rows, merge, clauses, options))
+
+
+def _duckdb() -> Callable[[Query, Sequence[Any]], pa.RecordBatchReader]:
+    try:
+        from txlog.statements.duckdb_query import run_query
+    except ImportError:
+        message = f"a query is run by duckdb, which is not installed: {how_to_install('sql')}. Nothing was run"
+        raise InvalidInputError(message) from None
+    return run_query
 
 
 def _rows(source: Source) -> Any:

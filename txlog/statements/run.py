@@ -2,7 +2,7 @@
 
 In: statements, an engine, and a catalog. Out: rows for queries and for what tells about tables, else the result of the
 call. A script is checked as a whole before its first statement runs: every table that it names exists, or is made by a
-statement before.
+statement before, and the engine can run its queries.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Runner:
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
         self._check_tables(statements)
+        for query in filter(None, map(_query, statements)):
+            self._engine.check(query)
         return map(self._run_one, statements)
 
     def _run_one(self, statement: Any) -> Any:
@@ -393,10 +395,15 @@ class Runner:
         return self._engine.told(told.properties(self._open(statement.table).snapshot(), statement.key))
 
 
+def _query(statement: Any) -> Query | None:
+    """The query that a statement is, or has."""
+    return statement if isinstance(statement, Query) else getattr(statement, "query", None)
+
+
 def _needed(statement: Any) -> list[TableName]:
     """The tables that must exist before a statement runs."""
     found: list[TableName] = []
-    query = statement if isinstance(statement, Query) else getattr(statement, "query", None)
+    query = _query(statement)
     if query is not None:
         found += [reading.table for reading in query.readings]
     if isinstance(statement, Clone):
