@@ -20,7 +20,7 @@ from explorer.schedule import Choices
 from mutants import MUTANTS
 
 _STORIES = 600  # some five seconds
-_SCHEDULES = 10
+_SCHEDULES = 5
 _MANY_SCHEDULES = 300
 _EACH_S = 500.0
 
