@@ -81,6 +81,7 @@ def run_crowds(bench: Bench, crowds: Sequence[Crowd], seconds: float) -> dict[tu
                         p50_s=race.wait_s(0.5),
                         p99_s=race.wait_s(0.99),
                         longest_s=race.longest_s,
+                        failed=race.failed,
                     )
     return races
 

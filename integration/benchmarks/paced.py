@@ -1,8 +1,8 @@
 """Processes on machines of their own append to one table at a pace, with and without `txlog.groupCommit`.
 
-A hundred of them with one append a second each need more processors than a small machine has. So the last crowd has
-everything four times as slow: the round trips of an append and what of them overlaps stay as they are, and its CPU is
-spread over four times the time.
+A hundred of them with one append a second each need more processors than a small machine has. So the large crowd has
+everything eight times as slow: the round trips of an append and what of them overlaps stay as they are, and its CPU is
+spread over eight times the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TITLE = "Appends of many machines at a pace"
 
 def run(bench: Bench) -> str:
     crowds, seconds = bench.scale(
-        ((Crowd(30, 0.025, 1.0), Crowd(100, 0.025, 1.0), Crowd(100, 0.1, 4.0)), 40.0),
+        ((Crowd(30, 0.025, 1.0), Crowd(100, 0.2, 8.0)), 40.0),
         ((Crowd(3, 0.025, 1.0),), 3.0),
     )
     races = run_crowds(bench, crowds, seconds)
