@@ -86,6 +86,15 @@ def table_back(files: MemoryFileStore, plan: WritePlan, pending: tuple[PendingFi
     return pa.concat_tables(parts).sort_by("id").combine_chunks()
 
 
+def one_file(rows: pa.Table) -> tuple[MemoryFileStore, PendingFile]:
+    """The only file that these rows become, and where it is."""
+    files = MemoryFileStore()
+    with TaskWriter(files, table_plan(rows), TASK) as writer:
+        writer.write(rows)
+    (pending,) = writer.close()
+    return files, pending
+
+
 def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
@@ -702,10 +711,7 @@ def test_footers_hold_no_bounds_of_floats_which_leave_nan_out_and_the_log_holds_
             "m": pa.array([[("k", 1.5)], []], pa.map_(pa.string(), pa.float64())),
         }
     )
-    files = MemoryFileStore()
-    with TaskWriter(files, table_plan(rows), TASK) as writer:
-        writer.write(rows)
-    (pending,) = writer.close()
+    files, pending = one_file(rows)
     group = pq.read_metadata(pa.BufferReader(files.read(pending.path))).row_group(0)
     columns = [group.column(index) for index in range(group.num_columns)]
     bounded = [column.path_in_schema for column in columns if column.statistics and column.statistics.has_min_max]
@@ -720,10 +726,7 @@ def test_footers_hold_no_bounds_of_floats_which_leave_nan_out_and_the_log_holds_
 
 def test_a_file_of_floats_alone_has_its_bounds_in_the_log() -> None:
     rows = pa.table({"x": np.arange(100, dtype=np.float32) - 50})
-    files = MemoryFileStore()
-    with TaskWriter(files, table_plan(rows), TASK) as writer:
-        writer.write(rows)
-    (pending,) = writer.close()
+    files, pending = one_file(rows)
     found = pq.read_metadata(pa.BufferReader(files.read(pending.path))).row_group(0).column(0)
     assert not found.is_stats_set
     assert json.loads(pending.stats or "") == {
