@@ -475,7 +475,7 @@ def test_a_program_of_changes_by_both_engines_in_turns_ends_as_by_spark_alone(
 
 
 @pytest.mark.hunt(part="definitions")
-@pytest.mark.parametrize("first", range(100, 400, 50))
+@pytest.mark.parametrize("first", range(100, 250, 50))
 def test_many_programs_of_changes_by_both_engines_in_turns_end_as_by_spark_alone(
     session: SparkSession, read_delta: Read, tmp_path: Path, first: int
 ) -> None:
