@@ -10,7 +10,6 @@ a power cut could still undo.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -73,11 +72,11 @@ class CommitReader:
         while len(found) < most:
             first = version + 1 + len(found)
             wanted = range(first, first + min(at_once, most - len(found)))
-            read = self._map(lambda each: self._read_if_there(each, files=files), wanted)
-            there = [commit for commit in itertools.takewhile(lambda commit: commit is not None, read) if commit]
-            found += there
-            if len(there) < len(wanted):
-                break
+            read = list(self._map(lambda each: self._read_if_there(each, files=files), wanted))
+            for commit in read:
+                if commit is None:
+                    return found
+                found.append(commit)
             if len(found) > 1 and not self.versions.capabilities.has_cheap_calls:
                 at_once = min(2 * at_once, _PARALLEL)
         return found

@@ -35,7 +35,8 @@ __all__ = ["StateLoader", "as_corrupt"]
 T = TypeVar("T")
 
 _PROBED = 256
-"""How many commits after the hint's checkpoint are requested before a listing looks for a newer checkpoint."""
+"""How many commits are requested by name and held at once. If so many follow the hint's checkpoint, a listing looks for
+a newer one."""
 
 
 class StateLoader:
@@ -73,18 +74,11 @@ class StateLoader:
 
     def catch_up(self, state: TableState) -> TableState:
         """``state`` advanced to the newest version, by requesting commit after commit by name."""
-        most = 4 if self._lists else _PROBED
-        while True:
-            following = self._commits.following(state.version, files=False, most=most)
-            if not following:
-                return state
+        while following := self._commits.following(state.version, files=False, most=_PROBED):
             state = self._advanced(state, following)
-            if len(following) < most:
-                return state
-            if self._lists:
-                # Many commits follow: one listing names them all, so they are read in parallel.
-                last = self._list(state.version + 1).latest_version
-                state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
+            if len(following) < _PROBED:
+                break
+        return state
 
     def _advanced(self, state: TableState, commits: Iterable[Commit]) -> TableState:
         builder = StateBuilder(state)
