@@ -123,6 +123,17 @@ def test_the_tables_of_a_folder_that_does_not_exist_are_an_error(tmp_path: Path)
     assert done.stderr == f"NotFoundError: {tmp_path}/warehose: there is no such folder\n"
 
 
+def test_a_location_is_described_without_a_catalog_and_a_name_is_not(folder: Path) -> None:
+    assert run("sql", SCRIPT, "--catalog", folder).exit_code == 0
+    by_name = run("describe", "s.t", "--catalog", folder, "--json")
+    by_location = run("describe", folder / "s" / "t", "--json")
+    columns = slice(None, 3)
+    assert json.loads(by_location.stdout)["rows"][columns] == json.loads(by_name.stdout)["rows"][columns]
+    done = run("describe", "t")
+    assert done.exit_code == 2
+    assert all(hint in done.stderr for hint in ("--catalog", "./t"))
+
+
 def test_a_name_to_describe_is_no_statement(folder: Path) -> None:
     assert run("sql", SCRIPT, "--catalog", folder).exit_code == 0
     done = run("describe", "x`; drop table `s`.`t`; describe `x", "--catalog", folder)

@@ -102,15 +102,25 @@ def tables(
 
 
 def describe(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="the table's name in the catalog", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="the table's name in the catalog, or a location, which has a slash", show_default=False
+        ),
+    ],
     catalog: CatalogOption = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Show the columns of a table by its name, and where it is."""
     out = Output(as_json)
-    with out.reporting():
+    if "/" in name:
+        quoted = f"delta.{backquoted(name)}"
+    elif catalog is None:
+        raise typer.BadParameter(f"give --catalog to look up a name; a location has a slash, as ./{name}")
+    else:
         quoted = ".".join(backquoted(part.strip("`")) for part in name.split("."))
+    with out.reporting():
         options = pairs(storage_options, "--storage-option")
         _run(out, f"DESCRIBE EXTENDED {quoted}", catalog, {}, options, None, None)
 
