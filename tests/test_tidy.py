@@ -121,6 +121,11 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX
 
 
+def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() -> None:
+    loaded = _run("import sys, txlog.cli.app; print(' '.join(sys.modules))").split()
+    assert not {"pandas", "sqlglot", "duckdb", "obstore"} & set(loaded)
+
+
 def test_functions_import_modules_of_the_library_which_import_the_other_packages() -> None:
     """So that a signal handler cannot break off the import of another package (`txlog.util.whole_import`).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +20,10 @@ from txlog.cli.write_commands import (
     check_format,
     data_for,
 )
-from txlog.commands.merge_builder import MergeBuilder
-from txlog.result import WriteResult
+
+if TYPE_CHECKING:
+    from txlog.commands.merge_builder import MergeBuilder
+    from txlog.result import WriteResult
 
 __all__ = ["merge"]
 

@@ -27,9 +27,6 @@ from txlog.cli.values import plain
 from txlog.errors import NotFoundError
 from txlog.protocol.schema import backquoted
 from txlog.result import counted
-from txlog.statements.engine import LocalEngine
-from txlog.statements.script import STATEMENTS
-from txlog.statements.sql import results_of
 from txlog.util.values import public_fields
 
 if TYPE_CHECKING:
@@ -134,6 +131,9 @@ def _run(
     executor: Executor | None,
     limit: int | None,
 ) -> None:
+    from txlog.statements.engine import LocalEngine  # with SQL's parser, which most commands start without
+    from txlog.statements.sql import results_of
+
     facts: list[Any] = []
     for result in results_of(text, LocalEngine(executor), catalog, parameters, storage_options or None):
         if out.as_json:
@@ -198,7 +198,10 @@ def _records(out: Output, result: pa.Table) -> list[Any] | None:
     return [*found, Text(counted(len(rows), "row"))]
 
 
-_HELP = f"""\
+def _help() -> str:
+    from txlog.statements.script import STATEMENTS
+
+    return f"""\
 Statements begin with {", ".join(STATEMENTS)},
 and a semicolon at the end of a line ends them. A table is schema.name in a catalog, or delta.`./location`.
 exit leaves."""
@@ -225,7 +228,7 @@ def _prompted() -> Iterator[str]:
             if command in ("exit", "quit"):
                 return
             if command in ("help", "?"):
-                typer.echo(_HELP)
+                typer.echo(_help())
                 continue
             lines.append(line)
             if line.rstrip().endswith(";") or not "".join(lines).strip():
