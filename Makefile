@@ -40,7 +40,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs format integration servers lowest hunt bench wheel release clean
+.PHONY: help install demo test check docs format integration lowest hunt bench wheel release clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -84,9 +84,6 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
-
-servers:  ## the S3 server of the integration tests that has to be built, which needs Go; else the tests build it
-	@$(PYTHON) integration/go_servers.py
 
 hunt: $(INSTALLED)  ## what `make test` has no time for: make hunt PART="races large" SECONDS=600
 	$(SPARK_ENV) $(BIN)/python integration/hunt.py --seconds $(SECONDS) $(PART) $(if $(ARGS),-- $(ARGS))

@@ -12,7 +12,6 @@ import pytest
 from clean_environment import clean, in_the_way
 from clouds import *  # noqa: F403
 from fault_tools import memory_folder  # noqa: F401
-from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 from xdist.scheduler import LoadScopeScheduling
@@ -36,7 +35,6 @@ LONGEST = (
     "test_races",
     "test_power_cut",
     "test_crash_points",
-    *GO_PACKAGES,  # by now they should be built
 )
 
 
@@ -78,9 +76,6 @@ def _has_spark(file: Path) -> bool:
 def _group_of(item: pytest.Item) -> str:
     if _has_spark(item.path):
         return "spark"
-    server = item.callspec.params.get("any_s3_server") if hasattr(item, "callspec") else None
-    if server in GO_PACKAGES:
-        return str(server)
     return "programs" if item.path.stem in PROGRAMS else item.path.stem
 
 

@@ -1,9 +1,7 @@
-"""The S3 servers written in Go, built from source once per machine: versitygw for `make test`, and MinIO, whose
-build takes two processors for minutes, for the hunt.
+"""The S3 servers written in Go, for the hunt and the benchmarks: built from source once per machine, in minutes.
 
-Taken from ``TXLOG_GOBIN`` (default: ``gobin`` in the folder of `caches`), or built into it by `go install`. A process
-that arrives while another one builds waits for it. CI runs this file in parallel with the earlier tests: no package
-holds the servers' binaries. It needs only the standard library, so it can start before anything is installed.
+Taken from ``TXLOG_GOBIN`` (default: ``gobin`` in the folder of `caches`), or built into it by `go install`, since no
+package holds their binaries. A process that arrives while another one builds waits for it.
 """
 
 from __future__ import annotations
@@ -12,12 +10,11 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from caches import cache_folder
 
-__all__ = ["GO_PACKAGES", "IN_EVERY_TEST", "ServerUnavailable", "go_binary"]
+__all__ = ["GO_PACKAGES", "ServerUnavailable", "go_binary"]
 
 GO_FLAGS = ("-gcflags=all=-l", "-ldflags=-s -w")
 """Nothing inlined, nothing for a debugger: 153 s of processor time for versitygw instead of 256 s."""
@@ -25,7 +22,6 @@ GO_PACKAGES = {
     "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
     "minio": "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
 }
-IN_EVERY_TEST = "versitygw"
 BUILD_TIMEOUT_S = 1200.0
 
 
@@ -73,10 +69,3 @@ def _folders_of_go() -> dict[str, str]:
     if Path.home().is_dir() and os.access(Path.home(), os.W_OK):
         return {}
     return {"GOPATH": str(cache_folder("go")), "GOCACHE": str(cache_folder("go-build"))}
-
-
-if __name__ == "__main__":
-    try:
-        print(go_binary(IN_EVERY_TEST))
-    except (ServerUnavailable, RuntimeError, subprocess.TimeoutExpired) as error:
-        print(error, file=sys.stderr)  # the tests say it again, where it counts

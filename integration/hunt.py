@@ -113,7 +113,7 @@ PARTS: dict[str, Part] = {
     "clones": Part("a random program of a table and its clones after which one has other rows than a model", 300),
     "large": Part("a table or a file whose size no reader bears: bombs, large checkpoints, long sources", 900),
     "clouds": Part(
-        "what Azure's or Google's store answers otherwise, in a race or in round trips, or MinIO by contract",
+        "what Azure's or Google's store, versitygw or MinIO answers otherwise; races and round trips there",
         900,
         [
             pytest(

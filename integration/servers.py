@@ -1,6 +1,6 @@
-"""S3 servers on loopback for the integration tests: localbucket always, versitygw and, in the hunt, MinIO if available.
+"""S3 servers on loopback for the integration tests: localbucket and, in the hunt, versitygw and MinIO if available.
 
-`go_servers` has the two written in Go. Without the binary and without Go, their tests are skipped with a message; with
+`go_servers` builds the latter. Without the binary and without Go, their tests are skipped with a message; with
 CI=true, a failed build is a failure.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from go_servers import IN_EVERY_TEST, ServerUnavailable, go_binary
+from go_servers import GO_PACKAGES, ServerUnavailable, go_binary
 
 from txlog.util import ambient
 
@@ -35,7 +35,7 @@ __all__ = [
     "start_server",
 ]
 
-SERVERS = ("localbucket", IN_EVERY_TEST, pytest.param("minio", marks=pytest.mark.hunt(part="clouds")))
+SERVERS = ("localbucket", *(pytest.param(name, marks=pytest.mark.hunt(part="clouds")) for name in GO_PACKAGES))
 
 # It writes an answer in two pieces: without this, the second waits 40 ms for the client to acknowledge the first.
 LOCALBUCKET = """

@@ -82,6 +82,7 @@ def test_a_handle_opened_with_a_sessions_workers_uses_them(
         table.add_constraint("small", "id < 5")
 
 
+@pytest.mark.hunt(part="spark")
 def test_spark_clusters_a_table_on_one_curve_while_rows_are_deleted(
     tmp_path: Path, delta: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

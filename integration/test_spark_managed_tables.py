@@ -61,6 +61,7 @@ def test_a_job_writes_and_reads_a_managed_table_by_its_name(spark: SparkSession,
     assert TOKEN not in plan.queryExecution().toString()
 
 
+@pytest.mark.hunt(part="spark")
 def test_a_stream_goes_from_one_managed_table_into_another(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:

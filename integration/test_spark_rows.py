@@ -225,6 +225,9 @@ def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_o
     assert set(found["v"].to_pylist()) == {"z", "x" * 40}
 
 
+@pytest.mark.parametrize(
+    "source_size", [pytest.param("small", marks=pytest.mark.hunt(part="spark")), "large"], indirect=True
+)
 def test_writers_of_the_same_keys_all_succeed_and_leave_the_serial_replay_of_the_log(
     tmp_path: Path, spark: SparkSession, source_size: str
 ) -> None:
