@@ -130,7 +130,7 @@ PARTS: dict[str, Part] = {
     ),
     "merges": Part("a random merge that Spark's Delta does otherwise, in rows or metrics: 300", 3000),
     "definitions": Part(
-        "a program of definition changes by txlog and Spark's Delta in turns that ends otherwise", 5400
+        "a program of definition changes by txlog and Spark's Delta in turns that ends otherwise: 50", 3000
     ),
     "spark-versions": Part(
         "what the oldest Spark that txlog allows does otherwise, and Spark Connect",

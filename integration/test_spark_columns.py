@@ -475,9 +475,9 @@ def test_a_program_of_changes_by_both_engines_in_turns_ends_as_by_spark_alone(
 
 
 @pytest.mark.hunt(part="definitions")
-@pytest.mark.parametrize("first", range(100, 250, 50))
+@pytest.mark.parametrize("first", range(100, 150, 25))
 def test_many_programs_of_changes_by_both_engines_in_turns_end_as_by_spark_alone(
     session: SparkSession, read_delta: Read, tmp_path: Path, first: int
 ) -> None:
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 25):
         run_program(session, read_delta, tmp_path / str(seed), seed, steps=25 if seed % 25 == 0 else 5)
