@@ -123,6 +123,33 @@ def test_the_tables_of_a_folder_that_does_not_exist_are_an_error(tmp_path: Path)
     assert done.stderr == f"NotFoundError: {tmp_path}/warehose: there is no such folder\n"
 
 
+def test_statements_are_utf_8_and_committed_writes_are_reported_whatever_the_locale_is(tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    made = "create table s.t (name string)"
+    script.write_bytes(f"\ufeff{made}; insert into s.t values ('Änne 日本')".encode())
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(tmp_path / "c")]
+    done = subprocess.run([*command, "--file", str(script)], env=environment, capture_output=True, check=True)
+    assert b"version=1" in done.stdout
+    query = "select name from s.t"
+    shown = subprocess.run(command, input=query.encode(), env=environment, capture_output=True, check=True).stdout
+    assert "Änne 日本".encode("ascii", "backslashreplace") in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "message"),
+    [("none.sql", None, "No such file"), ("latin.sql", "select 'ä'".encode("latin-1"), "is not UTF-8 text, at byte 8")],
+)
+def test_a_script_that_cannot_be_read_is_one_message(
+    name: str, body: bytes | None, message: str, tmp_path: Path
+) -> None:
+    if body is not None:
+        (tmp_path / name).write_bytes(body)
+    done = run("sql", "--file", tmp_path / name, "--json")
+    assert done.exit_code == 1
+    assert message in json.loads(done.stdout)["error"]["message"]
+
+
 def test_a_location_is_described_without_a_catalog_and_a_name_is_not(folder: Path) -> None:
     assert run("sql", SCRIPT, "--catalog", folder).exit_code == 0
     by_name = run("describe", "s.t", "--catalog", folder, "--json")

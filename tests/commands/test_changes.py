@@ -186,6 +186,27 @@ def test_a_schema_that_the_last_one_cannot_read_is_refused_unless_its_columns_ar
     assert reported(table, 0, 1) == [(1, "insert", 1)]
 
 
+def test_rows_that_the_first_version_removed_are_refused_if_they_had_another_type(tmp_path: Path) -> None:
+    """Their file is healthy: it must not be called corrupt, with the advice to remove it."""
+    table = made(tmp_path / "t", FEED, rows(1))
+    table.overwrite(pa.table({"id": ["x"], "day": ["odd"]}), schema_mode="overwrite")
+    with pytest.raises(txlog.SchemaMismatchError, match=r"version 2 removed .* id changed from bigint to string"):
+        table.changes(2).read_all()
+    assert table.changes(2, columns=["day"]).read_all().num_rows == 2
+
+
+def test_a_restore_to_a_narrower_type_is_refused_and_the_way_back_is_read(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id int", properties={**FEED, "delta.enableTypeWidening": "true"})
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.alter_column("id", type="bigint")
+    table.append(pa.table({"id": [2**40]}))
+    table.restore(1)
+    table.restore(3)
+    with pytest.raises(txlog.SchemaMismatchError, match=r"version 4 removed .* column id changed from bigint to int"):
+        table.changes(4, 4).read_all()
+    assert table.changes(4).read_all()["_change_type"].to_pylist() == ["delete", "insert"]
+
+
 def test_columns_that_stayed_the_same_are_read_though_the_partition_column_was_renamed(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {**FEED, "delta.columnMapping.mode": "name"}, rows(1, 2, 4))
     table.delete("id = 2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from txlog.util.extras import how_to_install
@@ -11,6 +12,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line. Exits with 0, 1 (the command failed), 2 (usage error) or 130 (interrupted)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the locale cannot show is escaped: an error here would deny a write that is committed.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from txlog.cli.app import app
 

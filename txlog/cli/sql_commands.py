@@ -24,7 +24,7 @@ from txlog.cli.console import Output
 from txlog.cli.opened import processes
 from txlog.cli.options import Json, Storage, Workers, pairs
 from txlog.cli.values import plain
-from txlog.errors import NotFoundError
+from txlog.errors import InvalidInputError, NotFoundError
 from txlog.protocol.schema import backquoted
 from txlog.result import counted
 from txlog.util.values import public_fields
@@ -66,11 +66,9 @@ def sql(
     given = pairs(parameters, "--param")
     if text is not None and file is not None:
         raise typer.BadParameter("give the statements as an argument or by --file, not both")
-    if file is not None:
-        text = file.read_text()
-    elif text is None and not sys.stdin.isatty():
-        text = sys.stdin.read()
     out = Output(as_json)
+    with out.reporting():
+        text = _given_text(text, file)
     with processes(workers) as executor:
         if text is None:
             for entered in _prompted():
@@ -79,6 +77,20 @@ def sql(
             return
         with out.reporting():
             _run(out, text, catalog, given, options, executor, limit)
+
+
+def _given_text(text: str | None, file: Path | None) -> str | None:
+    """The statements, from a file or a pipe as UTF-8 whatever the locale is; None for a prompt.
+
+    Raises ``InvalidInputError``, ``OSError``.
+    """
+    if file is None and (text is not None or sys.stdin.isatty()):
+        return text
+    try:
+        return (file.read_bytes() if file else sys.stdin.buffer.read()).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = str(file) if file else "the standard input"
+        raise InvalidInputError(f"{place} is not UTF-8 text, at byte {error.start}: convert it to UTF-8") from error
 
 
 def tables(

@@ -26,7 +26,7 @@ from txlog.log.state import TableState
 from txlog.log.stream_offsets import FileRange, StreamOffset, VersionSizes
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile, Metadata, Protocol
-from txlog.protocol.change_data import FEED_FIELDS, INSERT, reserved_columns
+from txlog.protocol.change_data import DELETE, FEED_FIELDS, INSERT, reserved_columns
 from txlog.protocol.changed_rows import ChangedRows
 from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.commit_file import Commit
@@ -239,12 +239,33 @@ class Follower:
 
     def _check_commit(self, commit: Commit) -> None:
         """Check the definition that a version's rows follow: the first version's, then each new one."""
-        if not self._is_checked and commit.version <= self.known.version:
-            self._checked_state(commit.version)
         metadata = next((each for each in commit.actions if isinstance(each, Metadata)), None)
         protocol = next((each for each in commit.actions if isinstance(each, Protocol)), None)
+        if not self._is_checked and commit.version <= self.known.version:
+            self._checked_state(commit.version)
+            if metadata is not None and self._feed is not None:
+                self._check_removed(commit)
         if metadata is not None or (protocol is not None and commit.version > self.known.version):
             self.check_definition(self.known.defined_as(metadata or self.known.metadata, protocol), commit.version)
+
+    def _check_removed(self, commit: Commit) -> None:
+        """Check that the known columns can read what the first version removed, which follows the definition before."""
+        if commit.version == 0 or not any(each.change_type == DELETE for each in self._changed(commit)):
+            return
+        try:
+            before = self._log.state_at(commit.version - 1)
+        except NotFoundError:  # cleaned up: then the files tell
+            return
+        read = self._read or frozenset(field.name for field in self.known.schema.fields)
+        problem = incompatible_change(before.schema, self.known.schema, read)
+        if problem is not None:
+            way = "Read only columns that stayed the same, or begin with the next version"
+            raise SchemaMismatchError(
+                f"the rows that version {commit.version} removed cannot be read with the columns of version"
+                f" {self.known.version}: {problem}. {advice('follow an old definition', way)}",
+                table=self._log.uri,
+                version=commit.version,
+            )
 
     def check_definition(self, defined: TableState, version: int) -> None:
         """Check that the known columns can read the rows of a version with this definition, and that its feed was on.
