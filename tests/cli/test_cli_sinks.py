@@ -86,3 +86,19 @@ def test_contradicting_options_are_refused(table: txlog.Table, tmp_path: Path) -
         absent = cli(command, tmp_path / "absent", "--json")
         assert absent.exit_code == 1
         assert json.loads(absent.stdout)["error"]["kind"] == "TableNotFoundError"
+
+
+def test_a_checkpoint_that_nothing_is_staged_for_is_given_up_only_if_that_is_meant(table: txlog.Table) -> None:
+    """A mistyped number would skip every checkpoint below it, and a mistyped name make an application."""
+    for app_id, checkpoint_id, others in (("orders/ü [1]", 30, "staged are 2, 3"), ("order", 2, "it has staged nothing")):
+        done = cli("abandon", table.uri, "--app-id", app_id, "--checkpoint-id", checkpoint_id)
+        assert done.exit_code == 1
+        assert others in done.stderr
+        assert "--unstaged" in done.stderr
+    assert table.version == 1
+    assert cli("abandon", table.uri, "--app-id", "orders/ü [1]", "--checkpoint-id", 2).exit_code == 0
+    anyway = cli("abandon", table.uri, "--app-id", "order", "--checkpoint-id", 2, "--unstaged")
+    again = cli("abandon", table.uri, "--app-id", "order", "--checkpoint-id", 2)
+    assert "given up" in anyway.stdout
+    assert "already in the table" in again.stdout
+    assert table.version == 3

@@ -18,6 +18,7 @@ from txlog.cli.console import Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError
 from txlog.result import counted, human_size
 from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
 
@@ -69,6 +70,7 @@ def abandon(
     uri: Uri,
     app_id: Annotated[str, typer.Option(metavar="TEXT", help="the application")],
     checkpoint_id: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="its checkpoint")],
+    unstaged: Annotated[bool, typer.Option("--unstaged", help="also if nothing is staged for it")] = False,
     user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")] = None,
     storage_options: Storage = None,
     as_json: Json = False,
@@ -78,12 +80,27 @@ def abandon(
     Its rows never reach the table. `txlog staging` shows what waits for a commit.
     """
     with opened(uri, storage_options, as_json) as (table, out):
-        found = txlog.Sink(table, app_id, user_metadata=user_metadata).abandon(checkpoint_id)
+        sink = txlog.Sink(table, app_id, user_metadata=user_metadata)
+        if not unstaged:
+            _require_staged(table, sink, app_id, checkpoint_id)
+        found = sink.abandon(checkpoint_id)
         given_up = {name: value for name, value in asdict(found).items() if name != "result"}
         done = {"outcome": found.result.outcome, "version": found.result.version}
         facts = {"table": table.uri, "app_id": app_id, **done, **given_up}
         files = [f"its files stay until a vacuum: {', '.join(found.files)}"] if found.files else []
         out.result(facts, Text(str(found)), *map(Text, files))
+
+
+def _require_staged(table: txlog.Table, sink: txlog.Sink, app_id: str, checkpoint_id: int) -> None:
+    """A mistyped number would skip all checkpoints below it, and a mistyped name make an application."""
+    staged = [each.checkpoint_id for each in staged_states(table._open_table) if each.app_id == app_id]
+    if checkpoint_id not in staged and sink.committed(checkpoint_id) is None:
+        others = f"staged are {', '.join(map(str, staged))}" if staged else "it has staged nothing"
+        raise InvalidInputError(
+            f"nothing is staged for checkpoint {checkpoint_id} of {app_id!r}; {others}. --unstaged gives it up anyway:"
+            " every checkpoint up to it is refused from then on",
+            parameter="checkpoint_id",
+        )
 
 
 def _application_facts(application: Application) -> dict[str, Any]:
