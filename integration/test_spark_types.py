@@ -7,6 +7,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from spark_helpers import as_rows, refused, save
 
@@ -163,6 +165,21 @@ def test_partition_values_of_special_characters_come_back_equal(
     one_by_one = [found.where(found.p == value).selectExpr(f"{at} as asked", "id") for at, value in enumerate(SPECIAL)]
     answers = reduce(type(found).union, one_by_one).collect()
     assert sorted((row.asked, row.id) for row in answers) == [(at, at) for at in range(len(SPECIAL))]
+
+
+def test_sparks_vacuum_knows_each_file_of_ours_whatever_its_path(delta: SparkSession, tmp_path: Path) -> None:
+    """It compares the log's paths with those of a listing as texts, and deletes what it does not find."""
+    table = txlog.Table.create(tmp_path / "tü b", "id int, `ö` string", ["ö"])
+    characters = [chr(code) for code in (*range(1, 0x80), *b"\xa0\xe9\x85", 0x2028, 0x3000, 0x65E5, 0xFEFF, 0x1F3B5)]
+    table.append(pa.table({"id": pa.array(range(len(characters)), pa.int32()), "ö": characters}))
+    (tmp_path / "converted" / "p=1").mkdir(parents=True)
+    for name in ("12:00 é.parquet", "a%3Ab.parquet", "x[1].parquet"):
+        pq.write_table(pa.table({"id": [1]}), tmp_path / "converted" / "p=1" / name)
+    txlog.Table.convert(tmp_path / "converted", "p int")
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    for path, count in ((table.uri, len(characters)), (tmp_path / "converted", 3)):
+        assert delta.sql(f"vacuum delta.`{path}` retain 0 hours dry run").collect() == []
+        assert delta.read.format("delta").load(str(path)).count() == count
 
 
 def test_the_empty_string_in_a_partition_column_becomes_null_as_delta_has_it(

@@ -50,15 +50,25 @@ _DIRECTORY_BYTES_MAX = 600
 
 _HIVE_ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *b"\"#%'*/:=?\\{[]^")}
 _URI_UNESCAPED = "/-_.!~*'(),;$&+=@"
-"""Characters besides letters and digits. A colon is legal but could be read as the end of a scheme."""
+"""Characters besides letters and digits. A colon is one too, but not before the first slash, where it ends a scheme."""
+_OTHER_SCRIPTS = "".join(
+    f"{chr(first)}-{chr(last)}"
+    for first, last in (
+        *((0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E), (0x2030, 0x205E), (0x2060, 0x2FFF)),
+        (0x3001, 0x10FFFF),
+    )
+)
+"""All characters beyond ASCII but control characters and spaces, which Java's URIs escape. Spark writes them as they
+are, and its VACUUM compares texts: it deletes a live file whose path has them escaped."""
 
-_UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|60|7[BCDF]|[89A-F][0-9A-F])"
-_CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
-"""A relative path as `encode_path` writes it: only what must be escaped is."""
+_UNIT = rf"[A-Za-z0-9\-_.!~*'(),;$&+=@{_OTHER_SCRIPTS}]|%(?:[01][0-9A-F]|2[0235]|3[CEF]|5[B-E]|60|7[BCDF])"
+_CANONICAL = rf"(?:{_UNIT}|%3A)+(?:/(?:{_UNIT}|[/:])*)?"
+"""A relative path as `encode_path` writes it: only what must be escaped is. (It writes others too.)"""
 _CANONICAL_PATH = pattern(_CANONICAL)
 _PLAIN_PATH = pattern(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 """Nearly every path matches: relative, nothing escaped, no segment with a special meaning."""
-_NEEDS_NO_ESCAPE = pattern(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
+_NEEDS_NO_ESCAPE = pattern(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}{_OTHER_SCRIPTS}]*")
+_NEEDS_ESCAPE = pattern(rf"[^A-Za-z0-9:{re.escape(_URI_UNESCAPED)}{_OTHER_SCRIPTS}]+")
 _ABSOLUTE = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
@@ -107,8 +117,11 @@ def partition_directory(partition_values: Mapping[str, str | None]) -> str:
 
 
 def encode_path(path: str) -> str:
-    """The URI text of a path relative to the table: the form of ``add.path``. UTF-8 and percent-escapes throughout."""
-    return path if _NEEDS_NO_ESCAPE.fullmatch(path) else quote(path, safe=_URI_UNESCAPED)
+    """The URI text of a path relative to the table, the form of ``add.path``, escaped as Java and Spark escape it."""
+    if _NEEDS_NO_ESCAPE.fullmatch(path):
+        return path
+    first, slash, rest = _NEEDS_ESCAPE.sub(lambda found: quote(found[0], safe=""), path).partition("/")
+    return f"{first.replace(':', '%3A')}{slash}{rest}"
 
 
 def _hive_escape(text: str) -> str:
@@ -191,7 +204,7 @@ def uri_of(root: str) -> str:
     if not separator:
         return f"file:{encode_path(root)}"
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority}{slash}{encode_path(path)}"
+    return f"{scheme}://{authority}{encode_path(slash + path)}"
 
 
 def stored_path(root_uri: str, found: DataPath) -> str:
