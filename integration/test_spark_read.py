@@ -14,6 +14,7 @@ import golden as golden_tables
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rows import in_schema
 from spark_helpers import as_rows
 from test_spark_types import every_type
 
@@ -249,6 +250,27 @@ def test_every_type_reads_as_sparks_delta_reads_it_natively_and_through_python(
         ours = txlog.spark.read(spark, path)
         assert is_native(ours) == (place == "t")
         assert as_rows(ours) == as_rows(read_delta(path))
+
+
+def test_dates_and_times_that_spark_wrote_in_its_old_calendar_are_read_and_rewritten_as_spark_reads_them(
+    delta: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    delta.conf.set("spark.sql.session.timeZone", "UTC")
+    for kind in ("datetime", "int96"):
+        delta.conf.set(f"spark.sql.parquet.{kind}RebaseModeInWrite", "LEGACY")
+    path = tmp_path / "t"
+    days = "date_add(date'0001-01-01', int(id * 9973)) as d"
+    times = "timestampadd(hour, int(id * 239311), timestamp'0001-01-01 01:02:03.5') as ts"
+    rows = delta.range(70).selectExpr("id", days, times, "array(struct(date'1582-10-04' as x)) as a")
+    rows.coalesce(1).write.format("delta").save(str(path))
+    theirs = read_delta(path).toArrow().sort_by("id")
+    table = txlog.Table.open(path)
+    assert table.to_arrow().sort_by("id").equals(in_schema(theirs, table.to_arrow().schema))
+    assert table.count("d = date'0001-01-01'") == 1
+    table.update({"id": "id + 100"}, "id = 5")
+    again = read_delta(path).toArrow()
+    assert sorted(map(str, again["d"].to_pylist())) == sorted(map(str, theirs["d"].to_pylist()))
+    assert sorted(map(str, again["ts"].to_pylist())) == sorted(map(str, theirs["ts"].to_pylist()))
 
 
 PARTITIONED = pa.schema(

@@ -124,6 +124,10 @@ class TxlogError(Exception):
             where.append(f"v{self.version}")
         return f"{' '.join(where)}: {self.message}" if where else self.message
 
+    def __repr__(self) -> str:
+        fields = {name: value for name, value in vars(self).items() if name != "template" and value not in (None, ())}
+        return f"{self.kind}({', '.join([repr(self.message), *(f'{name}={fields[name]!r}' for name in fields)])})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
 

@@ -90,7 +90,7 @@ def test_contradicting_options_are_refused(table: txlog.Table, tmp_path: Path) -
 
 def test_a_checkpoint_that_nothing_is_staged_for_is_given_up_only_if_that_is_meant(table: txlog.Table) -> None:
     """A mistyped number would skip every checkpoint below it, and a mistyped name make an application."""
-    for app_id, checkpoint_id, others in (("orders/ü [1]", 30, "staged are 2, 3"), ("order", 2, "it has staged nothing")):
+    for app_id, checkpoint_id, others in (("orders/ü [1]", 30, "staged are 2, 3"), ("order", 2, "has staged nothing")):
         done = cli("abandon", table.uri, "--app-id", app_id, "--checkpoint-id", checkpoint_id)
         assert done.exit_code == 1
         assert others in done.stderr

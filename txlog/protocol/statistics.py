@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
+from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.column_mapping import physical_schema
@@ -134,7 +135,7 @@ class FileStatistics:
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         leaves = self._leaves
         if leaves is None:
-            leaves = self._policy.leaves_in(metadata.schema.to_arrow_schema())
+            leaves = _of_another_writer(self._policy.leaves_in(schema := metadata.schema.to_arrow_schema()), schema)
         return self._text(leaves, groups, metadata.num_rows)
 
     def _text(self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int) -> str:
@@ -302,6 +303,16 @@ def _read_footer(
 
 
 # --- bounds, from Parquet's raw values to JSON ----------------------------------------------------------------------
+
+
+def _of_another_writer(leaves: tuple[FileLeaf, ...], schema: pa.Schema) -> tuple[FileLeaf, ...]:
+    """The leaves without the bounds of dates and times that mean others than the footer's numbers say."""
+    from txlog.arrow.old_calendar import old_calendar
+
+    if old_calendar(schema.metadata) is None:
+        return leaves
+    types = dict(file_leaves(schema))
+    return tuple(replace(each, codec=None) if pa.types.is_temporal(types[each.path][1]) else each for each in leaves)
 
 
 class _Codec(msgspec.Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 In: the file's Arrow schema and the requested fields of the table. Out: which of the file's columns to read, and each
 batch of them as arrays of exactly the table's types. Columns and fields that the file lacks are null; an earlier
-schema's narrower type is cast to the wider one. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
+schema's narrower type is cast to the wider one; days of Spark 2's calendar become today's. PROTOCOL.md, "Column
+Mapping", "Reader Requirements for Type Widening".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.arrow.arrays import LIST_TYPES, offsets_and_mask
+from txlog.arrow.old_calendar import old_calendar
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
@@ -34,11 +36,17 @@ class ParquetColumns:
             raise CorruptLogError("the table finds its columns by id, but the file has no column ids")
         self._by_id = mode == "id"
         self._fields = fields
+        self._calendar = old_calendar(file_schema.metadata)
         self._names = {
             field.name: file_schema.field(at).name
             for field in fields
             if (at := self._position(field, list(file_schema))) is not None
         }
+
+    @property
+    def has_old_calendar(self) -> bool:
+        """Whether dates and times mean others than the file's numbers and its statistics say."""
+        return self._calendar is not None
 
     @property
     def names(self) -> list[str]:
@@ -81,6 +89,8 @@ class ParquetColumns:
     def _fitted(self, array: pa.Array, data_type: DataType, target: pa.DataType, column: str) -> pa.Array:
         if isinstance(array.type, pa.BaseExtensionType):  # a type that the reading program registered
             array = array.storage
+        if self._calendar is not None and pa.types.is_temporal(array.type):
+            array = self._calendar.rebased(array, is_moment=getattr(target, "tz", None) is not None, column=column)
         if array.type.equals(target) and not isinstance(data_type, Struct | Array | Map):
             return array
         match data_type:

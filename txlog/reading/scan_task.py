@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.arrow.arrays import flags_of, from_numbers
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.column_mapping import physical_name
@@ -130,6 +130,7 @@ class ScanTask(msgspec.Struct, frozen=True):
         Raises:
             NotFoundError: The file is missing.
             CorruptLogError: It is not a readable Parquet file, or its deletion vector is missing or damaged.
+            UnsupportedFeatureError: It has a value that this release cannot read.
             StorageError: The store failed, or memory ran out.
         """
         return TaskReader(store, self.selection).batches(self)
@@ -237,6 +238,8 @@ class TaskReader:
             if error.table is None:
                 raise CorruptLogError(error.message, repair=_REPAIR, **where) from error
             raise
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(f"{task.path}: {error.message}", features=error.features, **where) from error
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **where) from error
@@ -255,7 +258,7 @@ class TaskReader:
         names = [each.name for each in self._needed]
         if selection.file_column is not None:
             names.append(selection.file_column)
-        groups = self._row_groups(task, parquet, footer)
+        groups = self._row_groups(task, parquet, None if columns.has_old_calendar else footer)
         uses_threads = task.size_bytes > _SMALL_BYTES
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
