@@ -55,7 +55,7 @@ _OTHER_SCRIPTS = "".join(
     f"{chr(first)}-{chr(last)}"
     for first, last in (
         *((0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E), (0x2030, 0x205E), (0x2060, 0x2FFF)),
-        (0x3001, 0x10FFFF),
+        *((0x3001, 0xD7FF), (0xE000, 0x10FFFF)),
     )
 )
 """All characters beyond ASCII but control characters and spaces, which Java's URIs escape. Spark writes them as they
