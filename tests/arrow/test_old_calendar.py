@@ -90,3 +90,16 @@ def test_in_another_zone_only_times_since_1900_are_known() -> None:
 )
 def test_the_metadata_of_a_file_names_its_calendar(metadata: Any, found: OldCalendar | None) -> None:
     assert old_calendar(metadata) == found
+
+
+def test_a_day_or_time_that_may_be_another_is_found_at_any_depth() -> None:
+    old, new = days(-171595, None), days(0, None)
+    for array, differs in ((old, True), (new, False)):
+        nested = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2], array)], ["l"])
+        mapped = pa.MapArray.from_arrays([0, 2], pa.array([1, 2]), array)
+        for each in (array, nested, mapped, array.dictionary_encode()):
+            assert EVERY.differs(each) is differs
+    assert EVERY.differs(moments(-(2**52)))
+    assert EVERY.differs(pa.array([-(2**62)], pa.timestamp("ns")))
+    assert not EVERY.differs(moments(0, None))
+    assert not EVERY.differs(pa.array(["a"]))

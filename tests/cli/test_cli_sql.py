@@ -150,6 +150,14 @@ def test_a_script_that_cannot_be_read_is_one_message(
     assert message in json.loads(done.stdout)["error"]["message"]
 
 
+def test_an_error_in_the_middle_of_a_script_comes_with_the_results_before_it(folder: Path) -> None:
+    done = run("sql", f"{SCRIPT}; insert into s.t values ('x', 1)", "--catalog", folder, "--json")
+    printed = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert printed["error"]["kind"] == "InvalidInputError"
+    assert [each.get("version") for each in printed["results"]] == [None, 1, None]
+
+
 def test_a_location_is_described_without_a_catalog_and_a_name_is_not(folder: Path) -> None:
     assert run("sql", SCRIPT, "--catalog", folder).exit_code == 0
     by_name = run("describe", "s.t", "--catalog", folder, "--json")

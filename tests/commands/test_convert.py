@@ -232,7 +232,7 @@ def test_columns_inside_structs_are_merged_and_nothing_is_required(tmp_path: Pat
 
 def test_names_that_need_column_mapping_are_refused_and_then_taken(tmp_path: Path) -> None:
     put(tmp_path, "1.parquet", pa.table({"a b": [1], "c": [2]}))
-    with pytest.raises(InvalidInputError, match=r"set delta.columnMapping.mode=name on the table. For readers"):
+    with pytest.raises(InvalidInputError, match=r"the property delta.columnMapping.mode=name. For readers"):
         Table.convert(tmp_path)
     Table.convert(tmp_path, properties={"delta.columnMapping.mode": "name"})
     table = Table.open(tmp_path)

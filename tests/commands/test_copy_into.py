@@ -155,6 +155,18 @@ def test_a_column_of_json_that_comes_late_is_named_with_its_line(table: Table, f
     assert table.copy_into(folder).rows == 150_001
 
 
+def test_a_file_with_old_days_of_spark_2_is_refused_and_one_with_others_is_loaded(table: Table, folder: Path) -> None:
+    for name, day in (("new", 0), ("old", -171595)):
+        rows = pa.table({"id": [day], "day": pa.array([day], pa.int32()).view(pa.date32())})
+        path = folder / f"{name}.parquet"
+        pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), path)
+        if name == "new":
+            table.copy_into(folder)
+    with pytest.raises(InvalidInputError, match=r"old\.parquet has a date before 1582-10-15 .* calendar of Spark 2"):
+        table.copy_into(folder)
+    assert table.to_arrow()["id"].to_pylist() == [0]
+
+
 def test_each_file_is_loaded_once_and_new_ones_later(table: Table, folder: Path) -> None:
     put(folder, "a.csv", csv(1, 2))
     put(folder, "sub/b.csv", csv(3))

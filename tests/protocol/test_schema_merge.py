@@ -41,10 +41,10 @@ def test_an_ordinary_nested_schema_is_accepted() -> None:
     [
         (Struct(()), "it has no columns"),
         (struct(s=Struct(())), "s: a struct without fields"),
-        (struct(Day=LONG, day=LONG), "day: its name equals 'Day', as case does not count"),
-        (struct(day=LONG, **{"DAY": LONG}), "DAY: its name equals 'day'"),
-        (struct(list=Array(struct(x=LONG, X=LONG))), "list.element.X: its name equals 'x'"),
-        (struct(map=Map(STRING, struct(x=LONG, X=LONG))), "map.value.X: its name equals 'x'"),
+        (struct(Day=LONG, day=LONG), "day: another column has the name 'Day', as case does not count"),
+        (struct(day=LONG, **{"DAY": LONG}), "DAY: another column has the name 'day'"),
+        (struct(list=Array(struct(x=LONG, X=LONG))), "list.element.X: another column has the name 'x'"),
+        (struct(map=Map(STRING, struct(x=LONG, X=LONG))), "map.value.X: another column has the name 'x'"),
         (struct(n=VOID), "n: a column of only nulls"),
         (struct(n=Array(VOID)), "n.element: a column of only nulls"),
         (struct(n=struct(m=VOID)), "n.m: a column of only nulls"),
@@ -68,7 +68,7 @@ def test_every_problem_of_a_schema_is_listed_together() -> None:
 
 
 def test_two_equal_names_are_duplicates_too() -> None:
-    with pytest.raises(InvalidInputError, match="equals 'a'"):
+    with pytest.raises(InvalidInputError, match="has the name 'a'"):
         check_schema(Struct((Field("a", LONG), Field("a", STRING))))
 
 

@@ -45,6 +45,23 @@ class OldCalendar(msgspec.Struct, frozen=True):
     has_int96: bool
     zone: str | None
 
+    def differs(self, array: pa.Array) -> bool:
+        """Whether a date or time, at any depth, may be another one in today's calendar."""
+        if isinstance(array, pa.DictionaryArray):
+            return self.differs(array.dictionary)
+        if pa.types.is_map(array.type):
+            return self.differs(array.keys) or self.differs(array.items)
+        if pa.types.is_struct(array.type):
+            return any(map(self.differs, array.flatten()))
+        if pa.types.is_nested(array.type):
+            return self.differs(array.flatten())
+        if pa.types.is_date32(array.type):
+            return self.has_dates_and_times and bool((_numbers(array, "i4", 0) < _FIRST_GREGORIAN_DAY).any())
+        if not pa.types.is_timestamp(array.type):
+            return False
+        moments = array.cast(pa.timestamp("us", array.type.tz), safe=False)
+        return bool((_numbers(moments, "i8", _YEAR_1900_US) < _YEAR_1900_US).any())
+
     def rebased(self, array: pa.Array, *, is_moment: bool, column: str) -> pa.Array:
         """A date or timestamp column in today's calendar; ``is_moment`` if the table's type has a zone.
 

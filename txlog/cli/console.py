@@ -62,6 +62,7 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
+        self.results_before: list[Any] = []  # of what was done when an error came, for JSON
         # A pipe has no width, so lines for it are not wrapped.
         self.stdout = _console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.stderr = _console(stderr=True)
@@ -110,7 +111,7 @@ class Output:
 
     def _fail(self, kind: str, message: str, data: Mapping[str, Any], exit_code: int = FAILED) -> None:
         if self.as_json:
-            self.result({"error": data})
+            self.result({"error": data, "results": self.results_before} if self.results_before else {"error": data})
         else:
             self.stderr.print(Text.assemble((f"{kind}: ", "bold red"), message), soft_wrap=True)
         raise typer.Exit(exit_code)

@@ -47,7 +47,7 @@ def set_properties(
 
     Setting and removing make one version each. `txlog show` lists a table's properties.
     """
-    to_set = pairs(properties, "txlog set")
+    to_set = pairs(properties, "property")
     if not to_set and not unset:
         raise typer.BadParameter("pass KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
     both = sorted({*to_set} & {*(unset or ())})

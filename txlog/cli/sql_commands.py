@@ -146,7 +146,7 @@ def _run(
     from txlog.statements.engine import LocalEngine  # with SQL's parser, which most commands start without
     from txlog.statements.sql import results_of
 
-    facts: list[Any] = []
+    facts = out.results_before
     for result in results_of(text, LocalEngine(executor), catalog, parameters, storage_options or None):
         if out.as_json:
             facts.append(_facts(result))

@@ -103,7 +103,7 @@ def _range(log: DeltaLog, newest: TableState, span: Span) -> tuple[int, int]:
         raise NotFoundError(
             f"version {max(first, last)} does not exist yet: the newest is {newest.version}",
             table=log.uri,
-            version=first,
+            version=max(first, last),
         )
     if has_end and first > last and not (to_ms is not None and first == last + 1):
         raise InvalidInputError(

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
+from txlog.arrow.old_calendar import old_calendar
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, fold_name
 from txlog.result import counted
@@ -221,12 +222,19 @@ class _DataFile(msgspec.Struct, frozen=True):
         return InvalidInputError(message, path=self.name)
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
-        parquet = pq.ParquetFile(handle)
+        parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
         rows_total = parquet.metadata.num_rows
+        calendar = old_calendar(parquet.schema_arrow.metadata)
 
         def batches() -> Iterator[tuple[pa.RecordBatch, int]]:
             rows_done = 0
             for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+                if calendar is not None and any(map(calendar.differs, batch.columns)):
+                    raise InvalidInputError(
+                        f"{self.name} has a date before 1582-10-15 or a time before 1900 in the calendar of Spark 2:"
+                        " have Spark write the file again, or make it a table by Table.convert, which knows the dates",
+                        path=self.name,
+                    )
                 rows_done += batch.num_rows
                 yield batch, self.size_bytes * rows_done // max(1, rows_total)
 

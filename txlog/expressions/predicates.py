@@ -388,7 +388,11 @@ def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path,
     for name in path:
         member = here.find(name) if isinstance(here, Struct) else None
         if member is None:
-            known = f"has {', '.join(here.names)}" if isinstance(here, Struct) else f"is of type {type_name(here)}"
+            known = (
+                f"has {', '.join(here.names) or 'none'}"
+                if isinstance(here, Struct)
+                else f"is of type {type_name(here)}"
+            )
             where = path_text(tuple(found)) if found else owner
             dotted = schema.find(".".join(path)) if len(path) > 1 else None
             hint = f". For the column with a dot in its name, write `{dotted.name}` in backticks" if dotted else ""

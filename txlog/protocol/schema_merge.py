@@ -122,6 +122,7 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
     if not struct.fields:
         yield f"{column}: a struct without fields cannot be written" if column else "it has no columns"
     spelled: dict[str, str] = {}
+    has_warned = False
     for member in struct.fields:
         inner = f"{column}.{member.name}" if column else member.name
         if not member.name:
@@ -132,11 +133,14 @@ def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[st
         if bad and not any_name:
             yield (
                 f"{inner}: its name has {', '.join(map(repr, bad))}, which Delta allows only under column mapping: name"
-                f" it otherwise, or set delta.columnMapping.mode=name on the table. {readers_note('columnMapping')}"
+                " it otherwise, or give the table the property delta.columnMapping.mode=name"
+                f"{'' if has_warned else '. ' + readers_note('columnMapping')}"
             )
+            has_warned = True
         folded = fold_name(member.name)
         if folded in spelled:
-            yield f"{inner}: its name equals {spelled[folded]!r}, as case does not count"
+            as_case = "" if spelled[folded] == member.name else ", as case does not count"
+            yield f"{inner}: another column has the name {spelled[folded]!r}{as_case}"
         spelled.setdefault(folded, member.name)
         yield from _problems(member.type, inner, any_name)
 

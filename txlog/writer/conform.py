@@ -38,7 +38,8 @@ def conformer_for(
         # Without metadata: it does not affect types, and older pyarrow cannot hash a schema with metadata.
         return _built(table_schema, data_schema.remove_metadata(), table)
     except SchemaMismatchError as error:
-        error.version = version  # every append has a new version: as part of the key, it would defeat the cache
+        # Every append has a new version: as part of the key, it would defeat the cache. A new table has -1.
+        error.version = None if version is None or version < 0 else version
         raise
 
 
