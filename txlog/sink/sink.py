@@ -300,12 +300,12 @@ class Sink:
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         job = self._commits.job(checkpoint_id, fingerprint)
-        if self._commits.committer.replay_of(job) is not None:
+        if self._commits.committer.replay_of(job, quietly=True) is not None:
             return None
         try:
             return self._seal(*self._sealable(job, tasks))
         except (InvalidInputError, NotFoundError):  # another committer may have committed and removed it meanwhile
-            if self._commits.committer.replay_of(job) is not None:
+            if self._commits.committer.replay_of(job, quietly=True) is not None:
                 return None
             raise
 
